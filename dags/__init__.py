@@ -1,0 +1,3 @@
+"""Wiring only: ids, schedules, edges, retries, notifiers."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Everything Great Expectations: suites as JSON, own expectations, the gate."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Partition health for Kafka: measures broker shares, says why one is hot, and alerts."""
+
+from __future__ import annotations

@@ -1,0 +1,245 @@
+"""One validated, frozen configuration, read from YAML; the only reader of the environment.
+
+`PARTITION_HEALTH_CONFIG` names the file. Relative paths in it are taken from the file's own folder.
+Unknown keys, impossible values and missing files of the configuration fail here, before Spark starts.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pipeline.errors import ConfigError
+from pipeline.model.window import parse_duration_ms, parse_instant_ms
+
+CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
+DEFAULT_CONFIG = "partition-health.yaml"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LogDirectories(_Frozen):
+    """Brokers' log directories on a file system: each path is a log directory or a tree that holds several."""
+
+    kind: Literal["log_directories"]
+    paths: tuple[Path, ...] = Field(min_length=1)
+
+
+class TopicsDescribe(_Frozen):
+    """Text of `kafka-topics --describe`; used where the logs hold no cluster metadata."""
+
+    kind: Literal["topics_describe"]
+    path: Path
+
+
+class ConsumerGroups(_Frozen):
+    """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
+
+    kind: Literal["consumer_groups"]
+    paths: tuple[Path, ...] = Field(min_length=1)
+
+
+class ProducerMetrics(_Frozen):
+    """Exporter pages of producers: `<path>/<client>/<epoch ms>.prom`."""
+
+    kind: Literal["producer_metrics"]
+    path: Path
+    interval: str = "PT5S"
+
+
+class BrokerMetrics(_Frozen):
+    """Exporter pages of brokers: `<path>/<broker id>/<epoch ms>.prom`."""
+
+    kind: Literal["broker_metrics"]
+    path: Path
+    interval: str = "PT60S"
+
+
+Source = Annotated[
+    LogDirectories | TopicsDescribe | ConsumerGroups | ProducerMetrics | BrokerMetrics, Field(discriminator="kind")
+]
+
+
+class Gate(_Frozen):
+    """Limits of the health gate (DESIGN: a broker fails at `limit_ratio` in `k` of `n` windows)."""
+
+    limit_ratio: float = Field(1.20, gt=1)
+    resolve_ratio: float | None = Field(None, gt=1)
+    floor_bytes_per_s: float = Field(1024, ge=0)
+    chance_level: float = Field(0.001, gt=0, lt=1)
+    k: int = Field(3, ge=1)
+    n: int = Field(4, ge=1)
+
+    @model_validator(mode="after")
+    def _k_within_n(self) -> Gate:
+        if self.k > self.n:
+            raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
+        if self.resolve_ratio is not None and self.resolve_ratio > self.limit_ratio:
+            raise ValueError(f"resolve_ratio {self.resolve_ratio} lies above limit_ratio {self.limit_ratio}")
+        return self
+
+    @property
+    def resolves_at(self) -> float:
+        """Ratio below which a failing broker counts as well again: halfway to even unless configured."""
+        return self.resolve_ratio if self.resolve_ratio is not None else 1 + (self.limit_ratio - 1) / 2
+
+
+class Cluster(_Frozen):
+    """One Kafka cluster: where its data comes from and what is expected of its brokers."""
+
+    sources: tuple[Source, ...] = Field(min_length=1)
+    as_of: str | None = None
+    topics: tuple[str, ...] = ()
+    capacity: dict[int, float] = Field(default_factory=dict)
+    owner: str = ""
+    mail_to: tuple[str, ...] = ()
+    gate: Gate = Gate()
+    batch_size_bytes: int = Field(16384, gt=0)
+
+    @field_validator("capacity")
+    @classmethod
+    def _positive(cls, capacity: dict[int, float]) -> dict[int, float]:
+        for broker_id, weight in capacity.items():
+            if weight <= 0:
+                raise ValueError(f"capacity of broker {broker_id} must be above 0, found {weight}")
+        return capacity
+
+    @field_validator("as_of")
+    @classmethod
+    def _instant(cls, as_of: str | None) -> str | None:
+        if as_of is not None and as_of != "recording-end":
+            parse_instant_ms(as_of)
+        return as_of
+
+    def sources_of(self, kind: str) -> tuple[Source, ...]:
+        """The sources of one kind."""
+        return tuple(source for source in self.sources if source.kind == kind)
+
+
+class Smtp(_Frozen):
+    """Where mail is handed over. The password comes from the environment variable named here, never from the file."""
+
+    host: str
+    port: int = Field(25, gt=0, lt=65536)
+    user: str | None = None
+    password_variable: str | None = None
+    tls: Literal["none", "starttls", "tls"] = "starttls"
+    timeout_s: float = Field(20, gt=0)
+
+    @property
+    def password(self) -> str | None:
+        """The secret, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is named but not set.
+        """
+        if self.password_variable is None:
+            return None
+        secret = os.environ.get(self.password_variable)
+        if secret is None:
+            raise ConfigError(f"environment variable {self.password_variable} (the SMTP password) is not set")
+        return secret
+
+
+class Mail(_Frozen):
+    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder."""
+
+    sender: str = "partition-health@localhost"
+    to: tuple[str, ...] = ("platform@localhost",)
+    smtp: Smtp | None = None
+
+
+class Spark(_Frozen):
+    """Where Spark runs; `conf` is passed through."""
+
+    master: str = "local[2]"
+    driver_memory: str = "2g"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class PipelineConfig(_Frozen):
+    """The whole configuration."""
+
+    warehouse: Path
+    outbox: Path
+    window: str = "PT1H"
+    grace: str = "PT5M"
+    clusters: dict[str, Cluster] = Field(min_length=1)
+    mail: Mail = Mail()
+    spark: Spark = Spark()
+
+    @field_validator("window", "grace")
+    @classmethod
+    def _duration(cls, text: str) -> str:
+        parse_duration_ms(text)
+        return text
+
+    @property
+    def window_ms(self) -> int:
+        """Length of a window, milliseconds."""
+        return parse_duration_ms(self.window)
+
+    @property
+    def grace_ms(self) -> int:
+        """How long after a window's end its run fires, milliseconds."""
+        return parse_duration_ms(self.grace)
+
+
+def load_config(path: Path | None = None) -> PipelineConfig:
+    """Reads and validates the configuration.
+
+    Args:
+        path: The YAML file; without it `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here.
+
+    Raises:
+        ConfigError: naming the file and every wrong key.
+    """
+    path = path or Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} holds no mapping of keys; expected warehouse, outbox, clusters")
+    try:
+        config = PipelineConfig.model_validate(document)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"{path}: {wrong}") from error
+    return _with_absolute_paths(config, path.resolve().parent)
+
+
+def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
+    def absolute(path: Path) -> Path:
+        return base / path.expanduser()
+
+    def source_at(source: Source) -> Source:
+        if isinstance(source, LogDirectories | ConsumerGroups):
+            return source.model_copy(update={"paths": tuple(absolute(p) for p in source.paths)})
+        return source.model_copy(update={"path": absolute(source.path)})
+
+    clusters = {
+        name: cluster.model_copy(update={"sources": tuple(source_at(s) for s in cluster.sources)})
+        for name, cluster in config.clusters.items()
+    }
+    return config.model_copy(
+        update={"warehouse": absolute(config.warehouse), "outbox": absolute(config.outbox), "clusters": clusters}
+    )
+
+
+def delta_jars() -> tuple[str, ...]:
+    """Paths in `DELTA_JARS` (comma- or colon-separated); empty where Spark is to resolve the packages itself."""
+    return tuple(part for part in os.environ.get("DELTA_JARS", "").replace(":", ",").split(",") if part)
+
+
+def java_home() -> str | None:
+    """`JAVA_HOME`, where set."""
+    return os.environ.get("JAVA_HOME") or None

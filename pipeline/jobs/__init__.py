@@ -1,0 +1,3 @@
+"""One file = one Airflow task: load, transform, save."""
+
+from __future__ import annotations

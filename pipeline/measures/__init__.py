@@ -1,0 +1,3 @@
+"""Numbers from counts: shares, imbalance, chance level, causes, latency."""
+
+from __future__ import annotations

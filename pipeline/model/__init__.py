@@ -1,0 +1,3 @@
+"""The nouns: frozen values of Kafka logs, clusters, metrics, windows and alerts. Standard library only."""
+
+from __future__ import annotations

@@ -1,0 +1,114 @@
+"""A Kafka log on disk: topic-partitions, record batches, records, problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A topic's partition; sorts by topic, then by number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Codec(IntEnum):
+    """Compression codec of a batch, bits 0-2 of its attributes (`CompressionType.java`)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps, bit 3 of the attributes."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something wrong in the input: one quarantine row.
+
+    Attributes:
+        path: File (or URL) it was found in.
+        position: Byte position, or line number for text files; None for the file as a whole.
+        reason: What was found and what was expected.
+        first_bytes: The bytes at the position, at most 64.
+        severity: `refused` = what follows the position was not used; `suspect` = used, but marked.
+    """
+
+    path: str
+    position: int | None
+    reason: str
+    first_bytes: bytes = b""
+    severity: str = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHeader:
+    """The header of one record batch (magic 2) or of one legacy entry (magic 0, 1).
+
+    Fields that a legacy entry lacks hold Kafka's own "none": producer id -1, epoch -1, sequence -1, leader epoch -1.
+    `size_bytes` counts the whole batch on disk, the 12 bytes of offset and length included.
+    """
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def codec(self) -> int:
+        """Compression codec, bits 0-2."""
+        return self.attributes & 7
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Bit 3: create time or log append time."""
+        return TimestampType((self.attributes >> 3) & 1)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Bit 4."""
+        return bool(self.attributes & 0x10)
+
+    @property
+    def is_control(self) -> bool:
+        """Bit 5."""
+        return bool(self.attributes & 0x20)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Bit 6: `base_timestamp_ms` holds the delete horizon."""
+        return bool(self.attributes & 0x40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record; `key` and `value` are None where Kafka stores length -1 (an empty key is not a null key)."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    size_bytes: int = 0

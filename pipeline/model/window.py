@@ -1,0 +1,116 @@
+"""The window `[start, end)` a run is about, in UTC milliseconds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+DAY_MS = 86_400_000
+
+
+def parse_duration_ms(text: str) -> int:
+    """Reads an ISO 8601 duration of days, hours, minutes and seconds.
+
+    Raises:
+        ConfigError: if the text is no such duration or is zero.
+
+    >>> parse_duration_ms("PT1H"), parse_duration_ms("P1DT30M")
+    (3600000, 88200000)
+    """
+    match = _DURATION.fullmatch(text)
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    duration_ms = days * DAY_MS + hours * 3_600_000 + minutes * 60_000 + seconds * 1_000
+    if duration_ms == 0:
+        raise ConfigError(f"{text!r} is not a duration; write one as PT1H, PT15M or P1D")
+    return duration_ms
+
+
+def parse_instant_ms(text: str) -> int:
+    """Reads an ISO 8601 instant; without an offset it is UTC.
+
+    Raises:
+        ConfigError: if the text is no instant.
+
+    >>> parse_instant_ms("2026-11-21T09:00:00Z")
+    1795251600000
+    """
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not an instant; write one as 2026-11-21T09:00:00Z") from error
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return round(instant.timestamp() * 1000)
+
+
+def format_instant(instant_ms: int) -> str:
+    """Writes an instant as ISO 8601 in UTC, with milliseconds only where there are any.
+
+    >>> format_instant(1795251600000)
+    '2026-11-21T09:00:00Z'
+    """
+    instant = datetime.fromtimestamp(instant_ms / 1000, UTC)
+    return instant.isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TimeWindow:
+    """A half-open span of time, `[start_ms, end_ms)`."""
+
+    start_ms: int
+    end_ms: int
+
+    def __post_init__(self) -> None:
+        if self.end_ms <= self.start_ms:
+            raise ConfigError(f"window ends at {self.end_ms} before it starts at {self.start_ms}")
+
+    @classmethod
+    def parse(cls, text: str) -> TimeWindow:
+        """Reads `START/DURATION` or `START/END`.
+
+        >>> str(TimeWindow.parse("2026-11-21T09:00:00Z/PT1M"))
+        '2026-11-21T09:00:00Z/2026-11-21T09:01:00Z'
+        """
+        start, _, rest = text.partition("/")
+        if not rest:
+            raise ConfigError(f"{text!r} is not a window; write one as 2026-11-21T09:00:00Z/PT1H")
+        start_ms = parse_instant_ms(start)
+        return cls(start_ms, start_ms + parse_duration_ms(rest) if rest.startswith("P") else parse_instant_ms(rest))
+
+    def __str__(self) -> str:
+        return f"{format_instant(self.start_ms)}/{format_instant(self.end_ms)}"
+
+    @property
+    def duration_ms(self) -> int:
+        """Length in milliseconds."""
+        return self.end_ms - self.start_ms
+
+    def __contains__(self, instant_ms: int) -> bool:
+        return self.start_ms <= instant_ms < self.end_ms
+
+    def split(self, size_ms: int) -> Iterator[TimeWindow]:
+        """Cuts the span into windows of `size_ms`, aligned to the epoch; partial windows at the edges count whole.
+
+        >>> [w.start_ms for w in TimeWindow(0, 180).split(60)]
+        [0, 60, 120]
+        """
+        for start_ms in range(self.start_ms - self.start_ms % size_ms, self.end_ms, size_ms):
+            yield TimeWindow(start_ms, start_ms + size_ms)
+
+
+def spanning(windows: Iterable[TimeWindow]) -> TimeWindow:
+    """The smallest window that holds all of them.
+
+    >>> spanning([TimeWindow(5, 9), TimeWindow(1, 3)])
+    TimeWindow(start_ms=1, end_ms=9)
+    """
+    held = list(windows)
+    return TimeWindow(min(w.start_ms for w in held), max(w.end_ms for w in held))

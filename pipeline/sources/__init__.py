@@ -1,0 +1,3 @@
+"""Where data comes in: log directories, cluster state, metric files."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The only door to Delta: session, load, replace a window, catalog, maintenance."""
+
+from __future__ import annotations

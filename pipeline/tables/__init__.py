@@ -1,0 +1,12 @@
+"""The declared tables: one value per table, read by storage, gates, docs and tests."""
+
+from __future__ import annotations
+
+from pipeline.tables.bronze import BRONZE
+from pipeline.tables.gold import GOLD
+from pipeline.tables.silver import SILVER
+from pipeline.tables.table import Column, Table
+
+TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *GOLD)
+
+__all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]

@@ -1,0 +1,3 @@
+"""DataFrame to DataFrame, no IO."""
+
+from __future__ import annotations
