@@ -1,0 +1,3 @@
+"""The lab: real Kafka brokers and clients for tests and for the committed capture."""
+
+from __future__ import annotations

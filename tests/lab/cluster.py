@@ -1,0 +1,226 @@
+"""A real KRaft cluster on loopback: one controller, any number of brokers, each a JVM of its own."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.lab.artifacts import BROKER, EXPORTER, class_path, find_java, resolve_jars
+from tests.lab.process import FRUGAL, LabError, Process, free_ports, is_listening, start_java, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+CONTROLLER_ID = 100
+EXPORTER_RULES = Path(__file__).parent / "exporter"
+
+TOOLS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-storage": "kafka.tools.StorageTool",
+}
+
+
+def run_tool(name: str, *arguments: str, timeout_s: float = 120) -> str:
+    """Standard output of one of Kafka's own command line tools, by the name its shell script has.
+
+    Raises:
+        LabError: the tool failed.
+    """
+    command = [
+        str(find_java()), "-Xmx256m", *FRUGAL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-cp", class_path(BROKER), TOOLS[name], *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{name} {' '.join(arguments)}: exit {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker: where it keeps its logs and where it listens."""
+
+    node_id: int
+    log_directory: Path
+    client_port: int
+    advertised_port: int
+    internal_port: int
+    exporter_port: int | None
+
+
+@dataclass
+class Cluster:
+    """A running cluster."""
+
+    root: Path
+    cluster_id: str
+    controller_directory: Path
+    brokers: tuple[Broker, ...]
+    settings: dict[str, str]
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def bootstrap(self) -> str:
+        """``bootstrap.servers`` as clients shall use it: the advertised addresses."""
+        return ",".join(f"127.0.0.1:{broker.advertised_port}" for broker in self.brokers)
+
+    @property
+    def internal_bootstrap(self) -> str:
+        """``bootstrap.servers`` of the listener no proxy stands before."""
+        return ",".join(f"127.0.0.1:{broker.internal_port}" for broker in self.brokers)
+
+    def run_tool(self, name: str, *arguments: str) -> str:
+        """A command line tool against this cluster, past any proxy."""
+        return run_tool(name, "--bootstrap-server", self.internal_bootstrap, *arguments)
+
+    def create_topic(
+        self, topic: str, assignment: str | None = None, partitions: int = 1, **configs: str | int
+    ) -> None:
+        """Create a topic, with ``kafka-topics``' own ``--replica-assignment`` or a number of partitions."""
+        placement = ["--replica-assignment", assignment] if assignment else ["--partitions", str(partitions)]
+        pairs = [part for key, value in configs.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
+        self.run_tool("kafka-topics", "--create", "--topic", topic, *placement, *pairs)
+
+    def stop(self) -> None:
+        """Stop the brokers cleanly, the controller last."""
+        for process in reversed(self.processes):
+            process.stop()
+        self.processes.clear()
+
+
+@contextmanager
+def start_cluster(
+    root: Path,
+    broker_count: int = 1,
+    *,
+    settings: Mapping[str, str] | None = None,
+    advertised_ports: Sequence[int] | None = None,
+    with_exporter: bool = False,
+    heap_mb: int = 300,
+) -> Iterator[Cluster]:
+    """A cluster for as long as the block lasts; its files stay under ``root`` afterwards.
+
+    Args:
+        root: an empty folder.
+        broker_count: brokers 0, 1, …
+        settings: broker settings beyond the lab's own.
+        advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
+        with_exporter: run each broker with the Prometheus agent.
+        heap_mb: of each JVM.
+    """
+    ports = free_ports(1 + 3 * broker_count)
+    brokers = tuple(
+        Broker(
+            node_id,
+            root / f"broker-{node_id}",
+            client_port=ports[1 + node_id],
+            advertised_port=advertised_ports[node_id] if advertised_ports else ports[1 + node_id],
+            internal_port=ports[1 + broker_count + node_id],
+            exporter_port=ports[1 + 2 * broker_count + node_id] if with_exporter else None,
+        )
+        for node_id in range(broker_count)
+    )
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster = Cluster(root, cluster_id, root / "controller", brokers, dict(settings or {}))
+    with ExitStack() as stack:
+        stack.callback(cluster.stop)
+        _start_nodes(cluster, ports[0], heap_mb)
+        yield cluster
+
+
+def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
+    configs = cluster.root / "config"
+    configs.mkdir(parents=True, exist_ok=True)
+    controller = configs / "controller.properties"
+    controller.write_text(_format_properties(_controller_settings(cluster, controller_port)))
+    _format_storage(cluster, controller)
+    cluster.processes.append(_start_node(cluster, "controller", controller, None, heap_mb))
+    for broker in cluster.brokers:
+        file = configs / f"broker-{broker.node_id}.properties"
+        file.write_text(_format_properties(_broker_settings(cluster, broker, controller_port)))
+        _format_storage(cluster, file)
+        name = f"broker-{broker.node_id}"
+        cluster.processes.append(_start_node(cluster, name, file, broker.exporter_port, heap_mb))
+    for broker, process in zip(cluster.brokers, cluster.processes[1:], strict=True):
+        wait_until(lambda port=broker.internal_port: is_listening(port), "open port", process)
+    _wait_for_registration(cluster)
+
+
+def _wait_for_registration(cluster: Cluster, timeout_s: float = 60) -> None:
+    """Brokers open their port before they are unfenced; a topic created between would fail."""
+    deadline = time.monotonic() + timeout_s
+    ready = "Transition from STARTING to STARTED"
+    for process in cluster.processes[1:]:
+        while ready not in process.output.read_text(errors="replace"):
+            if not process.is_running() or time.monotonic() > deadline:
+                raise LabError(f"{process.name} did not start:\n{process.tail()}")
+            time.sleep(0.1)
+
+
+def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | None, heap_mb: int) -> Process:
+    agent = []
+    if exporter_port is not None:
+        jar = resolve_jars(EXPORTER)[0]
+        agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{EXPORTER_RULES / 'kafka-broker.yml'}"]
+    logging = "-Dorg.slf4j.simpleLogger.log.kafka.server=info"
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    arguments = [quiet, logging, *agent, "-cp", class_path(BROKER), "kafka.Kafka", str(config)]
+    options = ("-XX:+UseSerialGC", "-Xshare:auto")
+    return start_java(name, arguments, cluster.root / "output" / f"{name}.log", heap_mb=heap_mb, options=options)
+
+
+def _format_storage(cluster: Cluster, config: Path) -> None:
+    run_tool("kafka-storage", "format", "--cluster-id", cluster.cluster_id, "--config", str(config))
+
+
+def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:
+    return {
+        "process.roles": "controller",
+        "node.id": str(CONTROLLER_ID),
+        "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "log.dirs": str(cluster.controller_directory),
+    }
+
+
+def _broker_settings(cluster: Cluster, broker: Broker, controller_port: int) -> dict[str, str]:
+    return {
+        "process.roles": "broker",
+        "node.id": str(broker.node_id),
+        "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"CLIENT://127.0.0.1:{broker.client_port},INTERNAL://127.0.0.1:{broker.internal_port}",
+        "advertised.listeners": (
+            f"CLIENT://127.0.0.1:{broker.advertised_port},INTERNAL://127.0.0.1:{broker.internal_port}"
+        ),
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "log.dirs": str(broker.log_directory),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "3",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "3",
+        **cluster.settings,
+    }
+
+
+def _format_properties(settings: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in settings.items())

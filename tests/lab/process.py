@@ -1,0 +1,128 @@
+"""Java processes of the lab: each in its own group, each stopped by its own id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.lab.artifacts import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+class LabError(RuntimeError):
+    """A process of the lab did not do what it should."""
+
+
+# Many small JVMs share few cores: one compiler stage and one collector thread each keep them out of each other's way.
+FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:CICompilerCount=1")
+
+
+@dataclass
+class Process:
+    """One running program and the file its output goes to."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    output: Path
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.popen.poll() is None
+
+    def send_line(self, line: str) -> None:
+        """Write one line to its standard input."""
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(line.encode() + b"\n")
+        self.popen.stdin.flush()
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code.
+
+        Raises:
+            LabError: it is still running after ``timeout_s``.
+        """
+        try:
+            return self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired as still_running:
+            raise LabError(f"{self.name} has not ended within {timeout_s} s:\n{self.tail()}") from still_running
+
+    def stop(self, timeout_s: float = 30) -> None:
+        """Ask it to end, with its whole group; insist when it does not."""
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
+        if self.is_running():
+            os.killpg(self.popen.pid, signal.SIGTERM)
+            try:
+                self.popen.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.popen.pid, signal.SIGKILL)
+                self.popen.wait(timeout_s)
+
+    def tail(self, length: int = 3000) -> str:
+        """The end of its output."""
+        return self.output.read_text(errors="replace")[-length:]
+
+
+def start_java(
+    name: str,
+    arguments: Sequence[str],
+    output: Path,
+    *,
+    heap_mb: int = 96,
+    options: Sequence[str] = FRUGAL,
+    with_input: bool = False,
+) -> Process:
+    """Start ``java`` in a new process group with its output in a file."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(find_java()), f"-Xmx{heap_mb}m", *options, *arguments]
+    with output.open("ab") as sink:
+        popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Process(name, popen, output)
+
+
+def wait_until(condition: Callable[[], bool], what: str, process: Process, timeout_s: float = 60) -> None:
+    """Poll until ``condition``.
+
+    Raises:
+        LabError: the process ended, or time ran out.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if not process.is_running():
+            raise LabError(f"{process.name} ended before {what}:\n{process.tail()}")
+        if time.monotonic() > deadline:
+            raise LabError(f"{process.name}: no {what} within {timeout_s} s:\n{process.tail()}")
+        time.sleep(0.05)
+
+
+def is_listening(port: int) -> bool:
+    """Whether somebody accepts connections on that loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports nobody uses at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
