@@ -1,0 +1,37 @@
+"""A verdict: one rule, one subject, one window. A row of `gold.verdicts`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", "stale"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a rule says of a subject in one window.
+
+    Attributes:
+        window_start_ms: Start of the window, UTC milliseconds.
+        rule: Name of the rule, such as `broker_share`.
+        subject: What was judged, such as `broker 1`.
+        value: The measure, or None where there was nothing to measure.
+        limit_value: What it was held against.
+        chance_value: What chance alone reaches once in a thousand windows.
+        is_above: This window alone is above limit, floor and chance.
+        above_count: Windows above among the last n, this one included.
+        verdict: `fail` when above in k of n windows, `warn` when above in this window only.
+        reason: Why, in words.
+    """
+
+    window_start_ms: int
+    rule: str
+    subject: str
+    value: float | None
+    limit_value: float
+    chance_value: float | None
+    is_above: bool
+    above_count: int
+    verdict: VerdictKind
+    reason: str
