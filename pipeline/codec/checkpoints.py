@@ -1,0 +1,181 @@
+"""The small text files of a log directory: offset checkpoints, leader epochs, `meta.properties`, `partition.metadata`.
+
+Every parser takes the file's bytes, accepts CRLF line ends (files that went through a Windows checkout have them; see
+`has_crlf`) and raises `InputError` with the line number as its position. Kafka treats an empty file as no entries.
+
+References:
+    `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`
+    (Kafka 4.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.errors import InputError
+from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import LeaderEpoch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHECKPOINT_VERSION = "0"
+
+
+class MetaProperties(NamedTuple):
+    """`meta.properties`: version 0 has `broker.id`, version 1 `node.id` and (since Kafka 3.7) `directory.id`."""
+
+    version: int
+    node_id: int | None
+    cluster_id: str | None
+    directory_id: str | None
+
+
+def has_crlf(data: bytes) -> bool:
+    """Whether a text file has Windows line ends."""
+    return b"\r\n" in data
+
+
+def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
+    """Entries of a `*-offset-checkpoint` file: `topic partition offset` a line.
+
+    Args:
+        data: The file's bytes.
+        path: For error messages.
+
+    Returns:
+        Offset by topic-partition; empty for an empty file.
+
+    Raises:
+        InputError: Unknown version, wrong count, malformed line; `position` is the line number.
+    """
+    entries: dict[TopicPartition, int] = {}
+    for number, line in _read_entries(data, path):
+        fields = line.split(" ")
+        if len(fields) != 3:
+            raise _bad_line(f"expected `topic partition offset`, found {line!r}", path, number, line)
+        partition = _parse_integer(fields[1], path, number, line)
+        offset = _parse_integer(fields[2], path, number, line)
+        entries[TopicPartition(fields[0], partition)] = offset
+    return entries
+
+
+def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple[LeaderEpoch, ...]:
+    """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first.
+
+    Args:
+        data: The file's bytes.
+        path: For error messages.
+
+    Returns:
+        The epochs in file order.
+
+    Raises:
+        InputError: As for offset checkpoints.
+    """
+    epochs = []
+    for number, line in _read_entries(data, path):
+        fields = line.split(" ")
+        if len(fields) != 2:
+            raise _bad_line(f"expected `epoch start-offset`, found {line!r}", path, number, line)
+        epoch = _parse_integer(fields[0], path, number, line)
+        epochs.append(LeaderEpoch(epoch=epoch, start_offset=_parse_integer(fields[1], path, number, line)))
+    return tuple(epochs)
+
+
+def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> MetaProperties:
+    """Who owns a log directory.
+
+    Args:
+        data: The file's bytes.
+        path: For error messages.
+
+    Returns:
+        The ids; None for those the file lacks (brokers of the ZooKeeper era wrote no `cluster.id` at first).
+
+    Raises:
+        InputError: Not properties, an id that is no number, or a version other than 0 and 1.
+    """
+    properties: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(_split_lines(data, path), start=1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise _bad_line(f"expected `name=value`, found {line!r}", path, number, line)
+        properties[name.strip()] = (number, value.strip().replace("\\:", ":").replace("\\=", "="))
+    if "version" not in properties:
+        raise InputError("no `version` in meta.properties", path=path, first_bytes=data)
+    number, value = properties["version"]
+    version = _parse_integer(value, path, number, value)
+    if version not in {0, 1}:
+        raise _bad_line(f"meta.properties of version {version}, expected 0 or 1", path, number, value)
+    node = properties.get("node.id", properties.get("broker.id"))
+    return MetaProperties(
+        version,
+        None if node is None else _parse_integer(node[1], path, node[0], node[1]),
+        properties["cluster.id"][1] if "cluster.id" in properties else None,
+        properties["directory.id"][1] if "directory.id" in properties else None,
+    )
+
+
+def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> str:
+    """The topic id in a `partition.metadata` file (Kafka 2.8 and later).
+
+    Args:
+        data: The file's bytes.
+        path: For error messages.
+
+    Returns:
+        The uuid as Kafka prints it: base64, URL alphabet, no padding.
+
+    Raises:
+        InputError: Another version or shape.
+    """
+    lines = [line for line in _split_lines(data, path) if line]
+    if not lines or lines[0] != "version: 0":
+        raise _bad_line("expected `version: 0` in partition.metadata", path, 1, lines[0] if lines else "")
+    name, _, topic_id = (lines[1] if len(lines) > 1 else "").partition(": ")
+    if name != "topic_id" or len(topic_id) != 22:
+        raise _bad_line("expected `topic_id: <22 characters>` in partition.metadata", path, 2, "".join(lines[1:2]))
+    return topic_id
+
+
+def _read_entries(data: bytes, path: Path | str | None) -> list[tuple[int, str]]:
+    """Numbered lines after the version and the count, checked against the count."""
+    lines = _split_lines(data, path)
+    while lines and not lines[-1]:
+        lines.pop()
+    if not lines:
+        return []
+    if lines[0] != CHECKPOINT_VERSION:
+        raise _bad_line(f"expected checkpoint version 0, found {lines[0]!r}", path, 1, lines[0])
+    if len(lines) < 2:
+        raise _bad_line("expected a count on line 2", path, 2, "")
+    count = _parse_integer(lines[1], path, 2, lines[1])
+    if count != len(lines) - 2:
+        raise _bad_line(f"expected {count} entries, found {len(lines) - 2}", path, 2, lines[1])
+    return list(enumerate(lines[2:], start=3))
+
+
+def _split_lines(data: bytes, path: Path | str | None) -> list[str]:
+    # not str.splitlines: it also splits at form feeds and other bytes that are no line ends to Java
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line_number = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            "expected text, found other bytes", path=path, position=line_number, first_bytes=data[error.start :]
+        ) from error
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def _parse_integer(text: str, path: Path | str | None, number: int, line: str) -> int:
+    if not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise _bad_line(f"expected a number, found {text!r}", path, number, line)
+    return int(text)
+
+
+def _bad_line(reason: str, path: Path | str | None, number: int, line: str) -> InputError:
+    return InputError(reason, path=path, position=number, first_bytes=line.encode())

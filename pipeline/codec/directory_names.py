@@ -1,0 +1,110 @@
+"""Names of partition directories: `topic-N`, and the endings Kafka gives to those on their way in or out.
+
+References:
+    `LocalLog.parseTopicPartitionName`, `LocalLog.logDirNameWithSuffixCappedLength`, `Topic.validate` (Kafka 4.1).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pipeline.errors import InputError
+from pipeline.model.log_tree import DirectoryKind
+
+MAX_TOPIC_LENGTH = 249
+MAX_DIRECTORY_NAME_LENGTH = 255
+_MAX_PARTITION = 2**31 - 1
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_MOVING = re.compile(r"(?P<name>\S+-\d+)\.(?P<unique>[0-9a-f]{32})-(?P<kind>delete|stray|future)")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+class DirectoryName(NamedTuple):
+    """What a directory name says.
+
+    `is_topic_truncated`: Kafka cuts the topic so that the whole name fits 255 characters; a moving directory whose name
+    is exactly that long may stand for a longer topic.
+    """
+
+    topic: str
+    partition: int
+    kind: DirectoryKind
+    is_topic_truncated: bool
+
+
+def check_topic_name(topic: str) -> str | None:
+    """Why a name cannot be a topic's, or None where it can.
+
+    Args:
+        topic: The name.
+
+    Returns:
+        The reason as a phrase, or None.
+    """
+    if not topic or topic in {".", ".."}:
+        return f"{topic!r} is not a topic name"
+    if len(topic) > MAX_TOPIC_LENGTH:
+        return f"the topic name has {len(topic)} characters, more than {MAX_TOPIC_LENGTH}"
+    if not _TOPIC.fullmatch(topic):
+        return f"the topic name {topic!r} has characters outside a-z A-Z 0-9 . _ -"
+    return None
+
+
+def parse_directory_name(name: str) -> DirectoryName:
+    """Topic, partition and kind from the name of a partition directory.
+
+    1. `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
+    2. The partition is what follows the *last* dash: topics may hold dashes and dots.
+
+    Args:
+        name: The directory's own name, no path.
+
+    Returns:
+        The parts.
+
+    Raises:
+        InputError: The name is not one Kafka gives.
+
+    Example:
+        >>> parse_directory_name("my-topic.v1-12")
+        DirectoryName(topic='my-topic.v1', partition=12, kind=<DirectoryKind.LIVE: 'live'>, is_topic_truncated=False)
+    """
+    kind = DirectoryKind.LIVE
+    stem = name
+    moving = _MOVING.fullmatch(name)
+    if moving:
+        kind = DirectoryKind(moving["kind"])
+        stem = moving["name"]
+    elif name.endswith(("-delete", "-stray", "-future")):
+        raise InputError(f"directory {name!r}: expected topic-partition.<32 hex digits> before the ending")
+    topic, dash, number = stem.rpartition("-")
+    if not dash or not _NUMBER.fullmatch(number):
+        raise InputError(f"directory {name!r}: expected topic-partition, a number after the last dash")
+    if int(number) > _MAX_PARTITION:
+        raise InputError(f"directory {name!r}: partition {number} is beyond a 32-bit number")
+    reason = check_topic_name(topic)
+    if reason:
+        raise InputError(f"directory {name!r}: {reason}")
+    truncated = kind is not DirectoryKind.LIVE and len(name) == MAX_DIRECTORY_NAME_LENGTH
+    return DirectoryName(topic, int(number), kind, truncated)
+
+
+def format_directory_name(
+    topic: str, partition: int, kind: DirectoryKind = DirectoryKind.LIVE, *, unique_hex: str = ""
+) -> str:
+    """The name Kafka gives to a partition directory, the topic cut so that 255 characters are not exceeded.
+
+    Args:
+        topic: Topic name.
+        partition: Partition number.
+        kind: Live or moving.
+        unique_hex: 32 hex digits, for a moving directory.
+
+    Returns:
+        The name.
+    """
+    if kind is DirectoryKind.LIVE:
+        return f"{topic}-{partition}"
+    suffix = f"-{partition}.{unique_hex}-{kind.value}"
+    return topic[: MAX_DIRECTORY_NAME_LENGTH - len(suffix)] + suffix

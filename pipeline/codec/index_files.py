@@ -1,0 +1,204 @@
+"""The sparse indexes beside a segment: `.index`, `.timeindex`, `.txnindex`.
+
+The indexes of an active segment are preallocated (10 MiB each by default) and zero beyond the last entry, so reading
+stops at the first zero entry after entry 0, as `DumpLogSegments` does; files are read in blocks, so a zero tail costs
+nothing.
+
+References:
+    `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `AbortedTxn`, `DumpLogSegments` (Kafka 4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY = np.dtype([("timestamp_ms", ">i8"), ("relative_offset", ">i4")])
+TXN_ENTRY = np.dtype(
+    [
+        ("version", ">i2"),
+        ("producer_id", ">i8"),
+        ("first_offset", ">i8"),
+        ("last_offset", ">i8"),
+        ("last_stable_offset", ">i8"),
+    ]
+)
+_BLOCK_ENTRIES = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffsetIndex:
+    """`.index`: the last offset of an append and the file position of its first batch.
+
+    Attributes:
+        offset: Absolute offsets, int64.
+        position: Byte positions in the `.log`, int64.
+        entry_bytes: Size of one entry in the file.
+        file_bytes: Size of the file, preallocated tail included.
+        remainder_bytes: Bytes beyond a whole number of entries: more than 0 in a damaged file.
+    """
+
+    offset: NDArray[np.int64]
+    position: NDArray[np.int64]
+    file_bytes: int
+    remainder_bytes: int
+    entry_bytes: int = OFFSET_ENTRY.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimeIndex:
+    """`.timeindex`: the highest timestamp so far and the offset it was reached at.
+
+    Attributes:
+        timestamp_ms: int64.
+        offset: Absolute offsets, int64.
+        entry_bytes: Size of one entry in the file.
+        file_bytes: Size of the file, preallocated tail included.
+        remainder_bytes: Bytes beyond a whole number of entries.
+    """
+
+    timestamp_ms: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    file_bytes: int
+    remainder_bytes: int
+    entry_bytes: int = TIME_ENTRY.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransactionIndex:
+    """`.txnindex`: the aborted transactions whose marker lies in the segment; never preallocated.
+
+    Attributes:
+        producer_id: int64.
+        first_offset: First offset of the transaction.
+        last_offset: Offset of its ABORT marker.
+        last_stable_offset: The last stable offset once it was aborted.
+        entry_bytes: Size of one entry in the file.
+        file_bytes: Size of the file.
+        remainder_bytes: Bytes beyond a whole number of entries.
+    """
+
+    producer_id: NDArray[np.int64]
+    first_offset: NDArray[np.int64]
+    last_offset: NDArray[np.int64]
+    last_stable_offset: NDArray[np.int64]
+    file_bytes: int
+    remainder_bytes: int
+    entry_bytes: int = TXN_ENTRY.itemsize
+
+
+def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
+    """Entries of an `.index` file.
+
+    Args:
+        path: The file.
+        base_offset: Base offset of the segment: entries are relative to it.
+
+    Returns:
+        The entries before the first zero one after entry 0; a first entry of zeros is no entry (Kafka writes the
+        first one beyond position 0).
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    entries, file_bytes, remainder = _read_entries(path, OFFSET_ENTRY)
+    if len(entries) and not entries["position"][0] and not entries["relative_offset"][0]:
+        entries = entries[:0]
+    return OffsetIndex(
+        offset=entries["relative_offset"].astype(np.int64) + base_offset,
+        position=entries["position"].astype(np.int64),
+        file_bytes=file_bytes,
+        remainder_bytes=remainder,
+    )
+
+
+def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
+    """Entries of a `.timeindex` file.
+
+    Args:
+        path: The file.
+        base_offset: Base offset of the segment.
+
+    Returns:
+        The entries before the first one with relative offset 0 after entry 0. A first entry of zeros counts only where
+        it is the whole file: else it is the start of an unused, preallocated one.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    entries, file_bytes, remainder = _read_entries(path, TIME_ENTRY)
+    if len(entries) == 1 and file_bytes > TIME_ENTRY.itemsize and not entries["timestamp_ms"][0]:
+        entries = entries[int(not entries["relative_offset"][0]) :]
+    return TimeIndex(
+        timestamp_ms=entries["timestamp_ms"].astype(np.int64),
+        offset=entries["relative_offset"].astype(np.int64) + base_offset,
+        file_bytes=file_bytes,
+        remainder_bytes=remainder,
+    )
+
+
+def read_transaction_index(path: Path | str) -> TransactionIndex:
+    """Entries of a `.txnindex` file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        All whole entries.
+
+    Raises:
+        InputError: An entry of another version than 0.
+        OSError: The file cannot be read.
+    """
+    data = Path(path).read_bytes()
+    count, remainder = divmod(len(data), TXN_ENTRY.itemsize)
+    entries = np.frombuffer(data, dtype=TXN_ENTRY, count=count)
+    other = np.flatnonzero(entries["version"] != 0)
+    if len(other):
+        position = int(other[0]) * TXN_ENTRY.itemsize
+        found = int(entries["version"][other[0]])
+        reason = f"transaction index entry of version {found}, expected 0"
+        raise InputError(reason, path=path, position=position, first_bytes=data[position:])
+    return TransactionIndex(
+        producer_id=entries["producer_id"].astype(np.int64),
+        first_offset=entries["first_offset"].astype(np.int64),
+        last_offset=entries["last_offset"].astype(np.int64),
+        last_stable_offset=entries["last_stable_offset"].astype(np.int64),
+        file_bytes=len(data),
+        remainder_bytes=remainder,
+    )
+
+
+def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], int, int]:
+    """Entries up to the first with relative offset 0 after entry 0, file size and bytes beyond whole entries."""
+    with Path(path).open("rb", buffering=0) as file:
+        blocks = list(_iter_blocks(file, dtype))
+        file_bytes = file.seek(0, 2)
+    entries = np.concatenate(blocks) if blocks else np.empty(0, dtype=dtype)
+    return entries, file_bytes, file_bytes % dtype.itemsize
+
+
+def _iter_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.void]]:
+    blocks: list[NDArray[np.void]] = []
+    rest = b""
+    while data := file.read(_BLOCK_ENTRIES * dtype.itemsize):
+        data = rest + data
+        count = len(data) // dtype.itemsize
+        rest = data[count * dtype.itemsize :]
+        block = np.frombuffer(data, dtype=dtype, count=count)
+        searched_from = 0 if blocks else 1
+        zeros = np.flatnonzero(block["relative_offset"][searched_from:] == 0)
+        if len(zeros):
+            blocks.append(block[: searched_from + int(zeros[0])])
+            break
+        blocks.append(block)
+    return blocks

@@ -1,0 +1,169 @@
+"""What lies on the disks of brokers: log directories, partition directories, segment files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pipeline.model.log import Problem, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""The KRaft quorum's own log: in every node's directory, never a load of a broker."""
+
+
+class DirectoryKind(StrEnum):
+    """What Kafka says about a partition directory by its name's ending."""
+
+    LIVE = "live"
+    DELETE = "delete"
+    STRAY = "stray"
+    FUTURE = "future"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderEpoch:
+    """A line of `leader-epoch-checkpoint`: the first offset written in a leader epoch."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """One `.log` file and its siblings.
+
+    Attributes:
+        path: The `.log` file.
+        base_offset: From the file name; None where a file outside a partition directory has another name.
+        size_bytes: Size at discovery.
+        index_path: The `.index` beside it, or None.
+        time_index_path: The `.timeindex` beside it, or None.
+        txn_index_path: The `.txnindex` beside it, or None.
+        is_active: The segment with the highest base offset of its directory, the one a broker appends to.
+    """
+
+    path: str
+    base_offset: int | None
+    size_bytes: int
+    index_path: str | None = None
+    time_index_path: str | None = None
+    txn_index_path: str | None = None
+    is_active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDirectory:
+    """One replica of a topic-partition on one disk.
+
+    Attributes:
+        path: The directory.
+        topic: Topic name; cut where Kafka had to shorten it (see `is_topic_truncated`).
+        partition: Partition number.
+        kind: Live, or on its way in or out.
+        is_topic_truncated: A `-delete`, `-stray` or `-future` name of 255 characters: the topic may be longer.
+        topic_id: From `partition.metadata` (base64 uuid), None before Kafka 2.8.
+        segments: By base offset; the last one is the active one.
+        snapshot_paths: Producer state snapshots, by offset.
+        metadata_snapshot_paths: `<offset>-<epoch>.checkpoint` of a `__cluster_metadata` directory, by offset.
+        leader_epochs: From `leader-epoch-checkpoint`, oldest first; empty where absent.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    kind: DirectoryKind = DirectoryKind.LIVE
+    is_topic_truncated: bool = False
+    topic_id: str | None = None
+    segments: tuple[SegmentFile, ...] = ()
+    snapshot_paths: tuple[str, ...] = ()
+    metadata_snapshot_paths: tuple[str, ...] = ()
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_cluster_metadata(self) -> bool:
+        """The KRaft quorum's log, no topic of a client."""
+        return self.topic == CLUSTER_METADATA_TOPIC
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all `.log` files, as `kafka-log-dirs` counts them."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirectory:
+    """One disk of one broker: an entry of `log.dirs`.
+
+    Attributes:
+        path: The directory.
+        broker_id: `node.id` or `broker.id` of `meta.properties`; None where that file is absent.
+        directory_id: `directory.id`, None before Kafka 3.7.
+        cluster_id: `cluster.id`, None in files of old ZooKeeper-era brokers. Not unique across clusters.
+        partitions: By topic, then partition, then kind.
+        high_watermarks: `replication-offset-checkpoint`.
+        log_start_offsets: `log-start-offset-checkpoint`: only partitions whose start was moved by a deletion.
+        recovery_points: `recovery-point-offset-checkpoint`: offsets up to which the log was flushed.
+        cleaner_offsets: `cleaner-offset-checkpoint`: first offset not yet cleaned by compaction.
+        is_clean_shutdown: Whether `.kafka_cleanshutdown` is there.
+    """
+
+    path: str
+    broker_id: int | None = None
+    directory_id: str | None = None
+    cluster_id: str | None = None
+    partitions: tuple[PartitionDirectory, ...] = ()
+    high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
+    log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    is_clean_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTree:
+    """Everything found under the paths that were given.
+
+    Attributes:
+        directories: By broker, then path. A partition directory or a file given alone sits in a log directory of
+            its own, with what its parents' files say.
+        problems: What was refused or is doubtful, with its place; the rest is in `directories` all the same.
+    """
+
+    directories: tuple[LogDirectory, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """Known broker ids, ascending."""
+        return tuple(sorted({d.broker_id for d in self.directories if d.broker_id is not None}))
+
+    @property
+    def cluster_ids(self) -> tuple[str, ...]:
+        """Known cluster ids, sorted."""
+        return tuple(sorted({d.cluster_id for d in self.directories if d.cluster_id is not None}))
+
+    def iter_partitions(
+        self, *, kind: DirectoryKind | None = None
+    ) -> Iterator[tuple[LogDirectory, PartitionDirectory]]:
+        """Every partition directory with its disk, optionally of one kind only."""
+        for directory in self.directories:
+            for partition in directory.partitions:
+                if kind is None or partition.kind is kind:
+                    yield directory, partition
+
+    def iter_segments(
+        self, *, kind: DirectoryKind | None = None
+    ) -> Iterator[tuple[LogDirectory, PartitionDirectory, SegmentFile]]:
+        """Every segment file with its partition directory and disk."""
+        for directory, partition in self.iter_partitions(kind=kind):
+            for segment in partition.segments:
+                yield directory, partition, segment
