@@ -186,27 +186,28 @@ def _copy_of_a_disk(root):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "path", "position", "reason", "severity"),
+    ("spoil", "expected"),
     [
-        (_pointer, f"b0/orders-0/{SEGMENT}", 0, "a Git LFS pointer", "refused"),
-        (_text, f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused"),
-        (_stranger, "b0/orders-0/server.log", None, "expected <20 digits>.log", "refused"),
-        (_bad_name, "b0/orders", None, "a number after the last dash", "refused"),
-        (_too_long_topic, f"b0/{'t' * 250}-0", None, "250 characters", "refused"),
-        (_no_indexes, f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect"),
-        (_no_segments, "b0/orders-0", None, "without a segment file", "refused"),
-        (_empty_directory, "b2", None, "an empty directory", "refused"),
-        (_broken_checkpoint, "b0/replication-offset-checkpoint", 3, "expected `topic partition offset`", "refused"),
-        (_crlf_checkpoint, "b0/replication-offset-checkpoint", 1, "CRLF", "suspect"),
-        (_crlf_epochs, "b0/orders-0/leader-epoch-checkpoint", 1, "CRLF", "suspect"),
-        (_broken_meta, "b0/meta.properties", 1, "version 9, expected 0 or 1", "refused"),
-        (_link_out, "b0/secret-0", None, "leads out of the source root", "refused"),
-        (_file_link_out, f"b0/orders-0/{7:020d}.log", None, "leads out of the source root", "refused"),
-        (_dangling_link, "b0/gone-0", None, "leads nowhere", "refused"),
-        (_copy_of_a_disk, "copy", None, "directory.id d0 is already read from", "refused"),
+        (_pointer, (f"b0/orders-0/{SEGMENT}", 0, "a Git LFS pointer", "refused")),
+        (_text, (f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused")),
+        (_stranger, ("b0/orders-0/server.log", None, "expected <20 digits>.log", "refused")),
+        (_bad_name, ("b0/orders", None, "a number after the last dash", "refused")),
+        (_too_long_topic, (f"b0/{'t' * 250}-0", None, "250 characters", "refused")),
+        (_no_indexes, (f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect")),
+        (_no_segments, ("b0/orders-0", None, "without a segment file", "refused")),
+        (_empty_directory, ("b2", None, "an empty directory", "refused")),
+        (_broken_checkpoint, ("b0/replication-offset-checkpoint", 3, "expected `topic partition offset`", "refused")),
+        (_crlf_checkpoint, ("b0/replication-offset-checkpoint", 1, "CRLF", "suspect")),
+        (_crlf_epochs, ("b0/orders-0/leader-epoch-checkpoint", 1, "CRLF", "suspect")),
+        (_broken_meta, ("b0/meta.properties", 1, "version 9, expected 0 or 1", "refused")),
+        (_link_out, ("b0/secret-0", None, "leads out of the source root", "refused")),
+        (_file_link_out, (f"b0/orders-0/{7:020d}.log", None, "leads out of the source root", "refused")),
+        (_dangling_link, ("b0/gone-0", None, "leads nowhere", "refused")),
+        (_copy_of_a_disk, ("copy", None, "directory.id d0 is already read from", "refused")),
     ],
 )
-def test_bad_input_is_one_problem_and_the_rest_is_found(two_brokers, spoil, path, position, reason, severity):
+def test_bad_input_is_one_problem_and_the_rest_is_found(two_brokers, spoil, expected):
+    path, position, reason, severity = expected
     spoil(two_brokers)
     tree = discover_logs([two_brokers])
     (problem,) = tree.problems
