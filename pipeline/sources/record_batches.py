@@ -1,0 +1,289 @@
+"""Spark data source `kafka_record_batches`: the record batches of segment files, as Arrow record batches.
+
+One Spark partition holds one or more whole segments (about 128 MiB: a header scan reads a gigabyte in well under a
+second, so cutting one file further gains nothing). Rows are of two kinds: `batch`, and `problem` for what the scan
+found wrong. Filters on `topic`, `partition` and `event_time_ms` are pushed down: into the list of files, and before
+rows leave Python.
+
+Options: `plan` (from `format_plan`) or `path` (a source root to discover), `as_of_ms`, `spark_partitions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+)
+
+from pipeline.codec.segment import scan_headers
+from pipeline.errors import InputError
+from pipeline.model.log import Codec, Problem
+from pipeline.sources.event_time import assign_event_times
+from pipeline.sources.log_directories import discover_logs
+from pipeline.sources.segment_plan import SegmentRead, choose_replicas, pack, parse_plan, plan_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructType
+
+    from pipeline.codec.scans import HeaderScan
+
+SOURCE_NAME = "kafka_record_batches"
+TARGET_BYTES = 128 << 20
+_CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
+_TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
+
+_SEGMENT_FIELDS = (
+    ("broker_id", pa.int64()),
+    ("log_directory", pa.string()),
+    ("topic", pa.string()),
+    ("topic_id", pa.string()),
+    ("partition", pa.int64()),
+    ("segment_base_offset", pa.int64()),
+    ("path", pa.string()),
+)
+_BATCH_FIELDS = (
+    ("position", pa.int64()),
+    ("size_bytes", pa.int64()),
+    ("base_offset", pa.int64()),
+    ("last_offset", pa.int64()),
+    ("leader_epoch", pa.int64()),
+    ("magic", pa.int64()),
+    ("codec", pa.string()),
+    ("timestamp_type", pa.string()),
+    ("is_transactional", pa.bool_()),
+    ("is_control", pa.bool_()),
+    ("base_timestamp_ms", pa.int64()),
+    ("max_timestamp_ms", pa.int64()),
+    ("event_time_ms", pa.int64()),
+    ("is_time_outlier", pa.bool_()),
+    ("lateness_ms", pa.int64()),
+    ("producer_id", pa.int64()),
+    ("producer_epoch", pa.int64()),
+    ("base_sequence", pa.int64()),
+    ("record_count", pa.int64()),
+    ("missing_offset_count", pa.int64()),
+    ("is_crc_ok", pa.bool_()),
+    ("is_committed", pa.bool_()),
+)
+_PROBLEM_FIELDS = (("reason", pa.string()), ("severity", pa.string()), ("first_bytes_hex", pa.string()))
+ARROW_SCHEMA = pa.schema([("row_kind", pa.string()), *_SEGMENT_FIELDS, *_BATCH_FIELDS, *_PROBLEM_FIELDS])
+_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """What was pushed down: topics and partitions wanted (None: all) and the range of event times."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def wants(self, read: SegmentRead) -> bool:
+        """Whether a segment can hold wanted rows."""
+        return (self.topics is None or read.topic in self.topics) and (
+            self.partitions is None or read.partition in self.partitions
+        )
+
+    def mask(self, event_time_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which batches are wanted."""
+        keep = np.ones(event_time_ms.shape, dtype=np.bool_)
+        if self.start_ms is not None:
+            keep &= event_time_ms >= self.start_ms
+        if self.end_ms is not None:
+            keep &= event_time_ms < self.end_ms
+        return keep
+
+
+@dataclass
+class SegmentGroup(InputPartition):
+    """The segments one Spark task reads."""
+
+    reads: tuple[SegmentRead, ...]
+
+    def __post_init__(self) -> None:
+        super().__init__(self.reads[0].path if self.reads else None)
+
+
+class RecordBatchReader(DataSourceReader):
+    """Plans the segments and yields their rows; runs in Python workers only."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = dict(options)
+        self._as_of_ms = int(options.get("as_of_ms", str(np.iinfo(np.int64).max >> 1)))
+        self._filter = RowFilter()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        """Takes equality on topic and partition and the half-open range of event times; hands back the rest."""
+        topics, partitions, start_ms, end_ms = None, None, None, None
+        for item in filters:
+            match item:
+                case EqualTo(("topic",), str(topic)) if topics is None:
+                    topics = frozenset({topic})
+                case In(("topic",), values) if topics is None:
+                    topics = frozenset(values)
+                case EqualTo(("partition",), int(partition)) if partitions is None:
+                    partitions = frozenset({partition})
+                case GreaterThanOrEqual(("event_time_ms",), int(bound)) if start_ms is None:
+                    start_ms = bound
+                case LessThan(("event_time_ms",), int(bound)) if end_ms is None:
+                    end_ms = bound
+                case _:
+                    yield item
+        self._filter = RowFilter(topics, partitions, start_ms, end_ms)
+
+    def partitions(self) -> list[InputPartition]:
+        """Groups the wanted segments into Spark partitions."""
+        reads = parse_plan(self._options["plan"]) if "plan" in self._options else _discover(self._options["path"])
+        wanted = [read for read in reads if self._filter.wants(read)]
+        groups = pack(wanted, TARGET_BYTES, int(self._options.get("spark_partitions", "2")))
+        return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Scans each segment: one Arrow record batch of batches, one of problems where there are any."""
+        assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
+        for read in partition.reads:
+            try:
+                path = Path(read.path)
+                scan = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
+            except (InputError, OSError) as error:
+                yield _problem_rows(read, [_as_problem(read, error)])
+                continue
+            rows, problems = self._batch_rows(read, scan)
+            if rows.num_rows:
+                yield rows
+            if problems:
+                yield _problem_rows(read, problems)
+
+    def _batch_rows(self, read: SegmentRead, scan: HeaderScan) -> tuple[pa.RecordBatch, list[Problem]]:
+        problems = list(scan.problems)
+        times = assign_event_times(scan.max_timestamp_ms.astype(np.int64), self._as_of_ms)
+        if len(scan) and (times.event_time_ms < 0).all():
+            problems.append(_no_timestamps(read))
+        keep = self._filter.mask(times.event_time_ms)
+        columns = {
+            **_header_columns(scan),
+            "event_time_ms": times.event_time_ms,
+            "is_time_outlier": times.is_outlier,
+            "lateness_ms": times.lateness_ms,
+            "missing_offset_count": missing_offsets(scan, read.base_offset, read.next_base_offset),
+            "is_committed": scan.base_offset < (read.high_watermark if read.high_watermark >= 0 else 2**63 - 1),
+        }
+        return _arrow(read, "batch", {name: values[keep] for name, values in columns.items()}), problems
+
+
+class RecordBatchSource(DataSource):
+    """The data source as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `spark.read.format`."""
+        return SOURCE_NAME
+
+    def schema(self) -> str:
+        """Spark SQL types of the rows."""
+        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in ARROW_SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader; the schema is always the whole one."""
+        return RecordBatchReader(self.options)
+
+
+def missing_offsets(scan: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
+    """Offsets that no batch covers: before each batch, and after the last one up to the next segment.
+
+    Args:
+        scan: Batches of one segment in append order.
+        base_offset: Offset in the file's name.
+        next_base_offset: Base offset of the next segment, -1 where there is none.
+    """
+    first, last = scan.base_offset.astype(np.int64), scan.rows["last_offset"].astype(np.int64)
+    if first.size == 0:
+        return first
+    gaps = first - np.concatenate([[base_offset], last[:-1] + 1])
+    if next_base_offset >= 0:
+        gaps[-1] += next_base_offset - (last[-1] + 1)
+    missing: NDArray[np.int64] = np.maximum(gaps, 0)
+    return missing
+
+
+def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
+    base_timestamp = np.where(scan.has_delete_horizon, -1, scan.rows["base_timestamp_ms"])
+    direct = ("position", "size_bytes", "base_offset", "last_offset", "magic", "producer_id", "producer_epoch")
+    return {
+        **{name: scan.rows[name] for name in (*direct, "base_sequence", "record_count", "max_timestamp_ms")},
+        "leader_epoch": scan.rows["partition_leader_epoch"],
+        "base_timestamp_ms": base_timestamp,
+        "codec": _CODECS[scan.codec],
+        "timestamp_type": _TIMESTAMP_TYPES[scan.timestamp_type],
+        "is_transactional": scan.is_transactional,
+        "is_control": scan.is_control,
+        "is_crc_ok": scan.crc_ok,
+    }
+
+
+def _arrow(read: SegmentRead, row_kind: str, columns: dict[str, NDArray[Any] | list[Any]]) -> pa.RecordBatch:
+    count = len(next(iter(columns.values())))
+    constants = {
+        "row_kind": row_kind,
+        "broker_id": read.broker_id,
+        "log_directory": read.log_directory,
+        "topic": read.topic,
+        "topic_id": read.topic_id,
+        "partition": read.partition,
+        "segment_base_offset": read.base_offset,
+        "path": read.path,
+    }
+    arrays = []
+    for field in ARROW_SCHEMA:
+        if field.name in constants:
+            arrays.append(pa.repeat(pa.scalar(constants[field.name], field.type), count))
+        elif field.name in columns:
+            arrays.append(pa.array(columns[field.name]).cast(field.type))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+
+def _problem_rows(read: SegmentRead, problems: list[Problem]) -> pa.RecordBatch:
+    columns: dict[str, NDArray[Any] | list[Any]] = {
+        "position": [-1 if problem.position is None else problem.position for problem in problems],
+        "reason": [problem.reason for problem in problems],
+        "severity": [problem.severity for problem in problems],
+        "first_bytes_hex": [problem.first_bytes.hex() for problem in problems],
+    }
+    return _arrow(read, "problem", columns)
+
+
+def _as_problem(read: SegmentRead, error: InputError | OSError) -> Problem:
+    if isinstance(error, InputError):
+        return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+    return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
+
+
+def _no_timestamps(read: SegmentRead) -> Problem:
+    return Problem(
+        path=read.path,
+        position=None,
+        reason="no batch has a timestamp (record format 0): its batches belong to no window",
+        severity="suspect",
+    )
+
+
+def _discover(path: str) -> tuple[SegmentRead, ...]:
+    return plan_reads(choose_replicas(discover_logs([path]), leaders={}))

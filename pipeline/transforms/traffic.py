@@ -1,0 +1,46 @@
+"""From record batches to `silver.partition_traffic`: what each partition got in each window, by leader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+GRAIN = ("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
+
+
+def summarise_traffic(record_batches: DataFrame, compacted_topics: frozenset[str], batch_size_bytes: int) -> DataFrame:
+    """Counts records, batches, bytes and offsets per topic-partition, leader, leader epoch and window.
+
+    Args:
+        record_batches: `silver.record_batches`.
+        compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
+        batch_size_bytes: The producers' `batch.size`, for the fill ratio.
+    """
+    is_data = ~F.col("is_control")
+    size = F.col("size_bytes")
+    covered = F.col("last_offset") - F.col("base_offset") + 1
+    data_batch_count = F.sum(is_data.cast("bigint"))
+    data_record_count = F.sum(F.when(is_data, F.col("record_count")).otherwise(0))
+    return record_batches.groupBy(*GRAIN).agg(
+        data_record_count.alias("record_count"),
+        F.sum(F.when(is_data, 0).otherwise(F.col("record_count"))).alias("control_record_count"),
+        data_batch_count.alias("batch_count"),
+        F.sum(size).alias("size_bytes"),
+        F.min("base_offset").alias("first_offset"),
+        F.max("last_offset").alias("last_offset"),
+        F.sum(covered).alias("covered_offset_count"),
+        F.sum("missing_offset_count").alias("missing_offset_count"),
+        F.sum(covered - F.col("record_count")).alias("compacted_record_count"),
+        F.first(F.col("topic").isin(sorted(compacted_topics))).alias("is_compacted"),
+        F.sum((~F.col("is_crc_ok")).cast("bigint")).alias("crc_error_count"),
+        F.count_distinct("producer_id").alias("producer_count"),
+        F.try_divide(data_record_count, data_batch_count).alias("records_per_batch"),
+        F.avg(F.when(is_data, size / batch_size_bytes)).alias("fill_ratio"),
+        F.sum(size.cast("double") * size).alias("batch_bytes_squared"),
+        F.max("lateness_ms").alias("max_lateness_ms"),
+        F.sum(F.col("is_time_outlier").cast("bigint")).alias("time_outlier_count"),
+    )
