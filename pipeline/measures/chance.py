@@ -1,0 +1,133 @@
+"""What chance alone does to shares, and how much traffic a judgement needs.
+
+The model: units with weights w (batches, weighted by their bytes) are placed independently, each on broker b with
+probability e_b. The effective number of units is `N_eff = (sum w)^2 / sum w^2`; the share of b then has mean e_b and
+variance `e_b (1 - e_b) / N_eff`, whatever the weights.
+
+The tail is taken as normal. That is good where b expects some hundreds of effective units, which
+`required_units_of_share` guards: at 20 % above share and level 0.001 it asks for 290 or more of them. Weights so heavy
+that a handful of batches make the traffic give a small N_eff, hence `not_enough_traffic` rather than a wrong tail.
+Batches sent in runs to one broker (sticky producers) and records of one key are less independent than this assumes: it
+is a lower bound on chance, which is why the practical limit and k-of-n windows stand beside it.
+
+References:
+    DESIGN.md 5; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995).
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_NORMAL = NormalDist()
+CHANCE_LEVEL = 0.001
+"""Chance that the ratio in `gold.broker_share.chance_ratio` is exceeded: once in a thousand windows."""
+
+
+def effective_units(weight_sum: float, weight_squared_sum: float) -> float | None:
+    """Number of equal units that would scatter as much: `(sum w)^2 / sum w^2`; None without weight.
+
+    >>> effective_units(300.0, 3 * 100.0**2)
+    3.0
+    >>> effective_units(0.0, 0.0) is None
+    True
+    """
+    if weight_sum <= 0 or weight_squared_sum <= 0:
+        return None
+    return weight_sum * weight_sum / weight_squared_sum
+
+
+def chance_cv(partition_count: int, unit_count: float) -> float:
+    """Root-mean-square CV of the loads of equal partitions under random placement: `sqrt((P - 1) / N_eff)`.
+
+    >>> round(chance_cv(12, 10_000), 4)
+    0.0332
+    """
+    return math.sqrt((partition_count - 1) / unit_count)
+
+
+def required_units_of_share(expected_share: float, excess: float, level: float, group_count: int) -> float:
+    """Effective units needed to tell `excess` above its share from chance, for one broker among `group_count`.
+
+    Args:
+        expected_share: Its fair share, 0..1.
+        excess: How far above 1 the ratio is to be told, such as 0.2.
+        level: Chance of a false alarm over all brokers of the window together.
+        group_count: Brokers judged together.
+
+    >>> round(required_units_of_share(1 / 3, 0.2, 0.001, 3))
+    868
+    """
+    quantile = _NORMAL.inv_cdf(1 - level / group_count)
+    return (quantile / excess) ** 2 / expected_share
+
+
+def required_units(partition_count: int, excess: float, level: float) -> float:
+    """Effective units needed to judge "peak-to-mean above 1 + excess" of equal partitions: `P (z_{1-a/P} / d)^2`.
+
+    >>> math.ceil(required_units(12, 0.2, 0.001)), math.ceil(required_units(100, 0.2, 0.001))
+    (4253, 45474)
+    """
+    return required_units_of_share(1 / partition_count, excess, level, partition_count)
+
+
+def _ratio_deviation(expected_share: float, unit_count: float) -> float:
+    return math.sqrt((1 - expected_share) / (expected_share * unit_count))
+
+
+def chance_ratio(expected_share: float, unit_count: float, level: float = CHANCE_LEVEL) -> float:
+    """Share ratio of one broker that chance exceeds with probability `level`.
+
+    Never above `1 / expected_share`, which is all of the traffic.
+
+    >>> round(chance_ratio(1 / 3, 10_000), 4)
+    1.0437
+    """
+    bound = 1 + _NORMAL.inv_cdf(1 - level) * _ratio_deviation(expected_share, unit_count)
+    return min(bound, 1 / expected_share)
+
+
+def chance_p_value(share_ratio: float, expected_share: float, unit_count: float) -> float:
+    """One-sided chance of this share ratio or more, for one broker.
+
+    A broker that is the whole cluster has all of the traffic for certain: 1.
+
+    >>> chance_p_value(1.0, 1 / 3, 10_000)
+    0.5
+    >>> f"{chance_p_value(1.2, 1 / 3, 10_000):.0e}"
+    '1e-45'
+    >>> chance_p_value(1.0, 1.0, 10_000)
+    1.0
+    """
+    deviation = _ratio_deviation(expected_share, unit_count)
+    if deviation == 0:
+        return 1.0
+    return 0.5 * math.erfc((share_ratio - 1) / deviation / math.sqrt(2))
+
+
+def significant(p_values: Sequence[float], level: float) -> NDArray[np.bool_]:
+    """Benjamini-Hochberg: which of these stay significant when at most `level` of the finds may be false.
+
+    Returns:
+        One flag per p-value, in the given order.
+
+    >>> significant([0.001, 0.04, 0.03, 0.9], 0.05).tolist()
+    [True, False, False, False]
+    >>> significant([0.001, 0.02, 0.03, 0.9], 0.05).tolist()
+    [True, True, True, False]
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    count = len(values)
+    ordered = np.sort(values)
+    passing = np.flatnonzero(ordered <= level * np.arange(1, count + 1) / max(count, 1))
+    threshold = ordered[passing[-1]] if len(passing) else -1.0
+    flags: NDArray[np.bool_] = values <= threshold
+    return flags

@@ -1,0 +1,162 @@
+"""The broker share rule: loads of brokers, window by window, to verdicts.
+
+A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
+excess is significant after Benjamini-Hochberg over the window's brokers. It *fails* a window in which it is above and
+was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
+bad the ones before: the verdict is about its window; what holds an alarm through a short dip is the incident, which
+resolves only after k windows below the lower limit.
+
+The last n windows are the last n that are known, in time order: a window that was never ingested is passed over, one
+without enough traffic counts as not above.
+
+References:
+    DESIGN.md 5.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.measures.chance import chance_p_value, chance_ratio, required_units_of_share, significant
+from pipeline.model.verdict import Verdict, VerdictKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.model.load import BrokerLoad
+
+RULE = "broker_share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLimits:
+    """What the rule is held against.
+
+    Attributes:
+        limit_ratio: Share ratio from which a broker carries too much, above 1.
+        floor_bytes: Bytes per window a broker must exceed to be worth a word.
+        chance_level: False alarms allowed per window, 0..1.
+        k: Windows above that make a failure ...
+        n: ... among this many.
+    """
+
+    limit_ratio: float
+    floor_bytes: float
+    chance_level: float
+    k: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if not (self.limit_ratio > 1 and 0 < self.chance_level < 1 and 1 <= self.k <= self.n and self.floor_bytes >= 0):
+            raise ValueError(f"limits make no sense: {self}")
+
+
+def judge_broker_share(
+    loads: Sequence[BrokerLoad], limits: ShareLimits, *, judged_from_ms: int | None = None
+) -> tuple[Verdict, ...]:
+    """Judges every broker in every window.
+
+    Args:
+        loads: One load per broker and window, in any order.
+        limits: Limit, floor, chance level, k of n.
+        judged_from_ms: Windows that start before are history: they count toward k of n but get no verdict. With fewer
+            than n - 1 windows of history a first failure comes later, never earlier.
+
+    Returns:
+        Verdicts by window and broker.
+    """
+    windows: dict[int, list[BrokerLoad]] = defaultdict(list)
+    for load in loads:
+        windows[load.window_start_ms].append(load)
+    recent: dict[int, deque[bool]] = defaultdict(lambda: deque(maxlen=limits.n))
+    verdicts = []
+    for start_ms, window_loads in sorted(windows.items()):
+        brokers = sorted(window_loads, key=lambda load: load.broker_id)
+        for broker_id in recent.keys() - {load.broker_id for load in brokers}:
+            recent[broker_id].append(False)
+        above = _above(brokers, limits)
+        for load, is_above in zip(brokers, above, strict=True):
+            recent[load.broker_id].append(is_above)
+            if judged_from_ms is None or start_ms >= judged_from_ms:
+                verdicts.append(_verdict(load, brokers, limits, is_above=is_above, recent=recent[load.broker_id]))
+    return tuple(verdicts)
+
+
+def _above(brokers: Sequence[BrokerLoad], limits: ShareLimits) -> list[bool]:
+    p_values = [_p_value(load) for load in brokers]
+    is_significant = significant(p_values, limits.chance_level)
+    return [
+        load.share_ratio is not None
+        and _too_little(load, brokers, limits) is None
+        and load.share_ratio >= limits.limit_ratio
+        and load.size_bytes > limits.floor_bytes
+        and bool(flag)
+        for load, flag in zip(brokers, is_significant, strict=True)
+    ]
+
+
+def _p_value(load: BrokerLoad) -> float:
+    if load.share_ratio is None or not load.effective_unit_count:
+        return 1.0
+    return chance_p_value(load.share_ratio, load.expected_share, load.effective_unit_count)
+
+
+def _too_little(load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits) -> str | None:
+    """Why the window cannot be judged for this broker, or None if it can."""
+    if load.share_ratio is None or not load.effective_unit_count:
+        return "no traffic in this window"
+    total_bytes = sum(other.size_bytes for other in brokers)
+    if total_bytes <= limits.floor_bytes:
+        return f"the cluster's {total_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
+    required = required_units_of_share(
+        load.expected_share, limits.limit_ratio - 1, limits.chance_level, max(len(brokers), 1)
+    )
+    if load.effective_unit_count < required:
+        return (
+            f"{load.effective_unit_count:,.0f} independent batches are too few to tell "
+            f"{limits.limit_ratio - 1:.0%} above its share from chance; it takes {required:,.0f}"
+        )
+    return None
+
+
+def _verdict(
+    load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits, *, is_above: bool, recent: deque[bool]
+) -> Verdict:
+    above_count = sum(recent)
+    kind, reason = _kind_and_reason(load, brokers, limits, is_above=is_above, above_count=above_count)
+    units = load.effective_unit_count
+    return Verdict(
+        window_start_ms=load.window_start_ms,
+        rule=RULE,
+        subject=f"broker {load.broker_id}",
+        value=load.share_ratio,
+        limit_value=limits.limit_ratio,
+        chance_value=chance_ratio(load.expected_share, units, limits.chance_level) if units else None,
+        is_above=is_above,
+        above_count=above_count,
+        verdict=kind,
+        reason=reason,
+    )
+
+
+def _kind_and_reason(
+    load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits, *, is_above: bool, above_count: int
+) -> tuple[VerdictKind, str]:
+    too_little = _too_little(load, brokers, limits)
+    if too_little is not None or load.share_ratio is None:
+        return "not_enough_traffic", too_little or "no traffic in this window"
+    said = (
+        f"{load.share:.1%} of the bytes where {load.expected_share:.1%} is fair: {load.share_ratio:.2f} times its share"
+    )
+    if is_above:
+        held = f"limit {limits.limit_ratio:.2f}, above in {above_count} of the last {limits.n} windows"
+        if above_count >= limits.k:
+            return "fail", f"{said}; {held}"
+        return "warn", f"{said}; {held}, {limits.k} make a failure"
+    if load.share_ratio < limits.limit_ratio:
+        return "ok", f"{said}; below the limit of {limits.limit_ratio:.2f}"
+    if load.size_bytes <= limits.floor_bytes:
+        return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
+    return "ok", f"{said}, within what chance does to shares"
