@@ -163,6 +163,39 @@ CLUSTER_STATE = Table(
     ),
 )
 
+BROKERS = Table(
+    name="bronze.brokers",
+    grain="broker x window end",
+    key=("cluster", "window_start", "broker_id"),
+    partitioned_by=_BY_DATE,
+    columns=(
+        CLUSTER,
+        WINDOW_DATE,
+        WINDOW_START,
+        BROKER_ID,
+        Column(name="rack", type="string", doc="Rack, where the broker has one."),
+        Column(
+            name="is_fenced",
+            type="boolean",
+            doc="Fenced at the window's end: registered, but not serving. NULL where the source does not say.",
+        ),
+        Column(
+            name="log_directory_count",
+            type="bigint",
+            nullable=False,
+            unit="directories",
+            doc="Log directories of the broker that were read; 0 where the broker is known but its disks were not found.",
+        ),
+        Column(
+            name="state_source",
+            type="string",
+            nullable=False,
+            doc="`cluster_metadata`, `topics_describe` or `log_directories`: what named the broker.",
+        ),
+        RUN_ID,
+    ),
+)
+
 CONSUMER_GROUPS = Table(
     name="bronze.consumer_groups",
     grain="group x topic-partition x moment",
@@ -315,4 +348,4 @@ QUARANTINE = Table(
     ),
 )
 
-BRONZE = (WINDOW_STATUS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, METRIC_SAMPLES, QUARANTINE)
+BRONZE = (WINDOW_STATUS, BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, METRIC_SAMPLES, QUARANTINE)
