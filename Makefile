@@ -1,0 +1,62 @@
+# The words to remember. Everything needs `make setup`, which each word calls by itself.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Caches land below HOME; where that is missing or read-only they land in build/home.
+ifneq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo writable),writable)
+export HOME := $(CURDIR)/build/home
+$(shell mkdir -p build/home)
+endif
+# Compiled modules halve the start of Airflow and Great Expectations (3.9 to 1.5 s, 7.8 to 3.9 s).
+export PYTHONDONTWRITEBYTECODE :=
+
+BIN := .venv/bin
+READY := .venv/.ready
+COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal --fork-strategy fewest --python-version 3.11 \
+	--generate-hashes --no-annotate --no-header --no-emit-index-url
+# Further arguments for pytest: make test ARGS="-k codec"
+ARGS ?=
+
+.PHONY: help setup run test test-integration check bench serve capture lock
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## .venv with partition-health in it
+	@echo "ready: .venv/bin/partition-health"
+
+$(READY): pyproject.toml requirements-dev.lock requirements-setup.lock scripts/setup
+	@scripts/setup
+	@touch $@
+
+run: $(READY) ## the whole pipeline on the committed capture, by Airflow
+	@$(BIN)/python -m dags.run_once
+
+test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
+	@$(BIN)/python -m pytest pipeline tests --ignore=tests/integration $(ARGS)
+
+test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
+	@$(BIN)/python -m pytest tests/integration $(ARGS)
+
+check: $(READY) ## format, lint, types, import contracts, shell scripts
+	@failed=; \
+	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-timing" \
+		"shellcheck scripts/setup .ci/run"; do \
+		printf '== %s\n' "$$tool"; \
+		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
+bench: $(READY) ## speed ratios against Kafka's own tools
+	@$(BIN)/python -m tests.bench
+
+serve: $(READY) ## airflow standalone with the DAGs scheduled on partition-health.yaml
+	@$(BIN)/python -m dags.serve
+
+capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka)
+	@$(BIN)/python -m tests.lab.capture
+
+lock: $(READY) ## resolve requirements anew
+	@$(COMPILE) --extra dev --output-file requirements-dev.lock
+	@$(COMPILE) --constraints requirements-dev.lock --output-file requirements.lock
