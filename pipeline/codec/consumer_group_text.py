@@ -1,0 +1,125 @@
+"""What `kafka-consumer-groups --describe` prints: offsets and members of groups, and their states.
+
+The tool prints a table per group, columns padded with blanks; `-` stands for nothing. Columns are taken by the names in
+the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks: it comes last.
+
+References:
+    `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pipeline.errors import InputError
+from pipeline.model.consumer_group import ConsumerGroupMember, ConsumerGroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_COORDINATOR_ID = re.compile(r"\((\d+)\)")
+
+
+def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
+    """Rows of `kafka-consumer-groups --describe` (one or all groups).
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        A row per line, in the order printed.
+
+    Raises:
+        InputError: No table in it, or a number that is none; `position` is the line number.
+    """
+    rows = []
+    for number, line, columns in _iter_rows(text, "CURRENT-OFFSET", path):
+        try:
+            rows.append(_parse_member(columns))
+        except ValueError as error:
+            reason = f"a line that does not parse ({error}): {line!r}"
+            raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+    return tuple(rows)
+
+
+def parse_consumer_group_states(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupState, ...]:
+    """Rows of `kafka-consumer-groups --describe --state`.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        A row per group.
+
+    Raises:
+        InputError: No table in it.
+    """
+    rows = []
+    for number, line, columns in _iter_rows(text, "ASSIGNMENT-STRATEGY", path):
+        if not columns.get("#MEMBERS", "").isdecimal():
+            raise InputError(f"no count of members: {line!r}", path=path, position=number, first_bytes=line.encode())
+        coordinator = _COORDINATOR_ID.fullmatch(columns.get("(ID)", ""))
+        rows.append(
+            ConsumerGroupState(
+                group_id=columns["GROUP"],
+                coordinator_id=int(coordinator[1]) if coordinator else None,
+                assignor=columns["ASSIGNMENT-STRATEGY"] or None,
+                state=columns["STATE"],
+                member_count=int(columns["#MEMBERS"]),
+            )
+        )
+    return tuple(rows)
+
+
+def _iter_rows(text: str, needed: str, path: Path | str | None) -> Iterator[tuple[int, str, Mapping[str, str]]]:
+    header: list[str] = []
+    found = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if words[:1] == ["GROUP"]:
+            header = words if needed in words else []
+            found = found or bool(header)
+        elif header and words:
+            columns = _match_columns(header, words)
+            if columns is not None:
+                yield number, line, columns
+    if not found:
+        raise InputError(f"no table with a column {needed}", path=path, first_bytes=text.encode())
+
+
+def _match_columns(header: list[str], words: list[str]) -> dict[str, str] | None:
+    """Words by column; None for a line that is no row (a warning between tables)."""
+    if len(words) == len(header) - 1 and "ASSIGNMENT-STRATEGY" in header:
+        words = words.copy()  # a group without members has no strategy, and the tool prints none
+        words.insert(header.index("ASSIGNMENT-STRATEGY"), "")
+    if len(words) < len(header) or words[0] in {"Warning:", "Error:"}:
+        return None
+    last = " ".join(words[len(header) - 1 :])
+    return dict(zip(header, [*words[: len(header) - 1], last], strict=True))
+
+
+def _parse_member(columns: Mapping[str, str]) -> ConsumerGroupMember:
+    host = _text(columns["HOST"])
+    return ConsumerGroupMember(
+        group_id=columns["GROUP"],
+        topic=_text(columns["TOPIC"]),
+        partition=_number(columns["PARTITION"]),
+        committed_offset=_number(columns["CURRENT-OFFSET"]),
+        log_end_offset=_number(columns["LOG-END-OFFSET"]),
+        lag_count=_number(columns["LAG"]),
+        member_id=_text(columns["CONSUMER-ID"]),
+        client_host=None if host is None else host.removeprefix("/"),
+        client_id=_text(columns["CLIENT-ID"]),
+    )
+
+
+def _text(word: str) -> str | None:
+    return None if word == "-" else word
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)

@@ -1,0 +1,146 @@
+"""Kafka's flexible encodings (KIP-482): compact strings and arrays, uuids, tagged fields.
+
+References:
+    KIP-482; `ByteBufferAccessor`, `Uuid.toString` (Kafka 4.1).
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import TYPE_CHECKING, TypeVar
+
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_MAX_UNSIGNED_VARINT_BYTES = 5
+
+
+def format_uuid(data: bytes) -> str:
+    """Sixteen bytes as Kafka prints a uuid: base64, URL alphabet, no padding.
+
+    >>> format_uuid(bytes(15) + bytes([1]))
+    'AAAAAAAAAAAAAAAAAAAAAQ'
+    """
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+class FieldReader:
+    """Reads fields one after another from a message's bytes.
+
+    Args:
+        data: The message.
+        position: Where to begin.
+
+    Attributes:
+        position: Next byte to be read.
+
+    Every `read_*` raises `InputError` with its position where the bytes end too early or a length is impossible.
+    """
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.position = position
+        self._data = data
+
+    @property
+    def remaining_bytes(self) -> int:
+        """Bytes not read yet."""
+        return len(self._data) - self.position
+
+    def read_bytes(self, size: int) -> bytes:
+        """That many bytes."""
+        if size > self.remaining_bytes:
+            raise InputError(f"expected {size} bytes, {self.remaining_bytes} are left", position=self.position)
+        start = self.position
+        self.position += size
+        return self._data[start : self.position]
+
+    def read_int8(self) -> int:
+        """Signed byte."""
+        return int.from_bytes(self.read_bytes(1), "big", signed=True)
+
+    def read_int16(self) -> int:
+        """Two bytes, signed."""
+        return int.from_bytes(self.read_bytes(2), "big", signed=True)
+
+    def read_uint16(self) -> int:
+        """Two bytes, unsigned."""
+        return int.from_bytes(self.read_bytes(2), "big")
+
+    def read_int32(self) -> int:
+        """Four bytes, signed."""
+        return int.from_bytes(self.read_bytes(4), "big", signed=True)
+
+    def read_int64(self) -> int:
+        """Eight bytes, signed."""
+        return int.from_bytes(self.read_bytes(8), "big", signed=True)
+
+    def read_float64(self) -> float:
+        """IEEE 754 double."""
+        value: float = struct.unpack(">d", self.read_bytes(8))[0]
+        return value
+
+    def read_boolean(self) -> bool:
+        """One byte; anything but 0 is true, as Kafka reads it."""
+        return self.read_bytes(1) != b"\0"
+
+    def read_uuid(self) -> str:
+        """Sixteen bytes, formatted."""
+        return format_uuid(self.read_bytes(16))
+
+    def read_unsigned_varint(self) -> int:
+        """Seven bits a byte, lowest first, at most five bytes."""
+        value = 0
+        start = self.position
+        for shift in range(0, 7 * _MAX_UNSIGNED_VARINT_BYTES, 7):
+            byte = self.read_bytes(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise InputError("a varint of more than 5 bytes", position=start)
+
+    def read_compact_nullable_string(self) -> str | None:
+        """Length plus one as a varint (0: null), then UTF-8."""
+        length = self.read_unsigned_varint() - 1
+        if length < 0:
+            return None
+        start = self.position
+        try:
+            return self.read_bytes(length).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError("a string that is not UTF-8", position=start) from error
+
+    def read_compact_string(self) -> str:
+        """As the nullable one; null is refused."""
+        start = self.position
+        value = self.read_compact_nullable_string()
+        if value is None:
+            raise InputError("a null string where one is needed", position=start)
+        return value
+
+    def read_compact_array(self, read_item: Callable[[], T]) -> list[T] | None:
+        """Count plus one as a varint (0: null), then the items."""
+        start = self.position
+        count = self.read_unsigned_varint() - 1
+        if count < 0:
+            return None
+        if count > self.remaining_bytes:
+            raise InputError(f"an array of {count} items in {self.remaining_bytes} bytes", position=start)
+        return [read_item() for _ in range(count)]
+
+    def read_tagged_fields(self) -> dict[int, tuple[int, int]]:
+        """Skips a section of tagged fields.
+
+        Returns:
+            Start and size in bytes of each field, by tag.
+        """
+        fields = {}
+        for _ in range(self.read_unsigned_varint()):
+            tag = self.read_unsigned_varint()
+            size = self.read_unsigned_varint()
+            fields[tag] = (self.position, size)
+            self.read_bytes(size)
+        return fields

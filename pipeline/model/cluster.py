@@ -1,0 +1,275 @@
+"""A Kafka cluster at a moment and over time: brokers, replicas, leaders, configs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from pipeline.model.log import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NO_LEADER = -1
+"""No leader, or none that is known."""
+
+CLUSTER_METADATA = "cluster_metadata"
+TOPICS_DESCRIBE = "topics_describe"
+ONLY_REPLICA = "only_replica"
+
+T = TypeVar("T")
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A registered broker.
+
+    Attributes:
+        broker_id: `node.id`.
+        broker_epoch: Epoch of its registration; -1 where the source does not say.
+        rack: `broker.rack`, or None.
+        endpoints: Listeners.
+        directory_ids: `directory.id` of its disks; empty where the source does not say.
+        is_fenced: Takes no part: just registered, or gone.
+        is_in_controlled_shutdown: Said that it will stop.
+    """
+
+    broker_id: int
+    broker_epoch: int = -1
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    directory_ids: tuple[str, ...] = ()
+    is_fenced: bool = False
+    is_in_controlled_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Who leads a partition and who holds it.
+
+    Attributes:
+        topic: Topic.
+        topic_id: Base64 uuid; None where the source does not say.
+        partition: Number.
+        leader_id: Broker, or `NO_LEADER`.
+        leader_epoch: None where the source does not say.
+        replicas: Brokers in assignment order; the first is the preferred leader.
+        isr: In-sync replicas; None where the source does not say.
+        adding_replicas: Replicas a running reassignment adds.
+        removing_replicas: Replicas it will take away.
+        eligible_leader_replicas: KIP-966; empty where not used.
+        last_known_elr: KIP-966.
+        directory_ids: Disk of each replica, in the order of `replicas`; empty where the source does not say.
+        partition_epoch: Counts every change; None where the source does not say.
+    """
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    leader_id: int
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...] | None
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    directory_ids: tuple[str, ...] = ()
+    partition_epoch: int | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def preferred_leader_id(self) -> int:
+        """The first replica, or `NO_LEADER` where no replica is known."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """What one broker's disk holds of a partition, as the files say.
+
+    Attributes:
+        topic: Topic.
+        topic_id: From `partition.metadata`, or None.
+        partition: Number.
+        broker_id: Broker; None where its `meta.properties` is absent.
+        log_directory: Path of the log directory.
+        directory_id: `directory.id` of the disk, or None.
+        log_start_offset: First offset that may be read: the checkpoint's, else the first segment's base offset.
+        log_end_offset: Next offset to be written; None where no segment could be read.
+        high_watermark: From `replication-offset-checkpoint`; None where it is not in there. Written every 5 s: it may
+            lag behind the log.
+        size_bytes: Bytes of the `.log` files.
+        is_future: A copy being moved between disks of this broker.
+    """
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    broker_id: int | None
+    log_directory: str
+    directory_id: str | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    high_watermark: int | None = None
+    size_bytes: int = 0
+    is_future: bool = False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class LeaderTerm(NamedTuple):
+    """A broker's time as leader of a partition.
+
+    Attributes:
+        topic_id: Of the topic at that time: a topic deleted and made again starts over at epoch 0.
+        leader_epoch: None where the source does not say.
+        leader_id: Broker, or `NO_LEADER`.
+        since_ms: When it began; None where the source does not say.
+    """
+
+    topic_id: str | None
+    leader_epoch: int | None
+    leader_id: int
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """A cluster at a moment.
+
+    Attributes:
+        at_ms: The moment.
+        state_source: `cluster_metadata`, `topics_describe`, `only_replica`.
+        brokers: By id.
+        partitions: By topic-partition, sorted.
+        topic_configs: Overrides by topic.
+        default_configs: Dynamic defaults of the cluster; static defaults of `server.properties` are not known here.
+    """
+
+    at_ms: int
+    state_source: str
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionState] = field(default_factory=dict)
+    topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    default_configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def leaders(self) -> dict[TopicPartition, int]:
+        """Leader by topic-partition, those without one left out."""
+        return {key: state.leader_id for key, state in self.partitions.items() if state.leader_id != NO_LEADER}
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """What a topic's configs are as far as the cluster's dynamic state says: override before default."""
+        return {**self.default_configs, **self.topic_configs.get(topic, {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Generic[T]):
+    """A value that changes: `values[i]` holds from `moments_ms[i]` on; None means it was removed."""
+
+    moments_ms: tuple[int, ...] = ()
+    values: tuple[T | None, ...] = ()
+
+    def at(self, at_ms: int) -> T | None:
+        """The value at a moment; None before the first one.
+
+        Example:
+            >>> Timeline((10, 20), ("a", "b")).at(19)
+            'a'
+        """
+        index = bisect_right(self.moments_ms, at_ms)
+        return self.values[index - 1] if index else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterHistory:
+    """A cluster over the time that its source covers.
+
+    Attributes:
+        state_source: See `ClusterState`.
+        known_since_ms: Moment from which the states are known: the first record, or a metadata snapshot's. None for a
+            source that tells one state without a time; its only state is then taken to hold always.
+        known_until_ms: Moment of the last record seen; None as above.
+        brokers: By id.
+        partitions: By topic-partition.
+        topic_configs: Overrides by topic.
+        default_configs: Dynamic defaults of the cluster.
+    """
+
+    state_source: str
+    known_since_ms: int | None = None
+    known_until_ms: int | None = None
+    brokers: Mapping[int, Timeline[Broker]] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
+    topic_configs: Mapping[str, Timeline[Mapping[str, str]]] = field(default_factory=dict)
+    default_configs: Timeline[Mapping[str, str]] = Timeline()
+
+    def state_at(self, at_ms: int) -> ClusterState:
+        """The cluster at a moment: changes made at that very millisecond included.
+
+        Before `known_since_ms` the first known state is returned: a partition's first leader is a better guess than none.
+        """
+        at_ms = at_ms if self.known_since_ms is None else max(at_ms, self.known_since_ms)
+        partitions = {key: timeline.at(at_ms) for key, timeline in sorted(self.partitions.items())}
+        brokers = {key: timeline.at(at_ms) for key, timeline in sorted(self.brokers.items())}
+        configs = {key: timeline.at(at_ms) for key, timeline in sorted(self.topic_configs.items())}
+        return ClusterState(
+            at_ms=at_ms,
+            state_source=self.state_source,
+            brokers={key: value for key, value in brokers.items() if value is not None},
+            partitions={key: value for key, value in partitions.items() if value is not None},
+            topic_configs={key: value for key, value in configs.items() if value},
+            default_configs=self.default_configs.at(at_ms) or {},
+        )
+
+    def leader_terms(self, topic_partition: TopicPartition) -> tuple[LeaderTerm, ...]:
+        """Who led a partition, oldest first; one entry per leader epoch."""
+        timeline = self.partitions.get(topic_partition, Timeline())
+        terms: dict[tuple[str | None, int | None], LeaderTerm] = {}
+        for since_ms, state in zip(timeline.moments_ms, timeline.values, strict=True):
+            if state is not None:
+                since = None if self.known_since_ms is None else since_ms
+                term = LeaderTerm(state.topic_id, state.leader_epoch, state.leader_id, since)
+                terms.setdefault((state.topic_id, state.leader_epoch), term)
+        return tuple(terms.values())
+
+    def iter_leader_terms(self) -> Iterator[tuple[TopicPartition, LeaderTerm]]:
+        """Every partition's leaders, in order of topic-partition and time."""
+        for topic_partition in sorted(self.partitions):
+            for term in self.leader_terms(topic_partition):
+                yield topic_partition, term
+
+    def leader_of(self, topic_partition: TopicPartition, leader_epoch: int, *, topic_id: str | None = None) -> int:
+        """The broker that led a partition in a leader epoch: the one that bears a batch of that epoch.
+
+        Args:
+            topic_partition: The partition.
+            leader_epoch: `partitionLeaderEpoch` of a batch.
+            topic_id: Which of several topics of that name, one after another; the newest one by default.
+
+        Returns:
+            The broker; where the source knows no epochs, its only leader; `NO_LEADER` where the epoch is unknown.
+        """
+        for term in reversed(self.leader_terms(topic_partition)):
+            if topic_id is not None and term.topic_id not in {None, topic_id}:
+                continue
+            if term.leader_epoch is None or term.leader_epoch == leader_epoch:
+                return term.leader_id
+        return NO_LEADER

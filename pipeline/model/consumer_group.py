@@ -1,0 +1,51 @@
+"""What consumer groups consume, as `kafka-consumer-groups` tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMember:
+    """A line of `kafka-consumer-groups --describe`: what a group consumes of a partition, and who does.
+
+    Attributes:
+        group_id: Consumer group.
+        topic: Topic; None on the line of a member without partitions.
+        partition: Number; None likewise.
+        committed_offset: None where nothing was committed.
+        log_end_offset: As printed.
+        lag_count: As printed; None where nothing was committed.
+        member_id: None for a partition nobody consumes now.
+        client_host: Host of the member, without the leading slash.
+        client_id: `client.id`.
+    """
+
+    group_id: str
+    topic: str | None
+    partition: int | None
+    committed_offset: int | None
+    log_end_offset: int | None
+    lag_count: int | None
+    member_id: str | None
+    client_host: str | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupState:
+    """A line of `kafka-consumer-groups --describe --state`.
+
+    Attributes:
+        group_id: Consumer group.
+        coordinator_id: Broker that coordinates it, or None.
+        assignor: Assignment strategy, such as `range` or `uniform`; None for a group without members.
+        state: `Stable`, `Empty` and so on, as printed.
+        member_count: Members.
+    """
+
+    group_id: str
+    coordinator_id: int | None
+    assignor: str | None
+    state: str
+    member_count: int
