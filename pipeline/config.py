@@ -243,3 +243,9 @@ def delta_jars() -> tuple[str, ...]:
 def java_home() -> str | None:
     """`JAVA_HOME`, where set."""
     return os.environ.get("JAVA_HOME") or None
+
+
+def cache_directory() -> Path:
+    """Where what can be made again is kept between runs: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
+    configured = os.environ.get("PARTITION_HEALTH_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "partition-health"

@@ -81,3 +81,7 @@ class DeliveryError(PipelineError):
 
 class StorageConflictError(PipelineError):
     """Another writer committed first; worth a retry."""
+
+
+class TableMismatchError(PipelineError):
+    """A frame, or a table on disk, does not fit the declared table."""

@@ -1,0 +1,49 @@
+"""Tables by name: `SELECT * FROM gold.broker_share` in a session.
+
+References:
+    Spark's in-memory catalog. An embedded Derby metastore admits one process at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from pipeline.errors import NothingUsableError
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.tables import Table
+
+
+def register_tables(spark: SparkSession, warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
+    """Gives every declared table of the warehouse its name in this session; an earlier warehouse's names move over.
+
+    Args:
+        spark: A session made by `create_session`.
+        warehouse: Folder of all tables.
+        tables: The declarations.
+
+    Returns:
+        Names that were registered: the tables that exist.
+
+    Raises:
+        NothingUsableError: if the warehouse holds none of them.
+    """
+    found = [table for table in tables if DeltaTable.is_deltatable(str(table_path(warehouse, table)))]
+    if not found:
+        raise NothingUsableError(f"no tables in {warehouse}; `partition-health run` makes them")
+    for layer in dict.fromkeys(table.layer for table in found):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {layer}")
+    for table in found:
+        location = str(table_path(warehouse, table).resolve()).replace("`", "``").replace("'", "\\'")
+        spark.sql(f"DROP TABLE IF EXISTS {table.name}")  # the name only: the data stay where they are
+        spark.sql(f"CREATE TABLE {table.name} USING DELTA LOCATION '{location}'")
+    return tuple(table.name for table in found)

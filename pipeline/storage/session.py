@@ -1,0 +1,136 @@
+"""The Spark session: one factory for jobs, command line and tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from pipeline.config import cache_directory
+from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pipeline.config import Spark
+
+_JVM_EXIT_TIMEOUT_S = 20
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex{8}
+# Spark's shell start raises the level to this logger's, and says so, unless they agree.
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+"""
+_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # Tables are small: a snapshot in 50 partitions or a listing by 10,000 tasks costs seconds.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+}
+
+
+def create_session(
+    spark_config: Spark, *, app_name: str = "partition-health", extra_conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Starts Spark with Delta, in UTC, quietly; finds Java and Delta's jars.
+
+    A session that already runs in this process is returned as it is. Collected timestamps are naive datetimes in the
+    zone of the Python process (a pyspark trait): collect `unix_millis(column)` instead.
+
+    Args:
+        spark_config: Master, memory and settings from the configuration; its settings win over ours.
+        app_name: Name shown by a cluster.
+        extra_conf: Settings of the caller; they win over both.
+
+    Raises:
+        ConfigError: without a usable Java, or where Delta's jars cannot be had.
+    """
+    cache = cache_directory() / "spark"
+    cache.mkdir(parents=True, exist_ok=True)
+    conf = {**_SETTINGS, **spark_config.conf, **(extra_conf or {})}
+    conf.setdefault("spark.sql.warehouse.dir", str(cache / "warehouse"))  # stays empty: our tables name their location
+    java = write_java_shim(find_java(), cache)
+    jars = find_delta_jars(cache, java, conf)
+    conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
+    conf["spark.driver.memory"] = spark_config.driver_memory
+    conf["spark.driver.extraJavaOptions"] = _java_options(cache, conf.get("spark.driver.extraJavaOptions", ""))
+    # Spark's Python logs each SQL error as JSON besides raising it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.master(spark_config.master).appName(app_name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    with _environment(_variables(java, spark_config.master)):
+        return builder.getOrCreate()
+
+
+def stop_session(spark: SparkSession, *, keep_jvm: bool = False) -> None:
+    """Stops Spark and its JVM.
+
+    Args:
+        spark: The session.
+        keep_jvm: Leave the JVM for the next session of this process, which then starts in under a second (with the
+            memory and Java options of this one).
+    """
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
+    spark.stop()
+    if keep_jvm or gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # the JVM ends when this pipe does
+        process.wait(_JVM_EXIT_TIMEOUT_S)
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+def _java_options(cache: Path, given: str) -> str:
+    log4j = cache / "log4j2.properties"
+    if not log4j.is_file() or log4j.read_text(encoding="utf-8") != _LOG4J:
+        partial = log4j.with_suffix(f".{os.getpid()}")
+        partial.write_text(_LOG4J, encoding="utf-8")
+        partial.replace(log4j)
+    return f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC {given}".strip()
+
+
+def _variables(java: Path, master: str) -> dict[str, str]:
+    # Without PYSPARK_PYTHON the workers run whatever `python3` the path holds.
+    variables = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if master.startswith("local"):
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return variables
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables for as long as Spark starts, and puts back what was there."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

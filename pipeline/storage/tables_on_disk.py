@@ -1,0 +1,120 @@
+"""Declared tables as Delta tables on disk: made and extended through delta-rs, without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import DeltaError
+from deltalake.schema import MapType, PrimitiveType
+
+from pipeline.errors import TableMismatchError
+from pipeline.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pipeline.tables import Column, Table
+
+SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
+_PRIMITIVES = {
+    "string": "string",
+    "bigint": "long",
+    "int": "integer",
+    "double": "double",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+    "date": "date",
+    "binary": "binary",
+}
+
+
+def table_path(warehouse: Path, table: Table) -> Path:
+    """Folder of a table: `<warehouse>/<layer>/<noun>`."""
+    return warehouse.joinpath(*table.name.split("."))
+
+
+def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
+    """Makes the tables that are missing and adds the columns that older ones lack.
+
+    Args:
+        warehouse: Folder of all tables; made where it is missing.
+        tables: The declarations.
+
+    Returns:
+        Names of the tables made or changed; empty when all was there.
+
+    Raises:
+        TableMismatchError: if a table on disk is newer than its declaration or differs in more than added columns.
+    """
+    return tuple(table.name for table in tables if _ensure(warehouse, table))
+
+
+def _ensure(warehouse: Path, table: Table) -> bool:
+    path = table_path(warehouse, table)
+    if not DeltaTable.is_deltatable(str(path)):
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            _create(path, table)
+        except DeltaError:
+            if not DeltaTable.is_deltatable(str(path)):  # else another process made it just now
+                raise
+        else:
+            return True
+    return _extend(DeltaTable(path), table)
+
+
+def _create(path: Path, table: Table) -> None:
+    DeltaTable.create(
+        path,
+        schema=Schema([_field(column) for column in table.columns]),
+        partition_by=list(table.partitioned_by),
+        name=table.name,
+        description=f"One row per {table.grain}.",
+        configuration={SCHEMA_VERSION_PROPERTY: str(table.schema_version)},
+        raise_if_key_not_exists=False,
+    )
+
+
+def _field(column: Column) -> Field:
+    doc = f"{column.doc} Unit: {column.unit}." if column.unit else column.doc
+    if column.type.startswith("map<"):
+        key, value = column.type.removeprefix("map<").removesuffix(">").split(",")
+        kind: PrimitiveType | MapType = MapType(
+            PrimitiveType(_PRIMITIVES[key]), PrimitiveType(_PRIMITIVES[value]), value_contains_null=True
+        )
+    else:
+        kind = PrimitiveType(_PRIMITIVES[column.type])
+    return Field(column.name, kind, nullable=column.nullable, metadata={"comment": doc})
+
+
+def _extend(on_disk: DeltaTable, table: Table) -> bool:
+    stored_version = int(on_disk.metadata().configuration.get(SCHEMA_VERSION_PROPERTY, "1"))
+    if stored_version > table.schema_version:
+        raise TableMismatchError(
+            f"{table.name} on disk has schema version {stored_version}, this program knows {table.schema_version}: "
+            "it was written by a newer program"
+        )
+    stored = {field.name: field for field in on_disk.schema().fields}
+    added = []
+    for column in table.columns:
+        declared = _field(column)
+        if column.name not in stored:
+            if not column.nullable:
+                raise TableMismatchError(
+                    f"{table.name}.{column.name} is NOT NULL and cannot be added to the table on disk: "
+                    "a column added later is nullable"
+                )
+            added.append(declared)
+        elif stored[column.name].type != declared.type:
+            raise TableMismatchError(
+                f"{table.name}.{column.name} is {stored[column.name].type} on disk, declared as {declared.type}"
+            )
+    if added:
+        on_disk.alter.add_columns(added)
+    if stored_version < table.schema_version:
+        on_disk.alter.set_table_properties(
+            {SCHEMA_VERSION_PROPERTY: str(table.schema_version)}, raise_if_not_exists=False
+        )
+    return bool(added)
