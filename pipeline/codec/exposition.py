@@ -72,7 +72,7 @@ def _iter_samples(text: str) -> Iterator[MetricSample]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             timestamp_ms = None if sample.timestamp is None else round(float(sample.timestamp) * 1000)
-            yield MetricSample(sample.name, sample.labels, sample.value, timestamp_ms)
+            yield MetricSample(sample.name, sample.labels, float(sample.value), timestamp_ms)
 
 
 def _parse_line_by_line(text: str, name_prefixes: Collection[str]) -> Exposition:
