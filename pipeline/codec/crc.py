@@ -52,3 +52,31 @@ def slicing_tables(polynomial: int) -> NDArray[np.uint32]:
         previous = tables[step - 1]
         tables[step] = (previous >> np.uint32(8)) ^ tables[0][previous & np.uint32(0xFF)]
     return tables
+
+
+def shift_tables(polynomial: int, zero_bytes: int) -> NDArray[np.uint32]:
+    """Makes tables (4, 256) that carry a checksum over `zero_bytes` zeros: one lookup per byte of the checksum, xored.
+
+    Two checksums of neighbouring blocks combine so: shift the first by the second's length, then xor.
+
+    References:
+        M. Adler, `crc32_combine` of zlib: the operator of one zero bit, squared again and again.
+    """
+    operator = [polynomial] + [1 << bit for bit in range(31)]
+    power = 8 * zero_bytes
+    shifted = [1 << bit for bit in range(32)]
+    while power:
+        if power & 1:
+            shifted = [_multiply(operator, column) for column in shifted]
+        operator = [_multiply(operator, column) for column in operator]
+        power >>= 1
+    return np.array([[_multiply(shifted, byte << shift) for byte in range(256)] for shift in (0, 8, 16, 24)], np.uint32)
+
+
+def _multiply(operator: list[int], vector: int) -> int:
+    product = 0
+    for column in operator:
+        if vector & 1:
+            product ^= column
+        vector >>= 1
+    return product

@@ -7,12 +7,14 @@ we also stop at an unknown magic, where Kafka would take the bytes for magic 2.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.codec.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
 from pipeline.codec.crc import crc32, crc32c
 from pipeline.codec.scans import HEADER_ROW, Flaw
 
@@ -33,6 +35,7 @@ _BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 _LEGACY_HEADER = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 
+Bytes = bytes | mmap.mmap
 HeaderTuple = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, bool, int]
 
 
@@ -45,14 +48,13 @@ class Stop(IntEnum):
     BAD_MAGIC = 3
     ZERO_LENGTH = 4  # a preallocated tail, or damage
     ROWS_FULL = 5  # kernel only: come again with more room
-    NEED_BYTES = 6  # kernel only: the entry continues beyond the bytes in memory
 
 
-def walk_batches(data: bytes, start: int, end: int, *, check_crc: bool = True) -> tuple[NDArray[np.void], int, Stop]:
+def walk_batches(data: Bytes, start: int, end: int, *, check_crc: bool = True) -> tuple[NDArray[np.void], int, Stop]:
     """Reads every batch header from `start` on.
 
     Args:
-        data: The whole file.
+        data: The whole file; slices of it must be bytes.
         start: Position of a batch.
         end: Batches that start at or after this position are left out.
         check_crc: Verify checksums; else `crc_ok` is True.
@@ -74,7 +76,7 @@ def walk_batches(data: bytes, start: int, end: int, *, check_crc: bool = True) -
     return np.array(rows, HEADER_ROW), position, stop
 
 
-def measure_entry(data: bytes, position: int) -> tuple[Stop, int, int]:
+def measure_entry(data: Bytes, position: int) -> tuple[Stop, int, int]:
     """Looks at an entry's length and magic; returns why it cannot be read (or `END`), its size in bytes, its magic."""
     left = len(data) - position
     if left < HEADER_UP_TO_MAGIC_BYTES:
@@ -95,7 +97,7 @@ def measure_entry(data: bytes, position: int) -> tuple[Stop, int, int]:
     return stop, length + LOG_OVERHEAD_BYTES, magic
 
 
-def _read_batch_row(data: bytes, position: int, size_bytes: int, *, check_crc: bool) -> HeaderTuple:
+def _read_batch_row(data: Bytes, position: int, size_bytes: int, *, check_crc: bool) -> HeaderTuple:
     fields = _BATCH_HEADER.unpack_from(data, position)
     base_offset, _, epoch, magic, crc, attributes, last_offset_delta, base_timestamp_ms, max_timestamp_ms = fields[:9]
     producer_id, producer_epoch, base_sequence, record_count = fields[9:]
@@ -112,15 +114,15 @@ def _read_batch_row(data: bytes, position: int, size_bytes: int, *, check_crc: b
 
 def _judge_counts(codec: int, size_bytes: int, last_offset_delta: int, record_count: int) -> Flaw:
     # Offsets are unique, so there are at most as many records as offsets; compaction only takes records away.
-    most = last_offset_delta + 1
-    if codec == 0:
-        most = min(most, (size_bytes - BATCH_HEADER_BYTES) // MIN_RECORD_BYTES)
-    if not 0 <= record_count <= most:
+    room = size_bytes - BATCH_HEADER_BYTES
+    if codec != 0:
+        room = min(MAX_OUTPUT_BYTES, max(UNBOUNDED_RATIO_BYTES, room * MAX_OUTPUT_RATIO))
+    if not 0 <= record_count <= min(last_offset_delta + 1, room // MIN_RECORD_BYTES):
         return Flaw.RECORD_COUNT
     return Flaw.NONE if codec <= MAX_CODEC[2] else Flaw.CODEC
 
 
-def _read_legacy_row(data: bytes, position: int, size_bytes: int, *, check_crc: bool) -> HeaderTuple:
+def _read_legacy_row(data: Bytes, position: int, size_bytes: int, *, check_crc: bool) -> HeaderTuple:
     offset, _, crc, magic, attributes = _LEGACY_HEADER.unpack_from(data, position)
     timestamp_ms = _TIMESTAMP.unpack_from(data, position + 18)[0] if magic == 1 else -1
     crc_ok = not check_crc or crc32(data[position + 16 : position + size_bytes]) == crc

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.header_walk import LOG_OVERHEAD_BYTES, Stop
+from pipeline.codec.header_walk import LOG_OVERHEAD_BYTES, Bytes, Stop
+from pipeline.codec.plain_segment import read_batch_records
 from pipeline.codec.scans import Flaw
+from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
@@ -18,19 +20,25 @@ FIRST_BYTES = 64
 _TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 
 
-def limit_problems(path: str, problems: list[Problem]) -> tuple[Problem, ...]:
-    """Puts problems in file order and cuts the list at `MAX_PROBLEMS`, the last one saying how many others there were."""
+def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tuple[Problem, ...]:
+    """Puts problems in file order and cuts the list at `MAX_PROBLEMS`; the last one then says how many others there are.
+
+    Args:
+        path: The file.
+        problems: Those that were put in words.
+        others: Those that were only counted.
+    """
     ordered = sorted(problems, key=lambda problem: -1 if problem.position is None else problem.position)
-    if len(ordered) <= MAX_PROBLEMS:
+    if not others and len(ordered) <= MAX_PROBLEMS:
         return tuple(ordered)
-    others = len(ordered) - MAX_PROBLEMS + 1
-    last = ordered[MAX_PROBLEMS - 1]
-    note = Problem(path=path, position=last.position, reason=f"{others} more problems from here on")
-    return (*ordered[: MAX_PROBLEMS - 1], note)
+    kept = ordered[: MAX_PROBLEMS - 1]
+    others += len(ordered) - len(kept)
+    note = Problem(path=path, position=kept[-1].position, reason=f"{others} more problems in this file")
+    return (*kept, note)
 
 
-def describe_flaw(path: str, row: np.void, first_bytes: bytes) -> Problem:
-    """Explains the flaw of one batch, whose row is kept while its records are not used."""
+def describe_flaw(path: str, row: np.void, data: Bytes) -> Problem:
+    """Explains the flaw of one batch, whose row is kept while its records are not used; `data` are the whole file."""
     flaw = Flaw(int(row["flaw"]))
     reasons = {
         Flaw.CRC: f"checksum mismatch: the batch's bytes do not give the stored {int(row['crc'])}",
@@ -39,8 +47,17 @@ def describe_flaw(path: str, row: np.void, first_bytes: bytes) -> Problem:
         Flaw.OFFSETS: f"base offset {int(row['base_offset'])} with a last offset that is negative or below it",
         Flaw.CODEC: f"unknown compression codec {int(row['attributes']) & 7} for magic {int(row['magic'])}",
     }
-    reason = reasons.get(flaw, "records do not parse")
-    return Problem(path=path, position=int(row["position"]), reason=reason, first_bytes=first_bytes[:FIRST_BYTES])
+    reason = reasons.get(flaw) or _explain_payload(data, row)
+    position = int(row["position"])
+    return Problem(path=path, position=position, reason=reason, first_bytes=data[position : position + FIRST_BYTES])
+
+
+def _explain_payload(data: Bytes, row: np.void) -> str:
+    try:
+        read_batch_records(data, row)
+    except InputError as error:
+        return f"records do not parse: {error.reason}"
+    return "records do not parse"
 
 
 def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, file_bytes: int) -> Problem:
@@ -68,15 +85,21 @@ def is_text(first_bytes: bytes) -> bool:
     return len(first_bytes) > 0 and _TEXT.issuperset(first_bytes[:FIRST_BYTES])
 
 
-def find_steps_back(rows: NDArray[np.void]) -> NDArray[np.int64]:
-    """Returns the rows whose base offset is not above the last offset of the row before: damage outside the checksum."""
-    if len(rows) < 2:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(rows["base_offset"][1:] <= rows["last_offset"][:-1]) + 1
+def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:
+    """Returns the rows whose base offset is not above the last offset before: damage that no checksum covers.
+
+    Args:
+        rows: `HEADER_ROW`s; those with a flaw are left out.
+        last_offset: Last offset of the batch before the first row, if there is one.
+    """
+    sound = np.flatnonzero(rows["flaw"] == Flaw.NONE)
+    before = np.empty(len(sound), np.int64)
+    before[1:] = rows["last_offset"][sound[:-1]]
+    before[:1] = -1 if last_offset is None else last_offset
+    return sound[rows["base_offset"][sound] <= before]
 
 
-def describe_step_back(path: str, rows: NDArray[np.void], index: int) -> Problem:
+def describe_step_back(path: str, row: np.void) -> Problem:
     """Explains offsets that do not increase."""
-    before, row = rows[index - 1], rows[index]
-    reason = f"base offset {int(row['base_offset'])} after a batch up to offset {int(before['last_offset'])}"
+    reason = f"base offset {int(row['base_offset'])} is not above the last offset of the batch before"
     return Problem(path=path, position=int(row["position"]), reason=reason, severity="suspect")

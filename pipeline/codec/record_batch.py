@@ -89,11 +89,13 @@ def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[R
 def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> tuple[Record, int]:
     body_bytes, position = read_varint(data, start)
     end = position + body_bytes
-    if body_bytes < 0 or end > len(data):
+    if body_bytes < 1 or end > len(data):
         raise InputError(f"record of {body_bytes} bytes, {len(data) - position} are left", position=start)
     data = data[:end]
     timestamp_delta_ms, position = read_varlong(data, position + 1)  # the record's attributes byte is unused
     offset_delta, position = read_varint(data, position)
+    if not 0 <= offset_delta <= header.last_offset - header.base_offset:
+        raise InputError(f"record with offset delta {offset_delta}, outside its batch", position=start)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
     headers, position = _read_headers(data, position)
@@ -102,13 +104,20 @@ def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> t
     log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     record = Record(
         offset=header.base_offset + offset_delta,
-        timestamp_ms=header.max_timestamp_ms if log_append else header.base_timestamp_ms + timestamp_delta_ms,
+        timestamp_ms=header.max_timestamp_ms
+        if log_append
+        else _add_int64(header.base_timestamp_ms, timestamp_delta_ms),
         key=key,
         value=value,
         headers=headers,
         size_bytes=end - start,
     )
     return record, end
+
+
+def _add_int64(left: int, right: int) -> int:
+    """Adds as Java's long does: a sum beyond 64 bits wraps."""
+    return (left + right + 2**63) % 2**64 - 2**63
 
 
 def _read_bytes(data: bytes | memoryview, position: int) -> tuple[bytes | None, int]:

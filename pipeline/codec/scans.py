@@ -1,7 +1,7 @@
 """What a scan of a segment returns: one row per batch, one row per record, and the problems met.
 
 Rows are NumPy records, so that a kernel fills one array and a reader takes columns by name; each field is declared
-once, below. Memory: 80 bytes per batch, 48 bytes per record.
+once, below. Memory: 80 bytes per batch, 40 bytes per record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ RECORD_ROW = np.dtype(
     [
         ("offset", np.int64),
         ("timestamp_ms", np.int64),  # log append time where the batch says so; -1 in magic 0
-        ("key_start", np.int64),  # position in the bytes it was decoded from; of use inside the codec only
         ("key_length", np.int32),  # -1: null key
         ("value_length", np.int32),  # -1: null value (tombstone)
         ("size_bytes", np.int32),  # as in the record set, its own length field included, after decompression

@@ -1,28 +1,37 @@
 """Scans of a log segment: every batch header, or every record, with what was wrong listed beside.
 
-Small files are read by plain Python, large ones by Numba kernels; both give equal scans. A bad batch is kept as a row
-with a flaw and a problem; a length that cannot be followed ends the scan there, as it ends Kafka's own reading.
+Small files are read by plain Python, large ones by Numba kernels over a memory map; both give equal scans. A bad batch
+is kept as a row with a flaw and a problem; a length that cannot be followed ends the scan there, as it ends Kafka's own
+reading.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.codec import problems as wording
-from pipeline.codec.header_walk import Stop, walk_batches
+from pipeline.codec.header_walk import Bytes, Stop
 from pipeline.codec.legacy import read_message, unwrap
-from pipeline.codec.scans import Flaw, HeaderScan
+from pipeline.codec.plain_segment import PlainSegment
+from pipeline.codec.scans import Flaw, HeaderScan, RecordScan
 from pipeline.errors import InputError
-from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-SMALL_FILE_BYTES = 8 << 20
+    from pipeline.codec.mapped_segment import MappedSegment
+
+SMALL_FILE_BYTES = 8 << 20  # below it, plain Python takes less time than importing Numba
+SMALL_RECORD_COUNT = 100_000  # the same, for records
+CHUNK_BYTES = 16 << 20
+_ZERO_BLOCK_BYTES = 1 << 20
 
 
 def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True) -> HeaderScan:
@@ -42,52 +51,162 @@ def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, ch
         Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments`.
     """
     path = Path(path)
+    with _open_segment(path, start, end) as (segment, end_position):
+        rows, position, stop = segment.walk(start, end_position, check_crc=check_crc)
+        _open_wrappers(segment.data, rows)
+        return _describe(path, segment, rows, position, stop)
+
+
+def scan_records(
+    path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, want_keys: bool = True
+) -> RecordScan:
+    """Reads every record at once; memory grows with the file, see `iter_record_scans` for the other way."""
+    scans = list(iter_record_scans(path, start=start, end=end, check_crc=check_crc, want_keys=want_keys))
+    return scans[0] if len(scans) == 1 else _join(str(path), scans)
+
+
+def iter_record_scans(
+    path: Path | str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+    want_keys: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[RecordScan]:
+    """Reads every record, a chunk of the file at a time.
+
+    Args:
+        path: As in `scan_headers`, as are `start`, `end` and `check_crc`.
+        start: Position of a batch.
+        end: Where to stop.
+        check_crc: Verify checksums; records of batches that fail are left out.
+        want_keys: Copy the keys' bytes.
+        chunk_bytes: About how much of the file to take at once; a batch is never cut.
+
+    Yields:
+        At least one scan. Each describes its own chunk: header rows, problems, `valid_bytes`.
+
+    Raises:
+        OSError: The file cannot be opened or read.
+        ValueError: `start` or `end` lie outside the file.
+
+    References:
+        Kafka `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
+    """
+    path = Path(path)
+    with _open_segment(path, start, end, count_records=True) as (segment, end_position):
+        position, stop, last_offset = start, Stop.END, None
+        while True:
+            chunk_end = min(end_position, position + chunk_bytes)
+            rows, after, stop = segment.walk(position, chunk_end, check_crc=check_crc)
+            _open_wrappers(segment.data, rows)
+            decoded = segment.decode(rows, want_keys=want_keys)
+            headers = _describe(path, segment, rows, after, stop, last_offset=last_offset)
+            segment.release(position, after)
+            yield RecordScan(
+                headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data
+            )
+            if stop is not Stop.END or after >= end_position:
+                return
+            position, last_offset = after, int(rows["last_offset"][-1])
+
+
+@contextmanager
+def _open_segment(
+    path: Path, start: int, end: int | None, *, count_records: bool = False
+) -> Iterator[tuple[PlainSegment | MappedSegment, int]]:
     with path.open("rb") as file:
         file_bytes = os.fstat(file.fileno()).st_size
         end = file_bytes if end is None else end
-        if not 0 <= start <= file_bytes or not start <= end <= file_bytes:
-            raise ValueError(f"{path}: range {start} to {end} outside the file's {file_bytes} bytes")
-        data = file.read()[:file_bytes]
-    return _finish(path, data, walk_batches(data, start, end, check_crc=check_crc), end)
+        if not 0 <= start <= end <= file_bytes:
+            raise ValueError(f"{path}: range {start} to {end} does not lie in the file's {file_bytes} bytes")
+        if file_bytes < SMALL_FILE_BYTES:
+            segment = PlainSegment(file.read(file_bytes))
+            if not count_records or _count_records(segment, start, end) <= SMALL_RECORD_COUNT:
+                yield segment, min(end, len(segment.data))
+                return
+        from pipeline.codec.mapped_segment import MappedSegment  # noqa: PLC0415 - Numba takes longer than a small file
+
+        yield MappedSegment.map(file.fileno(), file_bytes), end
 
 
-def _finish(path: Path, data: bytes, walked: tuple[NDArray[np.void], int, Stop], end: int) -> HeaderScan:
-    rows, position, stop = walked
-    problems = _open_wrappers(str(path), data, rows)
-    for index in np.flatnonzero(rows["flaw"]):
-        if rows["flaw"][index] != Flaw.PAYLOAD:
-            at = int(rows["position"][index])
-            problems.append(wording.describe_flaw(str(path), rows[index], data[at : at + wording.FIRST_BYTES]))
-    problems += [wording.describe_step_back(str(path), rows, index) for index in wording.find_steps_back(rows)]
-    trailing_zero_bytes = 0
-    if stop is Stop.ZERO_LENGTH and not any(data[position:]):
-        trailing_zero_bytes = len(data) - position
-    elif stop is not Stop.END:
+def _count_records(segment: PlainSegment, start: int, end: int) -> int:
+    rows, _, _ = segment.walk(start, end, check_crc=False)
+    return int(rows["record_count"][rows["flaw"] == Flaw.NONE].sum())
+
+
+def _describe(
+    path: Path,
+    segment: PlainSegment | MappedSegment,
+    rows: NDArray[np.void],
+    position: int,
+    stop: Stop,
+    *,
+    last_offset: int | None = None,
+) -> HeaderScan:
+    name, data = str(path), segment.data
+    flawed = np.flatnonzero(rows["flaw"])
+    steps_back = wording.find_steps_back(rows, last_offset)
+    problems = [wording.describe_flaw(name, rows[index], data) for index in flawed[: wording.MAX_PROBLEMS]]
+    problems += [wording.describe_step_back(name, rows[index]) for index in steps_back[: wording.MAX_PROBLEMS]]
+    others = len(flawed) + len(steps_back) - len(problems)
+    trailing_zero_bytes = _count_zero_tail(data, position) if stop is Stop.ZERO_LENGTH else 0
+    if stop is not Stop.END and not trailing_zero_bytes:
         first_bytes = data[position : position + wording.FIRST_BYTES]
-        problems.append(wording.describe_stop(str(path), position, stop, first_bytes, len(data)))
+        problems.append(wording.describe_stop(name, position, stop, first_bytes, len(data)))
     return HeaderScan(
         rows=rows,
-        problems=wording.limit_problems(str(path), problems),
-        valid_bytes=position if stop is not Stop.END else max(position, min(end, len(data))),
+        problems=wording.limit_problems(name, problems, others=others),
+        valid_bytes=position,
         file_bytes=len(data),
         trailing_zero_bytes=trailing_zero_bytes,
     )
 
 
-def _open_wrappers(path: str, data: bytes, rows: NDArray[np.void]) -> list[Problem]:
-    """Completes the rows of compressed legacy wrappers from their inner sets, in place; returns what went wrong."""
-    problems = []
+def _count_zero_tail(data: Bytes, position: int) -> int:
+    """Returns how many bytes there are from `position` on if all are zero, else 0."""
+    for start in range(position, len(data), _ZERO_BLOCK_BYTES):
+        if any(data[start : start + _ZERO_BLOCK_BYTES]):
+            return 0
+    return len(data) - position
+
+
+def _open_wrappers(data: Bytes, rows: NDArray[np.void]) -> None:
+    """Completes the rows of compressed legacy wrappers from their inner sets, in place; a broken one gets a flaw."""
+    if not len(rows) or rows["magic"].min() > 1:
+        return
     wrappers = (rows["magic"] < 2) & (rows["attributes"] & 7 != 0) & (rows["flaw"] == Flaw.NONE)
     for index in np.flatnonzero(wrappers):
-        position = int(rows["position"][index])
+        row = rows[index]
+        position = int(row["position"])
         try:
-            records = unwrap(read_message(data, position))
-        except InputError as error:
-            rows["flaw"][index] = Flaw.PAYLOAD
-            problems.append(Problem(path=path, position=position, reason=error.reason, first_bytes=error.first_bytes))
+            records = unwrap(read_message(data[position : position + int(row["size_bytes"])], 0))
+        except InputError:
+            row["flaw"] = Flaw.PAYLOAD
             continue
-        rows["base_offset"][index] = records[0].offset
-        rows["record_count"][index] = len(records)
-        rows["base_timestamp_ms"][index] = records[0].timestamp_ms
-        rows["max_timestamp_ms"][index] = max(record.timestamp_ms for record in records)
-    return problems
+        row["base_offset"] = records[0].offset
+        row["record_count"] = len(records)
+        row["base_timestamp_ms"] = records[0].timestamp_ms
+        row["max_timestamp_ms"] = max(record.timestamp_ms for record in records)
+
+
+def _join(path: str, scans: list[RecordScan]) -> RecordScan:
+    headers = [scan.headers for scan in scans]
+    rows = np.concatenate([scan.rows for scan in scans])
+    batch_counts = np.cumsum([0] + [len(scan.headers) for scan in scans[:-1]])
+    rows["batch_index"] += np.repeat(batch_counts, [len(scan) for scan in scans])
+    problems = [problem for header in headers for problem in header.problems]
+    joined = HeaderScan(
+        rows=np.concatenate([header.rows for header in headers]),
+        problems=wording.limit_problems(path, problems),
+        valid_bytes=headers[-1].valid_bytes,
+        file_bytes=headers[-1].file_bytes,
+        trailing_zero_bytes=headers[-1].trailing_zero_bytes,
+    )
+    if any(scan.key_offsets is None for scan in scans):
+        return RecordScan(headers=joined, rows=rows)
+    keys = [scan.key_data for scan in scans if scan.key_data is not None]
+    lengths = [np.diff(scan.key_offsets) for scan in scans if scan.key_offsets is not None]
+    key_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths))])
+    return RecordScan(headers=joined, rows=rows, key_offsets=key_offsets, key_data=np.concatenate(keys))

@@ -50,7 +50,7 @@ def write_varint(value: int) -> bytes:
     r"""Writes a signed 32- or 64-bit integer in zig-zag form; the shortest form, as Kafka does.
 
     >>> write_varint(-1), write_varint(150)
-    (b'\\x01', b'\\xac\\x02')
+    (b'\x01', b'\xac\x02')
     """
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
