@@ -1,0 +1,116 @@
+"""What is in a segment, in numbers: one row of `inspect`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.model.log import Problem
+    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKey:
+    """A key and how many records have it."""
+
+    key: bytes
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSummary:
+    """What only the records tell. Control records are not counted.
+
+    Attributes:
+        min_timestamp_ms: Smallest timestamp of a record; None where there is none.
+        max_timestamp_ms: Largest.
+        null_key_count: Records without a key (an empty key is one).
+        distinct_key_count: Different keys, told apart by a 64-bit hash in large files.
+        tombstone_count: Records with a null value.
+        key_bytes: Bytes of all keys.
+        value_bytes: Bytes of all values.
+        header_count: Record headers.
+        top_keys: The most frequent keys, at most ten, the first seen first among equals.
+    """
+
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+    null_key_count: int = 0
+    distinct_key_count: int = 0
+    tombstone_count: int = 0
+    key_bytes: int = 0
+    value_bytes: int = 0
+    header_count: int = 0
+    top_keys: tuple[TopKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSummary:
+    """Totals over the batches of a segment.
+
+    Attributes:
+        directory: The disk it lies on.
+        partition: Its partition directory.
+        segment: The file.
+        batch_count: Whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers).
+        damaged_batch_count: Those that cannot be used: wrong checksum, impossible counts, records that do not parse.
+        record_count: Records of the usable batches, control records included.
+        size_bytes: Size of the file when it was read.
+        first_offset: Base offset of the first batch; None without batches.
+        last_offset: Last offset of the last batch, as its header has it.
+        missing_offset_count: Offsets between batches that no batch covers.
+        min_timestamp_ms: Smallest timestamp the headers (with a deep scan: the records) tell; None where none does.
+        max_timestamp_ms: Largest timestamp.
+        magics: Formats found, ascending.
+        codecs: Names of the codecs found, sorted.
+        control_batch_count: Transaction markers and the like.
+        producer_ids: Producer ids found, ascending; -1 (none) left out.
+        crc_error_count: Batches whose checksum does not match.
+        records: From a deep scan, else None.
+        problems: What was wrong in the log, and in its indexes where they were verified.
+    """
+
+    directory: LogDirectory
+    partition: PartitionDirectory
+    segment: SegmentFile
+    batch_count: int
+    damaged_batch_count: int
+    record_count: int
+    size_bytes: int
+    first_offset: int | None
+    last_offset: int | None
+    missing_offset_count: int
+    min_timestamp_ms: int | None
+    max_timestamp_ms: int | None
+    magics: tuple[int, ...]
+    codecs: tuple[str, ...]
+    control_batch_count: int
+    producer_ids: tuple[int, ...]
+    crc_error_count: int
+    records: RecordSummary | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether anything can be used; an empty segment can: it says that nothing was written."""
+        return self.batch_count > self.damaged_batch_count or not any(p.severity == "refused" for p in self.problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSummary:
+    """The segments of a partition directory.
+
+    Attributes:
+        directory: The disk it lies on.
+        partition: The partition directory.
+        segments: Those that could be read, by base offset.
+        records: Over all segments, from a deep scan; else None.
+        problems: Segments that could not be read at all.
+    """
+
+    directory: LogDirectory
+    partition: PartitionDirectory
+    segments: tuple[SegmentSummary, ...]
+    records: RecordSummary | None = None
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,120 @@
+"""Reads a segment and sums it up: headers always, records and indexes where asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.index_checks import check_offset_index, check_time_index, check_transaction_index
+from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.segment import scan_headers
+from pipeline.errors import InputError
+from pipeline.model.log import Codec, Problem
+from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pipeline.codec.scans import HeaderScan
+    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+
+
+def summarise_partition(
+    directory: LogDirectory, partition: PartitionDirectory, *, deep: bool = False, verify: bool = False
+) -> PartitionSummary:
+    """Reads every segment of a partition directory and sums each up.
+
+    Args:
+        directory: The disk it lies on.
+        partition: The partition directory.
+        deep: Decode the records too.
+        verify: Compare the indexes with the logs too.
+
+    Returns:
+        The summaries; files that cannot be read at all are among its problems.
+    """
+    segments: list[SegmentSummary] = []
+    problems: list[Problem] = []
+    for segment in partition.segments:
+        try:
+            scan = scan_headers(segment.path)
+        except OSError as error:
+            problems.append(_unreadable(segment.path, error))
+            continue
+        summary = _sum_up(directory, partition, segment, scan)
+        if verify:
+            summary = replace(summary, problems=(*summary.problems, *_verify_indexes(segment, scan)))
+        segments.append(summary)
+    return PartitionSummary(
+        directory=directory, partition=partition, segments=tuple(segments), problems=tuple(problems)
+    )
+
+
+def _sum_up(
+    directory: LogDirectory, partition: PartitionDirectory, segment: SegmentFile, scan: HeaderScan
+) -> SegmentSummary:
+    usable = scan.usable
+    stamps, largest = scan.min_timestamp_ms[usable], scan.max_timestamp_ms[usable]
+    stamps, largest = stamps[stamps >= 0], largest[largest >= 0]
+    producer_ids = np.unique(scan.rows["producer_id"][usable])
+    magics, codecs = np.unique(scan.rows["magic"]), np.unique(scan.codec[usable])
+    return SegmentSummary(
+        directory=directory,
+        partition=partition,
+        segment=segment,
+        batch_count=len(scan),
+        damaged_batch_count=int(np.count_nonzero(~usable)),
+        record_count=int(scan.record_count[usable].sum(dtype=np.int64)),
+        size_bytes=scan.file_bytes,
+        first_offset=int(scan.base_offset[0]) if len(scan) else None,
+        last_offset=int(scan.last_offset[-1]) if len(scan) else None,
+        missing_offset_count=_count_missing_offsets(scan.rows[usable]),
+        min_timestamp_ms=int(stamps.min()) if len(stamps) else None,
+        max_timestamp_ms=int(largest.max()) if len(largest) else None,
+        magics=tuple(magics.tolist()),
+        codecs=tuple(sorted(Codec(codec).name.lower() for codec in codecs.tolist())),
+        control_batch_count=int(np.count_nonzero(scan.is_control[usable])),
+        producer_ids=tuple(producer_ids[producer_ids >= 0].tolist()),
+        crc_error_count=int(np.count_nonzero(~scan.crc_ok)),
+        problems=scan.problems,
+    )
+
+
+def _count_missing_offsets(rows: NDArray[np.void]) -> int:
+    if len(rows) < 2:
+        return 0
+    gaps = rows["base_offset"][1:] - rows["last_offset"][:-1] - 1
+    return int(gaps[gaps > 0].sum())
+
+
+def _verify_indexes(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
+    base_offset = segment.base_offset or 0
+    if segment.index_path is not None:
+        try:
+            index = read_offset_index(segment.index_path, base_offset)
+            yield from check_offset_index(segment.index_path, index, scan)
+        except OSError as error:
+            yield _unreadable(segment.index_path, error)
+    if segment.time_index_path is not None:
+        try:
+            times = read_time_index(segment.time_index_path, base_offset)
+            yield from check_time_index(segment.time_index_path, times, scan)
+        except OSError as error:
+            yield _unreadable(segment.time_index_path, error)
+    if segment.txn_index_path is not None:
+        try:
+            aborted = read_transaction_index(Path(segment.txn_index_path))
+            yield from check_transaction_index(segment.txn_index_path, aborted, scan)
+        except OSError as error:
+            yield _unreadable(segment.txn_index_path, error)
+        except InputError as error:
+            yield Problem(path=segment.txn_index_path, position=error.position, reason=error.reason)
+
+
+def _unreadable(path: str, error: OSError) -> Problem:
+    return Problem(path=path, position=None, reason=f"cannot be read: {error.strerror}")

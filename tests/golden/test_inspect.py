@@ -1,0 +1,105 @@
+"""`inspect --json` against facts found by an independent parser and against `kafka-dump-log` of Kafka 4.1.1."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+
+ARCHIVES = (
+    "aryan-jadon/Distributed-Kafka-Clusters",
+    "William0423/kafka",
+    "seanorth/kafka-server",
+    "tuyen-nnt/kafka_2.13-3.0.0",
+    "williamjie/kafakainfo",
+)
+BATCH_LINE = re.compile(
+    r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*producerId: (-?\d+) .*isControl: (\w+) "
+    r".*(?:CreateTime|LogAppendTime): (-?\d+) size: (\d+) magic: (\d+) compresscodec: (\w+) crc: \d+ isvalid: (\w+)"
+)
+
+
+@pytest.fixture
+def inspect(capsys):
+    """Runs the command in this process and gives its JSON."""
+
+    def run(*arguments) -> dict:
+        assert main(["inspect", "--json", *map(str, arguments)]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_segments_facts(shared_data, segments_tree, inspect, archive):
+    facts = json.loads((shared_data / "segments_facts.json").read_text())[archive]
+    root = segments_tree / archive.replace("/", "+")
+    rows = {str(Path(row["path"]).relative_to(root)): row for row in inspect(root, "--verify")["segments"]}
+    for fact in facts["logs"]:
+        row = rows.pop(fact["path"])
+        assert {
+            "size_bytes": fact["size"],
+            "batch_count": fact["batches"],
+            "record_count": fact["records"],
+            "codecs": sorted(fact["codec"]),
+            "magic": int(*fact["magic"]),
+            "crc_error_count": fact["crc_bad"],
+            "control_batch_count": fact["control"],
+            "producer_id_count": fact["pids"],
+            "missing_offset_count": fact["gaps"],
+            "min_timestamp_ms": fact["min_ts_ms"],
+            "max_timestamp_ms": fact["max_ts_ms"],
+        }.items() <= row.items()
+        assert [row["first_offset"], row["last_offset"]] == fact["off"]
+        assert [p for p in row["problems"] if "beside it" not in p["reason"]] == []
+    assert {row["size_bytes"] for row in rows.values()} <= {0}  # the facts leave empty segments out
+
+
+def dumped_batches(shared_data: Path) -> dict[str, list[tuple]]:
+    """Batch lines of every dump, by `broker-topic-partition`."""
+    found = {}
+    for path in sorted((shared_data / "specimens/cli").glob("dump-*-batches.txt")):
+        text = path.read_text()
+        broker, partition, _ = re.search(r"Dumping (\S+)", text)[1].split("/")
+        found[f"{broker}-{partition}", Path(re.search(r"Dumping (\S+)", text)[1]).name] = BATCH_LINE.findall(text)
+    return found
+
+
+def test_batches_as_kafka_dumps_them(shared_data, specimens_tree, inspect):
+    dumps = dumped_batches(shared_data)
+    assert len(dumps) == 9
+    for (archive, file), batches in dumps.items():
+        rows = inspect(specimens_tree / archive, "--verify")["segments"]
+        (row,) = (row for row in rows if Path(row["path"]).name == file)
+        columns = list(zip(*batches, strict=True))
+        numbers = [[int(value) for value in column] for column in (columns[i] for i in (0, 1, 2, 3, 5, 6))]
+        bases, lasts, counts, producers, stamps, sizes = numbers
+        assert {
+            "batch_count": len(batches),
+            "first_offset": bases[0],
+            "last_offset": lasts[-1],
+            "record_count": sum(counts),
+            "producer_id_count": len(set(producers) - {-1}),
+            "control_batch_count": columns[4].count("true"),
+            "max_timestamp_ms": max(stamps),
+            "size_bytes": sum(sizes),
+            "codecs": sorted(set(columns[8])),
+            "crc_error_count": columns[9].count("false"),
+            "problems": [],
+        }.items() <= row.items(), archive
+        assert Counter(columns[7]) == {"2": len(batches)}
+
+
+def test_a_tree_of_brokers_with_everything_in_it(shared_data, specimens_tree, inspect):
+    """All archives at once: nothing is wrong with any of them, and the totals add up."""
+    report = inspect(specimens_tree, "--verify")
+    assert report["problems"] == []
+    for total in ("batch_count", "record_count", "size_bytes", "control_batch_count"):
+        sums = [sum(row[total] for row in report[rows]) for rows in ("segments", "partitions", "brokers")]
+        assert len(set(sums)) == 1, total
+    assert sum(row["segment_count"] for row in report["brokers"]) == len(report["segments"])
