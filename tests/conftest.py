@@ -33,6 +33,26 @@ def fail_unless_allowed(config, report):
     return report
 
 
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """`local[2]`, UTC, Delta: one session, about 7 s, for all lanes of a run that need one."""
+    from pipeline.config import Spark  # noqa: PLC0415  # lanes without Spark do not pay for its import
+    from pipeline.storage.session import create_session, stop_session  # noqa: PLC0415
+
+    session = create_session(
+        Spark(master="local[2]", driver_memory="1g"),
+        app_name="tests",
+        extra_conf={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+        },
+    )
+    yield session
+    stop_session(session)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
     return fail_unless_allowed(item.config, (yield))
