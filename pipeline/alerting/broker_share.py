@@ -1,0 +1,125 @@
+"""What to say of a broker that carries more than its share, and when it no longer does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.alerting.broker_share_sections import (
+    brokers_section,
+    causes_section,
+    confidence_section,
+    counted_windows,
+    impact_section,
+    partitions_section,
+    rows_sections,
+    said_when,
+    topics_section,
+)
+from pipeline.alerting.content import Content, Figure
+from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
+from pipeline.alerting.queries import incident_span
+
+if TYPE_CHECKING:
+    from pipeline.alerting.evidence import BrokerShareEvidence
+
+
+def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
+    """Words, tables and the picture of a mail about a broker's share.
+
+    Args:
+        evidence: What is known.
+
+    Returns:
+        The content; names from the outside are harmless on one line, no list grows without bound.
+
+    Raises:
+        ValueError: if the broker is not among the window's brokers or has no share there.
+    """
+    is_new = evidence.change.state == "new"
+    why = (topics_section(evidence), causes_section(evidence), partitions_section(evidence)) if is_new else ()
+    sections = (
+        impact_section(evidence),
+        brokers_section(evidence),
+        *why,
+        confidence_section(evidence),
+        *rows_sections(evidence),
+    )
+    return Content(
+        cluster=evidence.cluster,
+        incident_id=evidence.change.incident_id,
+        state=evidence.change.state,
+        window_start_ms=evidence.change.window_start_ms,
+        tone="alarm" if is_new else "calm",
+        badge="FAIL" if is_new else "RESOLVED",
+        subject_line=_subject_line(evidence),
+        title=f"{format_name(evidence.cluster)} · broker {evidence.broker_id}",
+        headline=_headline_new(evidence) if is_new else _headline_resolved(evidence),
+        figures=_figures(evidence),
+        sections=tuple(section for section in sections if section is not None),
+        footer=_footer(evidence),
+    )
+
+
+def _share(evidence: BrokerShareEvidence) -> tuple[float, float]:
+    """Share and share ratio of the broker concerned."""
+    broker = evidence.broker
+    if broker.share is None or broker.share_ratio is None:
+        raise ValueError(f"broker {broker.broker_id} has no share in window {evidence.window}")
+    return broker.share, broker.share_ratio
+
+
+def _subject_line(evidence: BrokerShareEvidence) -> str:
+    share, ratio = _share(evidence)
+    badge, verb = ("FAIL", "carries") if evidence.change.state == "new" else ("RESOLVED", "is back to")
+    return (
+        f"[{badge}] {format_name(evidence.cluster, 60)} broker {evidence.broker_id} {verb} {format_percent(share)} of "
+        f"bytes in, fair share {format_percent(evidence.broker.expected_share)} "
+        f"({format_ratio(ratio)}, limit {format_ratio(evidence.change.limit_value)}) #{evidence.change.incident_id}"
+    )
+
+
+def _headline_new(evidence: BrokerShareEvidence) -> str:
+    share, ratio = _share(evidence)
+    return (
+        f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} carried {format_percent(share, 1)} of "
+        f"the bytes produced {said_when(evidence)}; {format_percent(evidence.broker.expected_share, 1)} would be fair. "
+        f"It has been above the limit of {format_ratio(evidence.change.limit_value)} since "
+        f"{format_clock(evidence.change.since_ms)}, in {evidence.above_count} of the last {evidence.n} windows, and is "
+        f"now at {format_ratio(ratio)}. This incident is new."
+    )
+
+
+def _headline_resolved(evidence: BrokerShareEvidence) -> str:
+    share, ratio = _share(evidence)
+    span = incident_span(evidence)
+    peak = evidence.change.peak_value
+    return (
+        f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} is well again: "
+        f"{format_percent(share, 1)} of the bytes produced, where {format_percent(evidence.broker.expected_share, 1)} "
+        f"is fair ({format_ratio(ratio)}), and below {format_ratio(evidence.resolves_at)} for "
+        f"{counted_windows(evidence.k)}{' in a row' if evidence.k > 1 else ''}. The incident began at "
+        f"{format_clock(span.start_ms)}"
+        + (f" and peaked at {format_ratio(peak)}." if peak is not None else ".")
+        + f" It is resolved as of {format_clock(span.end_ms)}, {format_span(span.duration_ms)} later."
+    )
+
+
+def _figures(evidence: BrokerShareEvidence) -> tuple[Figure, ...]:
+    share, ratio = _share(evidence)
+    shared = (
+        Figure(label="share of bytes in", value=format_percent(share, 1)),
+        Figure(label="fair share", value=format_percent(evidence.broker.expected_share, 1)),
+    )
+    if evidence.change.state == "new":
+        limit = format_ratio(evidence.change.limit_value)
+        return (*shared, Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
+    peak = evidence.change.peak_value
+    return (*shared, *(() if peak is None else (Figure(label="at the peak", value=format_ratio(peak)),)))
+
+
+def _footer(evidence: BrokerShareEvidence) -> tuple[str, ...]:
+    owner = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
+    return (
+        f"{owner}Incident {evidence.change.incident_id}, rule {format_name(evidence.change.rule)}. "
+        "You get one mail when an incident opens and one when it is resolved. All times are UTC.",
+    )

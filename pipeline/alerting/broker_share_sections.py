@@ -1,0 +1,223 @@
+"""Sections of a mail about a broker's share: impact, brokers, topics, causes, partitions, confidence, rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.alerting.content import Column, Picture, Section, Table
+from pipeline.alerting.numbers import (
+    format_bar,
+    format_between,
+    format_bytes,
+    format_count,
+    format_ms,
+    format_name,
+    format_percent,
+    format_points,
+    format_ratio,
+)
+from pipeline.alerting.queries import broker_share_query, incident_span, topic_excess_query
+from pipeline.charts.broker_share import render_broker_shares, shown_brokers
+
+if TYPE_CHECKING:
+    from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
+
+MOST_TOPICS = 6
+MOST_PARTITIONS = 5
+_NAME = 48
+_SAME_LATENCY_RATIO = 1.2
+
+
+def said_when(evidence: BrokerShareEvidence) -> str:
+    """The window the mail is about, as said in a sentence."""
+    return format_between(evidence.window.start_ms, evidence.window.end_ms)
+
+
+def counted_windows(count: int) -> str:
+    """So many windows, in words."""
+    return f"{count} window{'' if count == 1 else 's'}"
+
+
+def impact_section(evidence: BrokerShareEvidence) -> Section | None:
+    """What producers feel; None without latency."""
+    latency = evidence.latency
+    if latency is None:
+        return None
+    ratio = latency.ratio_to_peers
+    waited = (
+        f"Producers waited {format_ms(latency.broker_avg_ms)} on average for an answer of broker {evidence.broker_id}"
+    )
+    beside = f"{format_ms(latency.peers_avg_ms)} for the other brokers"
+    worst = "" if latency.broker_max_ms is None else f" The longest wait for it was {format_ms(latency.broker_max_ms)}."
+    if ratio is not None and ratio >= _SAME_LATENCY_RATIO:
+        said = f"{waited}, {format_ratio(ratio)} the {beside}.{worst}"
+    else:
+        said = f"{waited}, {beside}: producers do not wait longer for it than for its peers.{worst}"
+    return Section(title="What producers feel", text=(said,))
+
+
+def topics_section(evidence: BrokerShareEvidence) -> Section | None:
+    """Topics by excess, the tail in one row; None where unknown."""
+    if not evidence.topics:
+        return None
+    shown = evidence.topics[:MOST_TOPICS]
+    rest = evidence.topics[MOST_TOPICS:]
+    rows = [_topic_row(row) for row in shown]
+    if rest:
+        rows.append(
+            (
+                f"{len(rest)} other topic{'' if len(rest) == 1 else 's'}",
+                format_bytes(sum(row.size_bytes for row in rest)),
+                format_bytes(sum(row.fair_bytes for row in rest)),
+                format_bytes(sum(row.excess_bytes for row in rest), sign=True),
+                format_points(sum(row.excess_share for row in rest)),
+            )
+        )
+    columns = (
+        Column(title="topic"),
+        Column(title="on broker", is_number=True),
+        Column(title="fair", is_number=True),
+        Column(title="excess", is_number=True),
+        Column(title="points", is_number=True),
+    )
+    marked = frozenset({0}) if shown[0].excess_bytes > 0 else frozenset[int]()
+    note = "Points: percentage points of the cluster's bytes; they sum to share less fair share."
+    return Section(
+        title="Topics that carry the excess", table=Table(columns=columns, rows=tuple(rows), marked=marked, note=note)
+    )
+
+
+def _topic_row(row: TopicExcess) -> tuple[str, ...]:
+    return (
+        format_name(row.topic, _NAME),
+        format_bytes(row.size_bytes),
+        format_bytes(row.fair_bytes),
+        format_bytes(row.excess_bytes, sign=True),
+        format_points(row.excess_share),
+    )
+
+
+def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
+    """The hottest partitions the broker leads; None where unknown."""
+    shown = evidence.partitions[:MOST_PARTITIONS]
+    if not shown:
+        return None
+    columns = (
+        Column(title="partition it leads"),
+        Column(title="bytes", is_number=True),
+        Column(title="over its topic's mean", is_number=True),
+    )
+    rows = tuple(
+        (
+            f"{format_name(row.topic, _NAME)}-{row.partition}",
+            format_bytes(row.size_bytes),
+            format_ratio(row.ratio_to_mean),
+        )
+        for row in shown
+    )
+    return Section(title="Its hottest partitions", table=Table(columns=columns, rows=rows))
+
+
+def causes_section(evidence: BrokerShareEvidence) -> Section | None:
+    """The exact split of the excess, the largest term with what it means; None where unknown."""
+    causes = evidence.causes
+    if causes is None:
+        return None
+    terms = (
+        ("leaders", causes.leaders, "it leads more partitions than its part: elect preferred leaders, or move some"),
+        ("topic mix", causes.topic_mix, "it leads partitions of busier topics: spread those over the brokers"),
+        (
+            "partition skew",
+            causes.partition_skew,
+            "its partitions get more than their topics' mean: look at keys, partitioner and batching of the producers",
+        ),
+    )
+    largest = max(range(3), key=lambda place: terms[place][1])
+    columns = (Column(title="cause"), Column(title="points", is_number=True), Column(title="which means"))
+    rows = tuple(
+        (name, format_points(points), meaning if place == largest else "")
+        for place, (name, points, meaning) in enumerate(terms)
+    )
+    total = causes.leaders + causes.topic_mix + causes.partition_skew
+    return Section(
+        title="Why it is hot",
+        text=(f"The {format_points(total)} points above its fair share split exactly:",),
+        table=Table(columns=columns, rows=rows, marked=frozenset({largest})),
+    )
+
+
+def brokers_section(evidence: BrokerShareEvidence) -> Section:
+    """Every broker beside its fair share, as picture and table."""
+    failing = {evidence.broker_id}
+    limit_ratio = evidence.change.limit_value
+    shown = shown_brokers(evidence.brokers, failing)
+    highest = max((load.share or 0.0 for load in evidence.brokers), default=0.0) or 1.0
+    columns = (
+        Column(title="broker", is_number=True),
+        Column(title="share", is_number=True),
+        Column(title="fair", is_number=True),
+        Column(title="ratio", is_number=True),
+        Column(title="bytes in", is_number=True),
+        Column(title="", is_text_only=True),
+    )
+    rows = tuple(
+        (
+            str(load.broker_id),
+            format_percent(load.share or 0.0, 1),
+            format_percent(load.expected_share, 1),
+            format_ratio(load.share_ratio or 0.0),
+            format_bytes(load.size_bytes),
+            format_bar((load.share or 0.0) / highest),
+        )
+        for load in shown
+    )
+    left_out = len(evidence.brokers) - len(shown)
+    table = Table(
+        columns=columns,
+        rows=rows,
+        marked=frozenset(place for place, load in enumerate(shown) if load.broker_id in failing),
+        note=f"{left_out} other brokers are below these." if left_out else "",
+    )
+    png = render_broker_shares(
+        evidence.brokers, failing=failing if evidence.change.state == "new" else set(), limit_ratio=limit_ratio
+    )
+    alt = "Share of bytes in: " + ", ".join(f"broker {row[0]} {row[1]}" for row in rows)
+    return Section(
+        title=f"Brokers, {said_when(evidence)}",
+        picture=Picture(name="broker_shares", png=png, alt=alt),
+        table=table,
+    )
+
+
+def confidence_section(evidence: BrokerShareEvidence) -> Section:
+    """Chance level, volume and the rule, for those who doubt."""
+    said = []
+    if evidence.chance_ratio is not None:
+        said.append(f"Chance alone takes a broker to {format_ratio(evidence.chance_ratio)} once in a thousand windows.")
+    records = sum(load.record_count for load in evidence.brokers)
+    total = format_bytes(sum(load.size_bytes for load in evidence.brokers))
+    units = evidence.broker.effective_unit_count
+    counted = "" if units is None else f", worth {format_count(units)} independent batches"
+    said.append(
+        f"The window holds {format_count(records)} records, {total}{counted}, over {len(evidence.brokers)} brokers."
+    )
+    said.append(
+        f"A broker fails when it is above limit, floor and chance in {evidence.k} of {evidence.n} windows, and is well "
+        f"again after {counted_windows(evidence.k)} below {format_ratio(evidence.resolves_at)}."
+    )
+    return Section(title="How sure this is", text=(" ".join(said),))
+
+
+def rows_sections(evidence: BrokerShareEvidence) -> tuple[Section, ...]:
+    """How to see the rows and how to have them judged again."""
+    queries = [broker_share_query(evidence)]
+    if evidence.change.state == "new":
+        queries.append(topic_excess_query(evidence))
+    return (
+        Section(title="See the rows", text=("Paste into `partition-health sql`:",), code="\n\n".join(queries)),
+        Section(
+            title="Do it again",
+            text=("The same windows, measured and judged again:",),
+            code=f"partition-health run --window {incident_span(evidence)}",
+        ),
+    )

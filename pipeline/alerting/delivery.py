@@ -1,0 +1,178 @@
+"""The one door mail leaves by: an SMTP server, or files in the outbox folder.
+
+At least once: whoever calls marks a message as delivered after `deliver` has returned. A crash between the two repeats
+the message, with the same Message-ID, so that mail programs can tell.
+
+References:
+    RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import smtplib
+import ssl
+import tempfile
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.policy import SMTP
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.alerting.message import WINDOW_HEADER
+from pipeline.alerting.numbers import format_name, format_slug
+from pipeline.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from email.message import EmailMessage
+
+    from pipeline.config import Smtp
+
+_REASON_LIMIT = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A message was handed over.
+
+    Attributes:
+        delivered_to: `smtp://host:port`, or the path of the file.
+        refused: Recipients the server refused for good while it took the message for others, each with its answer.
+    """
+
+    delivered_to: str
+    refused: tuple[str, ...] = ()
+
+
+def deliver(
+    payload: bytes, recipients: Sequence[str], *, smtp: Smtp | None, outbox_folder: Path, message_id: str
+) -> Delivery:
+    """Hands one message over.
+
+    Args:
+        payload: The whole message, RFC 5322.
+        recipients: Envelope recipients.
+        smtp: The server; without one the message becomes an `.eml` file.
+        outbox_folder: Folder of these files; made where missing.
+        message_id: Message-ID without brackets. The same message is written to the same file.
+
+    Raises:
+        DeliveryError: if nobody got it: not reached, refused, cut off or timed out before the server's answer. Also if
+            the server put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
+    """
+    if smtp is None:
+        return Delivery(delivered_to=str(_write_file(payload, outbox_folder, message_id)))
+    if not recipients:
+        raise DeliveryError(f"message {message_id} has no recipients")
+    return _send(payload, recipients, smtp)
+
+
+def probe(smtp: Smtp) -> str:
+    """Connects, negotiates TLS and logs in as a delivery would, and sends nothing.
+
+    Returns:
+        What was reached, such as `smtp://mail:587, STARTTLS, AUTH as alerts`.
+
+    Raises:
+        DeliveryError: if any of it fails, saying what.
+    """
+    with _session(smtp) as server:
+        server.noop()
+    spoken = {"none": "no TLS", "starttls": "STARTTLS", "tls": "TLS"}[smtp.tls]
+    return ", ".join((address_of(smtp), spoken, f"AUTH as {smtp.user}" if smtp.user else "no AUTH"))
+
+
+def address_of(smtp: Smtp) -> str:
+    """Where mail goes, as shown to people."""
+    return f"smtp://{smtp.host}:{smtp.port}"
+
+
+def file_name_of(payload: bytes, message_id: str) -> str:
+    r"""Name of a message's file: the window it is about, then its id; the same for the same message.
+
+    >>> file_name_of(b"X-Partition-Health-Window: 2026-11-21T09:06:00Z\r\n\r\n", "K-1-new.demo@x")
+    '2026-11-21T09-06-00Z_K-1-new_demo.eml'
+    """
+    window = str(message_from_bytes(payload, policy=SMTP).get(WINDOW_HEADER, ""))
+    name = "_".join(format_slug(part, 80) for part in message_id.partition("@")[0].split("."))
+    return f"{format_slug(window)}_{name}.eml" if window else f"{name}.eml"
+
+
+def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
+    target = folder / file_name_of(payload, message_id)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
+            written = Path(part.name)
+            try:
+                part.write(payload)
+                part.flush()
+                os.fsync(part.fileno())
+                written.replace(target)
+            except OSError:
+                written.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise DeliveryError(f"{target}: the message could not be written: {error}") from error
+    return target
+
+
+def _send(payload: bytes, recipients: Sequence[str], smtp: Smtp) -> Delivery:
+    sender = _sender_of(payload)
+    with _session(smtp) as server:
+        put_off = server.sendmail(sender, recipients, payload)
+    retryable = {address: reply for address, reply in put_off.items() if reply[0] < 500}
+    if retryable:
+        raise DeliveryError(f"{address_of(smtp)} put off {_said(retryable)}; the others have the message")
+    return Delivery(
+        delivered_to=address_of(smtp),
+        refused=tuple(_said({address: reply}) for address, reply in sorted(put_off.items())),
+    )
+
+
+def _sender_of(payload: bytes) -> str:
+    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
+    return str(message["From"].addresses[0].addr_spec)
+
+
+@contextlib.contextmanager
+def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
+    """A session after TLS and login. A failure while taking leave is none: the server has answered by then."""
+    try:
+        server = _connect(smtp)
+        try:
+            if smtp.tls == "starttls":
+                server.starttls(context=ssl.create_default_context())
+            if smtp.user is not None:
+                server.login(smtp.user, smtp.password or "")
+            yield server
+        except BaseException:
+            server.close()
+            raise
+        with contextlib.suppress(smtplib.SMTPException, OSError):
+            server.quit()
+    except smtplib.SMTPRecipientsRefused as error:
+        raise DeliveryError(f"{address_of(smtp)} refused {_said(error.recipients)}") from error
+    except smtplib.SMTPResponseException as error:
+        raise DeliveryError(
+            f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error)}"
+        ) from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise DeliveryError(f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error))}") from error
+
+
+def _connect(smtp: Smtp) -> smtplib.SMTP:
+    if smtp.tls == "tls":
+        return smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_s, context=ssl.create_default_context())
+    return smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_s)
+
+
+def _said(replies: Mapping[str, tuple[int, bytes]]) -> str:
+    return "; ".join(f"{address}: {code} {_reply_text(text)}" for address, (code, text) in sorted(replies.items()))
+
+
+def _reply_text(text: bytes | str) -> str:
+    """A server's words on one harmless line."""
+    return format_name(text.decode("utf-8", "replace") if isinstance(text, bytes) else text, _REASON_LIMIT)

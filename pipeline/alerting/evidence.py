@@ -1,0 +1,180 @@
+"""Everything a mail about a broker's share needs, as values: jobs fill them from tables, messages only read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.model.incident import IncidentChange
+    from pipeline.model.load import BrokerLoad
+    from pipeline.model.window import TimeWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicExcess:
+    """What one topic adds to a broker's excess.
+
+    Attributes:
+        topic: The topic.
+        size_bytes: Its bytes on the broker.
+        fair_bytes: Its bytes in the cluster times the broker's fair share.
+        excess_bytes: `size_bytes - fair_bytes`; negative where the topic relieves the broker.
+        excess_share: Part of the cluster's bytes, so that the topics' parts sum to `share - expected_share`.
+    """
+
+    topic: str
+    size_bytes: int
+    fair_bytes: float
+    excess_bytes: float
+    excess_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotPartition:
+    """A partition the broker leads. From `gold.partition_health`.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        size_bytes: Bytes appended in the window.
+        ratio_to_mean: Over the mean of the topic's partitions.
+    """
+
+    topic: str
+    partition: int
+    size_bytes: int
+    ratio_to_mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseTerms:
+    """Why the broker is above its fair share: three terms that sum to `share - expected_share`.
+
+    Attributes:
+        leaders: From leading more partitions than its capacity's part.
+        topic_mix: From leading partitions of busier topics.
+        partition_skew: From its partitions being hotter than their topics' mean.
+    """
+
+    leaders: float
+    topic_mix: float
+    partition_skew: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceLatency:
+    """What producers wait for the broker, all clients together. From `gold.latency`, client `*`.
+
+    Attributes:
+        broker_avg_ms: Mean request latency of the broker.
+        peers_avg_ms: The same of the other brokers (their median).
+        broker_max_ms: Largest latency of the broker, or None.
+    """
+
+    broker_avg_ms: float
+    peers_avg_ms: float
+    broker_max_ms: float | None = None
+
+    @property
+    def ratio_to_peers(self) -> float | None:
+        """Broker over peers; None where the peers' is 0."""
+        return self.broker_avg_ms / self.peers_avg_ms if self.peers_avg_ms > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerShareEvidence:
+    """An incident of the rule `broker_share` entered a state: what to say of it.
+
+    Attributes:
+        cluster: Name in the configuration.
+        change: The state change: id, since, value (share ratio), peak, limit.
+        broker_id: The broker.
+        window: The window that brought the state.
+        brokers: Every broker of the window, the one concerned included. From `gold.broker_share`.
+        topics: Topics by excess on this broker, largest first, see `excess_by_topic`.
+        partitions: Partitions the broker leads, hottest first.
+        causes: The exact split, or None where it is not known.
+        above_count: Windows above among the last n.
+        k: Windows above that make a failure.
+        n: Windows looked at.
+        resolves_at: Ratio below which a window counts as calm.
+        chance_ratio: Ratio that chance alone exceeds once in a thousand windows, or None.
+        latency: Latency beside peers, or None without producer metrics.
+        earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
+        owner: Who looks after the cluster; may be empty.
+    """
+
+    cluster: str
+    change: IncidentChange
+    broker_id: int
+    window: TimeWindow
+    brokers: tuple[BrokerLoad, ...]
+    topics: tuple[TopicExcess, ...]
+    partitions: tuple[HotPartition, ...]
+    causes: CauseTerms | None
+    above_count: int
+    k: int
+    n: int
+    resolves_at: float
+    chance_ratio: float | None
+    latency: ProduceLatency | None = None
+    earlier: tuple[BrokerLoad, ...] = ()
+    owner: str = ""
+
+    @property
+    def broker(self) -> BrokerLoad:
+        """The broker concerned.
+
+        Raises:
+            ValueError: if `brokers` does not hold it.
+        """
+        for load in self.brokers:
+            if load.broker_id == self.broker_id:
+                return load
+        raise ValueError(f"broker {self.broker_id} is not among the window's brokers")
+
+
+def excess_by_topic(
+    loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float
+) -> tuple[TopicExcess, ...]:
+    """Ranks topics by what they add to a broker's excess.
+
+    With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`.
+    These sum to `L_b - e_b * L`, the broker's excess, exactly.
+
+    Args:
+        loads: Bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left
+            out, as they are of every share.
+        broker_id: The broker.
+        expected_share: e_b, 0 to 1.
+
+    Returns:
+        All topics, largest excess first, then by name.
+
+    >>> [(t.topic, t.excess_bytes) for t in excess_by_topic(
+    ...     {("a", 1): 80, ("a", 2): 20, ("b", 1): 40, ("b", 2): 60}, broker_id=1, expected_share=0.5)]
+    [('a', 30.0), ('b', -10.0)]
+    """
+    topic_bytes: defaultdict[str, int] = defaultdict(int)
+    for (topic, leader_id), size_bytes in loads.items():
+        if leader_id >= 0:
+            topic_bytes[topic] += size_bytes
+    cluster_bytes = sum(topic_bytes.values())
+    rows = []
+    for topic, in_cluster_bytes in topic_bytes.items():
+        size_bytes = loads.get((topic, broker_id), 0)
+        fair_bytes = expected_share * in_cluster_bytes
+        rows.append(
+            TopicExcess(
+                topic=topic,
+                size_bytes=size_bytes,
+                fair_bytes=fair_bytes,
+                excess_bytes=size_bytes - fair_bytes,
+                excess_share=(size_bytes - fair_bytes) / cluster_bytes if cluster_bytes else 0.0,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (-row.excess_bytes, row.topic)))

@@ -1,0 +1,181 @@
+"""Incidents: a fold over verdicts in window order.
+
+The fold keeps no state of its own beside the list of open incidents. Peak, window count and calm windows are read off
+the verdicts, so a run over many windows, many runs over one each, and a recomputation give the same changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING
+
+from pipeline.model.incident import IncidentChange, OpenIncident
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pipeline.model.incident import IncidentState
+    from pipeline.model.verdict import Verdict
+
+_JUDGED = frozenset({"ok", "warn", "fail"})
+_Subject = tuple[str, str]
+
+
+def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
+    """The short stable id of an incident: `K-` and 40 bits in base32.
+
+    >>> incident_id_of("demo", "broker_share", "broker 1", 1795251600000)
+    'K-JKT62CWA'
+    """
+    text = "\0".join((cluster, rule, subject, str(since_ms)))
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    return f"K-{base64.b32encode(digest).decode('ascii')}"
+
+
+def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tuple[OpenIncident, ...]:
+    """Incidents told and not over before a window, from the stored rows of `gold.incidents`.
+
+    Changes at or after the window are left out: a run that folds these windows again replaces them.
+
+    Args:
+        changes: Stored changes of one cluster, in any order.
+        window_start_ms: Start of the first window to be folded, UTC milliseconds.
+
+    Returns:
+        By rule, subject and time of opening.
+    """
+    before = [change for change in changes if change.window_start_ms < window_start_ms]
+    over = {change.incident_id for change in before if change.state == "resolved"}
+    opened = [change.as_open() for change in before if change.state == "new" and change.incident_id not in over]
+    return tuple(sorted(opened, key=lambda incident: (incident.rule, incident.subject, incident.opened_ms)))
+
+
+def fold_verdicts(
+    verdicts: Sequence[Verdict],
+    *,
+    cluster: str,
+    resolves_at: float,
+    k: int,
+    open_incidents: Sequence[OpenIncident] = (),
+    history: Sequence[Verdict] = (),
+) -> tuple[IncidentChange, ...]:
+    """Folds verdicts into state changes of incidents.
+
+    1. A subject without an open incident gets one in the first window that is `fail` and itself above the limit (a
+       window may be `fail` for its predecessors' sake alone: k of n).
+    2. `since` is the earliest window above among those the verdict counted (`above_count`), not looking past k calm
+       windows in a row, which would have ended an earlier incident.
+    3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
+       resolves the incident. A window that was judged and is not calm starts the count again.
+    4. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
+       skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
+
+    Args:
+        verdicts: Of one cluster, any rules and subjects; at most one per rule, subject and window.
+        cluster: Name of the cluster, part of the ids.
+        resolves_at: A value below it is calm.
+        k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
+        open_incidents: What was open before the first of `verdicts`, see `open_before`.
+        history: Verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
+            More does no harm; windows from the first of `verdicts` on are ignored.
+
+    Returns:
+        Changes by window, then rule, then subject.
+    """
+    if not verdicts:
+        return ()
+    first_ms = min(verdict.window_start_ms for verdict in verdicts)
+    past = _by_subject(verdict for verdict in history if verdict.window_start_ms < first_ms)
+    opened = {(incident.rule, incident.subject): incident for incident in open_incidents}
+    changes: list[IncidentChange] = []
+    for subject, rows in _by_subject(verdicts).items():
+        seen = past.get(subject, [])
+        incident = opened.get(subject)
+        for verdict in rows:
+            seen.append(verdict)
+            change = _step(seen, incident, cluster=cluster, resolves_at=resolves_at, k=k)
+            if change is not None:
+                changes.append(change)
+                incident = change.as_open() if change.state == "new" else None
+    return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
+
+
+def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
+    rows: dict[_Subject, list[Verdict]] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.window_start_ms):
+        rows.setdefault((verdict.rule, verdict.subject), []).append(verdict)
+    return rows
+
+
+def _step(
+    seen: Sequence[Verdict], incident: OpenIncident | None, *, cluster: str, resolves_at: float, k: int
+) -> IncidentChange | None:
+    """What the last of the verdicts seen changes for their subject."""
+    latest = seen[-1]
+    if incident is None:
+        if latest.verdict != "fail" or not latest.is_above:
+            return None
+        since_ms = _since_ms(seen, resolves_at=resolves_at, k=k)
+        incident_id = incident_id_of(cluster, latest.rule, latest.subject, since_ms)
+        return _change("new", incident_id, since_ms, seen)
+    calm_count = _calm_count(seen, incident.opened_ms, resolves_at=resolves_at)
+    if calm_count < k or not _is_calm(latest, resolves_at):
+        return None
+    return _change("resolved", incident.incident_id, incident.since_ms, seen)
+
+
+def _is_judged(verdict: Verdict) -> bool:
+    return verdict.verdict in _JUDGED and verdict.value is not None
+
+
+def _is_calm(verdict: Verdict, resolves_at: float) -> bool:
+    return (
+        verdict.verdict in _JUDGED
+        and verdict.value is not None
+        and verdict.value < resolves_at
+        and not verdict.is_above
+    )
+
+
+def _since_ms(seen: Sequence[Verdict], *, resolves_at: float, k: int) -> int:
+    latest = seen[-1]
+    since_ms, above_count, calm_count = latest.window_start_ms, 0, 0
+    for verdict in reversed(seen):
+        if verdict.is_above:
+            since_ms = verdict.window_start_ms
+            above_count += 1
+        if _is_calm(verdict, resolves_at):
+            calm_count += 1
+        elif _is_judged(verdict):
+            calm_count = 0
+        if above_count >= latest.above_count or calm_count >= k:
+            break
+    return since_ms
+
+
+def _calm_count(seen: Sequence[Verdict], opened_ms: int, *, resolves_at: float) -> int:
+    """Calm windows in a row up to the last one, none of them at or before the opening."""
+    calm_count = 0
+    for verdict in reversed(seen):
+        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not _is_calm(verdict, resolves_at)):
+            break
+        calm_count += _is_calm(verdict, resolves_at)
+    return calm_count
+
+
+def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Sequence[Verdict]) -> IncidentChange:
+    latest = seen[-1]
+    reach = [verdict for verdict in seen if verdict.window_start_ms >= since_ms]
+    return IncidentChange(
+        incident_id=incident_id,
+        state=state,
+        rule=latest.rule,
+        subject=latest.subject,
+        since_ms=since_ms,
+        window_start_ms=latest.window_start_ms,
+        value=latest.value,
+        peak_value=max((verdict.value for verdict in reach if verdict.value is not None), default=None),
+        limit_value=latest.limit_value,
+        window_count=len(reach),
+    )

@@ -1,0 +1,165 @@
+"""Numbers and names as people read them in a mail: few digits, units, nothing that could act."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MINUTE_MS = 60_000
+_MINUS = "\N{MINUS SIGN}"
+
+
+def format_name(text: str, limit: int = 80) -> str:
+    r"""Makes a name from the outside harmless on one line: hidden characters are shown, long ones lose their middle.
+
+    Control characters (CR and LF among them), direction marks, zero-width and unpaired surrogates become escapes.
+
+    Args:
+        text: A topic, cluster, owner or anything else that others chose.
+        limit: Most characters of the result.
+
+    >>> format_name("orders\r\nBcc: x")
+    'orders\\r\\nBcc: x'
+    >>> format_name("a" * 30 + "b" * 30, 9)
+    'aaaa…bbbb'
+    """
+    shown = "".join(
+        char.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if unicodedata.category(char) in _HIDDEN
+        else char
+        for char in text[: 4 * limit] + ("" if len(text) <= 4 * limit else text[-limit:])
+    )
+    if len(shown) <= limit:
+        return shown
+    head = limit // 2
+    return shown[:head] + "…" + shown[len(shown) - (limit - head - 1) :]
+
+
+def format_slug(text: str, limit: int = 40) -> str:
+    """Makes a name safe in file names and message ids: letters, digits, `-` and `_`, never empty.
+
+    >>> format_slug("prod eu/1"), format_slug("☃")
+    ('prod-eu-1', 'x')
+    """
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:limit].strip("-") or "x"
+
+
+def format_percent(ratio: float, digits: int | None = None) -> str:
+    """Writes a part of 1 as per cent; without `digits` two or more significant ones.
+
+    >>> format_percent(0.5123), format_percent(0.0312), format_percent(0.0004), format_percent(1 / 3, 1)
+    ('51 %', '3.1 %', '0.04 %', '33.3 %')
+    """
+    percent = 100 * ratio
+    if digits is None:
+        size = abs(percent)
+        digits = 0 if size >= 9.95 or size == 0 else 1 if size >= 0.995 else 2
+    return f"{percent:.{digits}f} %"
+
+
+def format_points(ratio: float) -> str:
+    """Writes a difference of shares in percentage points, always with its sign.
+
+    >>> format_points(0.1724), format_points(-0.0001)
+    ('+17.2', '0.0')
+    """
+    text = f"{100 * ratio:+.1f}"
+    return "0.0" if float(text) == 0 else text.replace("-", _MINUS)
+
+
+def format_ratio(ratio: float) -> str:
+    """Writes a ratio to a fair share, a mean or a peer.
+
+    >>> format_ratio(1.534), format_ratio(12.34), format_ratio(140.2)
+    ('1.53x', '12.3x', '140x')
+    """
+    return f"{ratio:.2f}x" if ratio < 9.995 else f"{ratio:.1f}x" if ratio < 99.95 else f"{ratio:.0f}x"
+
+
+def format_bytes(size_bytes: float, *, sign: bool = False) -> str:
+    """Writes bytes in decimal units, three significant digits.
+
+    >>> format_bytes(980), format_bytes(12_345_678), format_bytes(1_500, sign=True), format_bytes(999_950)
+    ('980 B', '12.3 MB', '+1.50 kB', '1.00 MB')
+    """
+    size, unit = abs(float(size_bytes)), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if size < 999.5:
+            break
+        size, unit = size / 1000, larger
+    number = f"{size:.0f}" if unit == "B" or size >= 99.95 else f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"
+    mark = _MINUS if size_bytes < 0 else "+" if sign and size_bytes > 0 else ""
+    return f"{mark}{number} {unit}"
+
+
+def format_count(count: float) -> str:
+    """Writes a count with thousands.
+
+    >>> format_count(1234567)
+    '1,234,567'
+    """
+    return f"{count:,.0f}"
+
+
+def format_ms(duration_ms: float) -> str:
+    """Writes a latency.
+
+    >>> format_ms(0.314), format_ms(2.14), format_ms(23.4), format_ms(12_340)
+    ('0.31 ms', '2.1 ms', '23 ms', '12.3 s')
+    """
+    if duration_ms >= 9_995:
+        return f"{duration_ms / 1000:.1f} s"
+    digits = 0 if duration_ms >= 9.95 else 1 if duration_ms >= 0.995 else 2
+    return f"{duration_ms:,.{digits}f} ms"
+
+
+def format_span(duration_ms: int) -> str:
+    """Writes how long something lasted, in its two largest units.
+
+    >>> format_span(60_000), format_span(5_400_000), format_span(30_000), format_span(93_600_000)
+    ('1 minute', '1 h 30 min', '30 s', '1 day 2 h')
+    """
+    minutes, rest_ms = divmod(duration_ms, _MINUTE_MS)
+    if minutes < 1:
+        return f"{rest_ms / 1000:g} s"
+    if minutes < 60:
+        return f"{minutes} minute{'s' if minutes > 1 else ''}"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} day{'s' if days > 1 else ''}" + (f" {hours} h" if hours else "")
+
+
+def format_clock(instant_ms: int) -> str:
+    """Writes an instant in UTC to the minute, or second where it is not on one.
+
+    >>> format_clock(1795251600000)
+    '2026-11-21 09:00 UTC'
+    """
+    instant = datetime.fromtimestamp(instant_ms // 1000, UTC)
+    return instant.strftime("%Y-%m-%d %H:%M UTC" if instant.second == 0 else "%Y-%m-%d %H:%M:%S UTC")
+
+
+def format_between(start_ms: int, end_ms: int) -> str:
+    """Writes a span in UTC, the day once where it is one.
+
+    >>> format_between(1795251600000, 1795251660000)
+    '2026-11-21 09:00 to 09:01 UTC'
+    """
+    start, end = format_clock(start_ms).removesuffix(" UTC"), format_clock(end_ms)
+    day = f"{start.partition(' ')[0]} "
+    return f"{start} to {end.removeprefix(day)}"
+
+
+def format_bar(ratio: float, width: int = 24) -> str:
+    """Draws a part of 1 as a bar of blocks, to the eighth.
+
+    >>> format_bar(0.5, 8), format_bar(0.05, 8)
+    ('████', '▍')
+    """
+    eighths = round(8 * width * min(max(ratio, 0.0), 1.0))
+    full, rest = divmod(eighths, 8)
+    return "█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])

@@ -1,0 +1,126 @@
+"""Bars of broker shares in one window, with fair share and limit."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from pipeline.charts.palette import ALARM, CALM, CARD, FONT, GRID, INK, LIMIT, MUTED, PIXELS_PER_INCH
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from matplotlib.axes import Axes
+
+    from pipeline.model.load import BrokerLoad
+
+MOST_BARS = 12
+_WIDTH_INCH = 5.6
+_BAR_INCH = 0.3
+_FRAME_INCH = 0.6
+
+
+def shown_brokers(
+    loads: Sequence[BrokerLoad], failing: Collection[int], most: int = MOST_BARS
+) -> tuple[BrokerLoad, ...]:
+    """The brokers worth a line where not all fit: the failing ones, then those furthest above their fair share.
+
+    Args:
+        loads: Brokers of one window.
+        failing: Broker ids that are always shown.
+        most: Most brokers to show.
+
+    Returns:
+        By broker id.
+    """
+    ranked = sorted(loads, key=lambda load: (load.broker_id not in failing, -(load.share_ratio or 0.0), load.broker_id))
+    return tuple(sorted(ranked[:most], key=lambda load: load.broker_id))
+
+
+def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int], limit_ratio: float) -> bytes:
+    """Draws one bar per broker, the failing ones highlighted, with a line at the fair share and one at the limit.
+
+    Args:
+        loads: Brokers of one window; of more than 12 the failing and the highest are drawn.
+        failing: Broker ids to highlight.
+        limit_ratio: Share ratio of the limit line.
+
+    Returns:
+        PNG, 1120 pixels wide (560 shown), the same bytes for the same values.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a mail pays
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    bars = shown_brokers(loads, failing)
+    figure = Figure(
+        figsize=(_WIDTH_INCH, _FRAME_INCH + _BAR_INCH * max(len(bars), 2)), dpi=PIXELS_PER_INCH, facecolor=CARD
+    )
+    FigureCanvasAgg(figure)
+    top_inch = figure.get_figheight()
+    axes = figure.add_axes((0.15, 0.32 / top_inch, 0.74, 1 - _FRAME_INCH / top_inch))
+    _draw_bars(axes, bars, failing)
+    _draw_lines(axes, bars, limit_ratio)
+    _dress(axes, bars, limit_ratio)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", facecolor=CARD, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int]) -> None:
+    for place, load in enumerate(bars):
+        is_failing = load.broker_id in failing
+        percent = 100 * (load.share or 0.0)
+        axes.barh(place, percent, height=0.68, color=ALARM if is_failing else CALM, linewidth=0, zorder=2)
+        axes.annotate(
+            f"{percent:.1f} %",
+            (1, place),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(34, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=8.5,
+            fontfamily=FONT,
+            fontweight="bold" if is_failing else "normal",
+            color=ALARM if is_failing else INK,
+        )
+
+
+def _draw_lines(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
+    """A piece of each line per bar: capacities may differ, and the limit with them."""
+    for place, load in enumerate(bars):
+        fair, limit = 100 * load.expected_share, 100 * load.expected_share * limit_ratio
+        axes.plot([fair, fair], [place - 0.5, place + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
+        axes.plot([limit, limit], [place - 0.5, place + 0.5], color=LIMIT, linewidth=1.3, zorder=3)
+    if bars:
+        fair = 100 * bars[0].expected_share
+        near = fair * (limit_ratio - 1) < 18
+        style: dict[str, Any] = {"fontsize": 7.5, "fontfamily": FONT, "va": "bottom", "clip_on": False}
+        axes.text(fair, -0.58, "fair share", color=INK, ha="right" if near else "center", **style)
+        axes.text(
+            fair * limit_ratio,
+            -0.58,
+            f"limit {limit_ratio:.2f}x",
+            color=LIMIT,
+            ha="left" if near else "center",
+            **style,
+        )
+
+
+def _dress(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
+    reach = max([100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in bars], default=100.0)
+    axes.set_xlim(0, reach * 1.02 or 1)
+    axes.set_ylim(max(len(bars), 1) - 0.45, -0.55)
+    axes.set_yticks(
+        range(len(bars)), [f"broker {load.broker_id}" for load in bars], fontsize=8.5, fontfamily=FONT, color=INK
+    )
+    axes.tick_params(axis="both", length=0, labelcolor=MUTED, labelsize=7.5)
+    axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
+    axes.xaxis.set_major_formatter("{x:g} %")
+    for label in axes.get_xticklabels():
+        label.set_fontfamily(FONT)
+    axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8, zorder=0)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.spines["left"].set_color(GRID)

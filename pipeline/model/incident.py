@@ -1,0 +1,68 @@
+"""An incident: the same rule broken by the same subject, window after window, until it is well again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+IncidentState = Literal["new", "resolved"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIncident:
+    """An incident that has been told and is not over: what one run hands to the next.
+
+    Everything else about it (peak, windows, how long it has been calm) is read off the verdicts since `since_ms`.
+
+    Attributes:
+        incident_id: Stable id, see `pipeline.alerting.incidents.incident_id_of`.
+        rule: Rule that was broken.
+        subject: What broke it.
+        since_ms: Start of the first window above the limit, UTC milliseconds.
+        opened_ms: Start of the window whose verdict opened it, UTC milliseconds.
+    """
+
+    incident_id: str
+    rule: str
+    subject: str
+    since_ms: int
+    opened_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentChange:
+    """An incident entered a state. A row of `gold.incidents`.
+
+    Attributes:
+        incident_id: Stable id, the same in every state.
+        state: State entered.
+        rule: Rule that was broken.
+        subject: What broke it.
+        since_ms: Start of the first window above the limit, UTC milliseconds.
+        window_start_ms: Start of the window that brought the state, UTC milliseconds.
+        value: Measure in that window.
+        peak_value: Largest measure since `since_ms`.
+        limit_value: Limit in that window.
+        window_count: Windows seen from `since_ms` to this one, both included.
+    """
+
+    incident_id: str
+    state: IncidentState
+    rule: str
+    subject: str
+    since_ms: int
+    window_start_ms: int
+    value: float | None
+    peak_value: float | None
+    limit_value: float
+    window_count: int
+
+    def as_open(self) -> OpenIncident:
+        """What the next run needs to know of an incident this change opened."""
+        return OpenIncident(
+            incident_id=self.incident_id,
+            rule=self.rule,
+            subject=self.subject,
+            since_ms=self.since_ms,
+            opened_ms=self.window_start_ms,
+        )

@@ -1,0 +1,117 @@
+"""Laws of the incident fold. Oracle: folding a range at once, and a state machine that walks the windows by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.alerting.incidents import fold_verdicts, open_before
+from pipeline.model.verdict import Verdict
+
+SUBJECTS = ("broker 1", "broker 2")
+RESOLVES_AT, LIMIT = 1.1, 1.2
+READINGS = st.sampled_from([None, 1.0, 1.05, 1.15, 1.3, 1.6])
+"""Share ratios; None is a window that was not judged."""
+
+
+@st.composite
+def traffic(draw):
+    """Verdicts of two brokers over up to 24 windows, some windows missing, judged k of n as the rule judges them."""
+    k = draw(st.integers(1, 4))
+    n = draw(st.integers(k, 6))
+    windows = draw(st.lists(st.tuples(READINGS, READINGS), max_size=24))
+    present = draw(st.lists(st.booleans() | st.just(value=True), min_size=len(windows), max_size=len(windows)))
+    above = {subject: [] for subject in SUBJECTS}
+    verdicts = []
+    for start_ms, (values, is_present) in enumerate(zip(windows, present, strict=True)):
+        for subject, value in zip(SUBJECTS, values, strict=True):
+            if not is_present:
+                continue
+            above[subject].append(value is not None and value >= LIMIT)
+            count = sum(above[subject][-n:])
+            kind = "not_enough_traffic" if value is None else "ok"
+            if above[subject][-1]:
+                kind = "fail" if count >= k else "warn"
+            verdicts.append(
+                Verdict(
+                    window_start_ms=start_ms,
+                    rule="broker_share",
+                    subject=subject,
+                    value=value,
+                    limit_value=LIMIT,
+                    chance_value=None,
+                    is_above=above[subject][-1],
+                    above_count=count,
+                    verdict=kind,
+                    reason="",
+                )
+            )
+    return k, n, verdicts
+
+
+def fold(verdicts, k, *, open_incidents=(), history=()):
+    return fold_verdicts(
+        verdicts, cluster="demo", resolves_at=RESOLVES_AT, k=k, open_incidents=open_incidents, history=history
+    )
+
+
+@given(traffic(), st.sets(st.integers(0, 24)))
+def test_runs_over_parts_tell_what_one_run_over_all_tells(case, cuts):
+    """Each run sees the stored changes and the least history the fold asks for: n-1 windows, and the open incidents'."""
+    k, n, verdicts = case
+    starts = sorted({verdict.window_start_ms for verdict in verdicts})
+    edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(starts)), len(starts)]
+    stored = []
+    for first, last in itertools.pairwise(edges):
+        part = starts[first:last]
+        if not part:
+            continue
+        opened = open_before(stored, part[0])
+        reach_ms = min([starts[max(0, first - (n - 1))], *(incident.since_ms for incident in opened)])
+        history = [v for v in verdicts if reach_ms <= v.window_start_ms < part[0]]
+        stored += fold([v for v in verdicts if v.window_start_ms in part], k, open_incidents=opened, history=history)
+
+    assert tuple(stored) == fold(verdicts, k)
+
+
+@given(traffic(), st.integers(0, 23))
+def test_folding_a_tail_again_replaces_it_with_itself(case, first):
+    k, _, verdicts = case
+    whole = fold(verdicts, k)
+    again = fold(
+        [v for v in verdicts if v.window_start_ms >= first],
+        k,
+        open_incidents=open_before(whole, first),
+        history=[v for v in verdicts if v.window_start_ms < first],
+    )
+
+    assert again == tuple(change for change in whole if change.window_start_ms >= first)
+
+
+@given(traffic())
+def test_states_of_a_subject_alternate_and_ids_are_told_once_each(case):
+    k, _, verdicts = case
+    changes = fold(verdicts, k)
+    for subject in SUBJECTS:
+        states = [change.state for change in changes if change.subject == subject]
+        assert states == ["new", "resolved"] * (len(states) // 2) + ["new"] * (len(states) % 2)
+    assert len({(change.incident_id, change.state) for change in changes}) == len(changes)
+
+
+@given(traffic())
+def test_an_incident_is_open_exactly_when_a_plain_state_machine_says_so(case):
+    k, _, verdicts = case
+    changes = {(change.subject, change.window_start_ms): change.state for change in fold(verdicts, k)}
+    for subject in SUBJECTS:
+        is_open, calm = False, 0
+        for verdict in (v for v in verdicts if v.subject == subject):
+            expected = None
+            if not is_open and verdict.verdict == "fail":
+                is_open, calm, expected = True, 0, "new"
+            elif is_open and verdict.value is not None:
+                calm = calm + 1 if verdict.value < RESOLVES_AT else 0
+                if calm == k:
+                    is_open, expected = False, "resolved"
+            assert changes.get((subject, verdict.window_start_ms)) == expected

@@ -1,0 +1,81 @@
+"""A broker incident as the tests tell it: three brokers, `orders` on broker 1, minute windows from 09:00 UTC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms, HotPartition, ProduceLatency, excess_by_topic
+from pipeline.model.incident import IncidentChange
+from pipeline.model.load import BrokerLoad
+from pipeline.model.window import TimeWindow
+
+T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
+MINUTE_MS = 60_000
+LOADS = {
+    ("orders", 1): 900,
+    ("orders", 2): 50,
+    ("orders", 3): 50,
+    ("refunds", 1): 200,
+    ("refunds", 2): 400,
+    ("refunds", 3): 400,
+}
+
+
+def broker_load(broker_id, share, *, expected_share=1 / 3, minute=6):
+    return BrokerLoad(
+        window_start_ms=T0_MS + minute * MINUTE_MS,
+        broker_id=broker_id,
+        size_bytes=round(share * 2_000),
+        record_count=10,
+        share=share,
+        expected_share=expected_share,
+        share_ratio=share / expected_share,
+        effective_unit_count=1_812.4,
+    )
+
+
+def new_evidence(**changes):
+    """Broker 1 at 55 % in the minute from 09:06, above since 09:04."""
+    evidence = BrokerShareEvidence(
+        cluster="demo",
+        change=IncidentChange(
+            incident_id="K-JKT62CWA",
+            state="new",
+            rule="broker_share",
+            subject="broker 1",
+            since_ms=T0_MS + 4 * MINUTE_MS,
+            window_start_ms=T0_MS + 6 * MINUTE_MS,
+            value=1.65,
+            peak_value=1.65,
+            limit_value=1.2,
+            window_count=3,
+        ),
+        broker_id=1,
+        window=TimeWindow(T0_MS + 6 * MINUTE_MS, T0_MS + 7 * MINUTE_MS),
+        brokers=(broker_load(1, 0.55), broker_load(2, 0.225), broker_load(3, 0.225)),
+        topics=excess_by_topic(LOADS, broker_id=1, expected_share=1 / 3),
+        partitions=(HotPartition(topic="orders", partition=0, size_bytes=900, ratio_to_mean=2.7),),
+        causes=CauseTerms(leaders=0.01, topic_mix=-0.01, partition_skew=0.2167),
+        above_count=3,
+        k=3,
+        n=4,
+        resolves_at=1.1,
+        chance_ratio=1.07,
+        latency=ProduceLatency(broker_avg_ms=23.1, peers_avg_ms=2.1, broker_max_ms=61.0),
+        owner="platform team",
+    )
+    return replace(evidence, **changes)
+
+
+def resolved_evidence(**changes):
+    """Broker 1 back at 34 % in the minute from 09:10."""
+    opened = new_evidence()
+    evidence = replace(
+        opened,
+        change=replace(
+            opened.change, state="resolved", window_start_ms=T0_MS + 10 * MINUTE_MS, value=1.02, window_count=7
+        ),
+        window=TimeWindow(T0_MS + 10 * MINUTE_MS, T0_MS + 11 * MINUTE_MS),
+        brokers=(broker_load(1, 0.34, minute=10), broker_load(2, 0.33, minute=10), broker_load(3, 0.33, minute=10)),
+    )
+    return replace(evidence, **changes)

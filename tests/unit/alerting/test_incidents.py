@@ -1,0 +1,146 @@
+"""The fold of verdicts into incidents. Oracle: verdict rows drawn by hand, one letter per window.
+
+`A` above and k of n: fail. `a` above, not yet k of n: warn. `.` calm (below 1.10). `-` between 1.10 and the limit.
+`?` not enough traffic. `x` no verdict stored for the window.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.alerting.incidents import fold_verdicts, incident_id_of, open_before
+from pipeline.model.incident import OpenIncident
+from pipeline.model.verdict import Verdict
+
+KINDS = {"A": ("fail", 1.5), "a": ("warn", 1.5), ".": ("ok", 1.0), "-": ("ok", 1.15), "?": ("not_enough_traffic", None)}
+N = 4
+
+
+def verdicts(drawing, *, subject="broker 1", first_ms=0):
+    rows, above = [], []
+    for place, letter in enumerate(drawing):
+        if letter == "x":
+            continue
+        kind, value = KINDS[letter]
+        above.append(letter in "aA")
+        rows.append(
+            Verdict(
+                window_start_ms=first_ms + place,
+                rule="broker_share",
+                subject=subject,
+                value=value,
+                limit_value=1.2,
+                chance_value=1.05,
+                is_above=letter in "aA",
+                above_count=sum(above[-N:]),
+                verdict=kind,
+                reason="",
+            )
+        )
+    return rows
+
+
+def fold(rows, **arguments):
+    return fold_verdicts(rows, **({"cluster": "demo", "resolves_at": 1.1, "k": 3} | arguments))
+
+
+def told(changes):
+    return [(change.state, change.window_start_ms, change.since_ms, change.window_count) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("drawing", "expected"),
+    [
+        ("....", []),
+        ("..aa", []),
+        ("..aaA", [("new", 4, 2, 3)]),
+        ("..aaAAA", [("new", 4, 2, 3)]),
+        ("..a.aA", [("new", 5, 2, 4)]),
+        ("..aaA..", [("new", 4, 2, 3)]),
+        ("..aaA...", [("new", 4, 2, 3), ("resolved", 7, 2, 6)]),
+        ("..aaA..-...", [("new", 4, 2, 3), ("resolved", 10, 2, 9)]),
+        ("..aaA..A...", [("new", 4, 2, 3), ("resolved", 10, 2, 9)]),
+        ("..aaA.?.?.", [("new", 4, 2, 3), ("resolved", 9, 2, 8)]),
+        ("..aaA.x..", [("new", 4, 2, 3), ("resolved", 8, 2, 6)]),
+        ("..aaA????????", [("new", 4, 2, 3)]),
+        ("aaA...aaA...", [("new", 2, 0, 3), ("resolved", 5, 0, 6), ("new", 8, 6, 3), ("resolved", 11, 6, 6)]),
+        ("A", [("new", 0, 0, 1)]),
+        ("a??aA", [("new", 4, 3, 2)]),
+    ],
+)
+def test_drawn_windows_give_these_changes(drawing, expected):
+    assert told(fold(verdicts(drawing))) == expected
+
+
+def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_another_incident():
+    changes = fold(verdicts("A.A"), k=1)
+
+    assert told(changes) == [("new", 0, 0, 1), ("resolved", 1, 0, 2), ("new", 2, 2, 1)]
+    assert changes[0].incident_id == changes[1].incident_id != changes[2].incident_id
+
+
+def test_a_window_failing_for_its_predecessors_sake_opens_nothing():
+    row = verdicts(".")[0]
+    failing = Verdict(**{name: getattr(row, name) for name in row.__slots__} | {"verdict": "fail", "above_count": 3})
+
+    assert fold([failing]) == ()
+
+
+def test_peak_and_values_are_those_of_the_windows_since():
+    rows = verdicts("aaA...")
+    higher = Verdict(**{name: getattr(rows[1], name) for name in rows[1].__slots__} | {"value": 1.9})
+
+    new, resolved = fold([rows[0], higher, *rows[2:]])
+
+    assert (new.value, new.peak_value, new.limit_value) == (1.5, 1.9, 1.2)
+    assert (resolved.value, resolved.peak_value) == (1.0, 1.9)
+
+
+def test_subjects_are_folded_apart_and_told_by_window_then_subject():
+    changes = fold([*verdicts("..aaA", subject="broker 2"), *verdicts("..aaA", subject="broker 1")])
+
+    assert [(change.subject, change.window_start_ms) for change in changes] == [("broker 1", 4), ("broker 2", 4)]
+    assert len({change.incident_id for change in changes}) == 2
+
+
+def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
+    opened = OpenIncident(incident_id="K-OLD", rule="broker_share", subject="broker 1", since_ms=0, opened_ms=2)
+    rows = verdicts("aaAA...")
+
+    changes = fold(rows[5:], open_incidents=[opened], history=rows[:5])
+
+    assert [(change.state, change.incident_id, change.window_start_ms) for change in changes] == [
+        ("resolved", "K-OLD", 6)
+    ]
+
+
+def test_history_overlapping_the_verdicts_is_ignored():
+    rows = verdicts("aaA...")
+
+    assert fold(rows[3:], open_incidents=[fold(rows[:3])[0].as_open()], history=rows) == fold(rows)[1:]
+
+
+def test_open_before_leaves_out_what_was_resolved_and_what_came_later():
+    changes = fold(verdicts("aaA...aaA..."))
+
+    assert open_before(changes, 2) == ()
+    assert open_before(changes, 5) == (changes[0].as_open(),)
+    assert open_before(changes, 6) == ()
+    assert open_before(changes, 11) == (changes[2].as_open(),)
+
+
+def test_ids_differ_by_each_of_their_parts():
+    ids = {
+        incident_id_of("demo", "broker_share", "broker 1", 1),
+        incident_id_of("demo", "broker_share", "broker 1", 2),
+        incident_id_of("demo", "broker_share", "broker 11", 1),
+        incident_id_of("demo", "latency", "broker 1", 1),
+        incident_id_of("demo2", "broker_share", "broker 1", 1),
+    }
+
+    assert len(ids) == 5
+    assert all(len(one) == 10 for one in ids)
+
+
+def test_nothing_to_fold_changes_nothing():
+    assert fold([], history=verdicts("aaA")) == ()
