@@ -1,0 +1,105 @@
+"""Real SMTP servers (aiosmtpd) that behave as servers do: take, refuse, put off, die."""
+
+# ruff: noqa: N802 - aiosmtpd calls its hooks so
+from __future__ import annotations
+
+import contextlib
+import socket
+from dataclasses import dataclass, field
+
+from aiosmtpd.controller import Controller
+
+from pipeline.config import Smtp
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Mailbox:
+    """Takes every message and keeps what came."""
+
+    kept: list[bytes] = field(default_factory=list)
+    senders: list[str] = field(default_factory=list)
+    recipients: list[list[str]] = field(default_factory=list)
+
+    async def handle_DATA(self, server, session, envelope):
+        self.kept.append(envelope.original_content)
+        self.senders.append(envelope.mail_from)
+        self.recipients.append(list(envelope.rcpt_tos))
+        return "250 kept"
+
+
+@dataclass
+class Picky(Mailbox):
+    """Answers recipients as told, such as `{"gone@x": "550 no such user"}`."""
+
+    answers: dict[str, str] = field(default_factory=dict)
+
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        answer = self.answers.get(address, "250 fine")
+        if answer.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return answer
+
+
+@dataclass
+class Greylist(Mailbox):
+    """Puts every recipient off at its first try."""
+
+    seen: set[str] = field(default_factory=set)
+
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        if address not in self.seen:
+            self.seen.add(address)
+            return "451 4.7.1 greylisted, try again later"
+        envelope.rcpt_tos.append(address)
+        return "250 fine"
+
+
+@dataclass
+class Full(Mailbox):
+    """Refuses the data."""
+
+    async def handle_DATA(self, server, session, envelope):
+        return "552-mailbox full\r\n552 second line"
+
+
+@dataclass
+class DiesBeforeAnswering(Mailbox):
+    """Keeps the message and drops the connection without a word: nobody can know."""
+
+    async def handle_DATA(self, server, session, envelope):
+        await super().handle_DATA(server, session, envelope)
+        server.transport.abort()
+        return "250 never seen"
+
+
+@dataclass
+class DiesAfterAnswering(Mailbox):
+    """Says 250, then drops the connection when the client says good-bye."""
+
+    async def handle_QUIT(self, server, session, envelope):
+        server.transport.abort()
+        return "221 never seen"
+
+
+@contextlib.contextmanager
+def serving(handler, *, tls="none", timeout_s=5.0, user=None, password_variable=None, **arguments):
+    """Runs a server and yields the settings that reach it."""
+    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), **arguments)
+    controller.start()
+    try:
+        yield Smtp(
+            host="127.0.0.1",
+            port=controller.port,
+            tls=tls,
+            timeout_s=timeout_s,
+            user=user,
+            password_variable=password_variable,
+        )
+    finally:
+        controller.stop()
