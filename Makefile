@@ -41,7 +41,7 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 
 check: $(READY) ## format, lint, types, import contracts, shell scripts
 	@failed=; \
-	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-timing" \
+	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
 		"shellcheck scripts/setup .ci/run"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \

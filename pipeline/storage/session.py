@@ -42,6 +42,7 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",  # what one written file holds
     # Tables are small: a snapshot in 50 partitions or a listing by 10,000 tasks costs seconds.
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -81,6 +82,22 @@ def create_session(
         builder = builder.config(key, value)
     with _environment(_variables(java, spark_config.master)):
         return builder.getOrCreate()
+
+
+@contextmanager
+def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
+    """A session for one task: the one that runs in this process already, else a new one that is stopped at the end.
+
+    Raises:
+        ConfigError: as `create_session`.
+    """
+    is_guest = SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
+    spark = create_session(spark_config, app_name=app_name)
+    try:
+        yield spark
+    finally:
+        if not is_guest:
+            stop_session(spark)
 
 
 def stop_session(spark: SparkSession, *, keep_jvm: bool = False) -> None:

@@ -1,0 +1,65 @@
+"""Health: measures each broker's share, judges it, opens and closes incidents, sends their mails.
+
+**When it runs.** For every window `ingest` has committed (same partition key), and it also takes up committed windows
+never judged before, so events lost while it was paused do no harm. A range of windows in one run:
+`airflow dags trigger health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
+
+**Triage**
+
+| what failed | what it means | what to do |
+|---|---|---|
+| `health_verdict` alone | a broker carries more than its share: the mail says which, since when, why and by which topics | it is the cluster that needs care, not this DAG; `SELECT * FROM gold.broker_share ORDER BY share_ratio DESC` |
+| `deliver_alerts` | the mail server refused; messages stay in `gold.alert_outbox` and go out with the next try or run | check the connection `smtp_default` or `mail.smtp` of the configuration |
+| `score_health`: `GateBrokenError` | a check itself raised; nothing is known about the cluster | the suite named in the log and the table's columns |
+| `score_health`: other | infrastructure: retried twice, a minute apart | Spark's error is in the log; clear the task to rerun |
+
+Order: incidents are queued in `score_health`, delivered in `deliver_alerts`, and only then `health_verdict` fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
+
+from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, range_params
+
+with DAG(
+    dag_id="health",
+    schedule=PartitionedAssetTimetable(assets=INGESTED),
+    start_date=START_DATE,
+    catchup=False,
+    max_active_runs=1,
+    default_args=DEFAULT_ARGS,
+    params=range_params(),
+    tags=[*TAGS],
+    doc_md=__doc__,
+) as dag:
+
+    @task
+    def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:  # noqa: ANN401
+        """Measures, judges, queues incident mails; says whether the gate failed."""
+        from dags.runs import contexts  # noqa: PLC0415
+        from dags.steps import judge_health  # noqa: PLC0415
+
+        return judge_health(contexts(dag_run, ti, params))
+
+    @task(trigger_rule=TriggerRule.ALL_DONE)
+    def deliver_alerts(ti: Any = None) -> list[str]:  # noqa: ANN401
+        """Sends what is queued, also from earlier runs; needs no Spark."""
+        from dags.mail import deliver_queued  # noqa: PLC0415
+        from dags.runs import epoch_ms  # noqa: PLC0415
+
+        return deliver_queued(now_ms=epoch_ms(ti.start_date))
+
+    @task(retries=0, pool="default_pool", on_failure_callback=None)
+    def health_verdict(judged: dict[str, Any]) -> str:
+        """Fails when the health gate failed, after the mails left; its own failure is told by those mails."""
+        from pipeline.errors import HealthGateError  # noqa: PLC0415
+
+        if judged["failed"]:
+            raise HealthGateError(judged["summary"])
+        return str(judged["summary"])
+
+    judged = score_health()
+    judged >> deliver_alerts() >> health_verdict(judged)  # type: ignore[arg-type]  # Airflow hands over its value

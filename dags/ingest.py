@@ -1,0 +1,57 @@
+"""Ingest: what the cluster and its producers say about a window, into bronze and silver, then the data gates.
+
+**When it runs.** Once per window, at the window's end plus the grace time; the partition key is the window's start in
+UTC. It does not catch up by itself: after an outage run
+`airflow backfill create --dag-id ingest --from-date … --to-date …`. A range of windows in one run:
+`airflow dags trigger ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
+`health` takes its windows up with its next run.
+
+**Triage**
+
+| what failed | what it means | what to do |
+|---|---|---|
+| `DataGateError` | input is incomplete, stale or contradicts itself; the window is not trusted, nothing after it runs | read the rows in the log; `SELECT * FROM bronze.window_status` and `bronze.quarantine` name the source and the file |
+| `NothingUsableError` | no log directory or cluster state could be read | check the mounts and permissions of the sources: `partition-health doctor` |
+| `ConfigError` | the configuration or the parameters are wrong | the message names the key |
+| anything else | infrastructure: retried twice, a minute apart | Spark's error is in the log; rerun by clearing the task, a rerun replaces the window |
+
+Bad files never stop a run: they are rows of `bronze.quarantine` with file, position and reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, CronPartitionTimetable, task
+
+from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, range_params
+from dags.schedule import last_tick, plan_schedule
+from pipeline.config import load_config
+
+_CONFIG = load_config()
+_SCHEDULE = plan_schedule(_CONFIG.window_ms, _CONFIG.grace_ms)
+
+with DAG(
+    dag_id="ingest",
+    schedule=CronPartitionTimetable(
+        _SCHEDULE.cron, timezone="UTC", run_offset=_SCHEDULE.run_offset, key_format=_SCHEDULE.key_format
+    ),
+    start_date=START_DATE,
+    end_date=last_tick(_CONFIG),
+    catchup=False,
+    max_active_runs=1,
+    default_args=DEFAULT_ARGS,
+    params=range_params(),
+    tags=[*TAGS],
+    doc_md=__doc__,
+) as dag:
+
+    @task(outlets=[INGESTED])
+    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:  # noqa: ANN401
+        """Reads all sources, writes bronze and silver, judges them, commits the windows."""
+        from dags.runs import contexts  # noqa: PLC0415
+        from dags.steps import ingest_windows  # noqa: PLC0415
+
+        return ingest_windows(contexts(dag_run, ti, params))
+
+    ingest()

@@ -1,0 +1,84 @@
+"""Mail from tasks: over the Airflow connection `smtp_default` where it is defined, else as the configuration says."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from pydantic import SecretStr
+
+from pipeline.alerting.delivery import deliver
+from pipeline.alerting.message import ID_DOMAIN
+from pipeline.config import Smtp, load_config
+from pipeline.jobs import deliver_alerts
+
+if TYPE_CHECKING:
+    from pipeline.config import PipelineConfig
+
+CONNECTION_ID = "smtp_default"
+_log = logging.getLogger(__name__)
+
+
+class ConnectionSmtp(Smtp):
+    """A mail server as an Airflow connection describes it: the password comes from there."""
+
+    secret: SecretStr | None = None
+
+    @property
+    def password(self) -> str | None:
+        """The secret of the connection."""
+        return None if self.secret is None else self.secret.get_secret_value()
+
+
+def smtp_of(connection: Any) -> Smtp:  # noqa: ANN401 - Connection, or whatever has its fields
+    """Reads a connection as Airflow's own SMTP provider does: TLS, unless `disable_ssl`; STARTTLS, unless `disable_tls`."""
+    extra = connection.extra_dejson
+    tls = "tls" if not extra.get("disable_ssl") else "none" if extra.get("disable_tls") else "starttls"
+    return ConnectionSmtp(
+        host=connection.host,
+        port=connection.port or {"tls": 465, "starttls": 587, "none": 25}[tls],
+        user=connection.login or None,
+        secret=SecretStr(connection.password) if connection.password else None,
+        tls=tls,
+        timeout_s=float(extra.get("timeout", 20)),
+    )
+
+
+def configured_smtp(config: PipelineConfig) -> Smtp | None:
+    """The connection `smtp_default`, else the configuration's server, else None: mail becomes files."""
+    try:
+        return smtp_of(Connection.get(CONNECTION_ID))
+    except AirflowNotFoundException:
+        return config.mail.smtp
+
+
+def deliver_queued(now_ms: int) -> list[str]:
+    """Sends what is queued in `gold.alert_outbox`; a line per message."""
+    config = load_config()
+    return list(deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms).lines())
+
+
+def deliver_text(subject: str, text: str) -> str:
+    """Sends a plain mail to the platform's people; where it went."""
+    config = load_config()
+    message = EmailMessage(policy=SMTP)
+    digest = hashlib.blake2b(f"{subject}\n{text}".encode(), digest_size=8).hexdigest()
+    message_id = f"failure.{digest}@{ID_DOMAIN}"
+    message["From"], message["To"] = config.mail.sender, ", ".join(config.mail.to)
+    message["Subject"], message["Message-ID"] = " ".join(subject.split()), f"<{message_id}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text)
+    delivery = deliver(
+        message.as_bytes(),
+        config.mail.to,
+        smtp=configured_smtp(config),
+        outbox_folder=config.outbox,
+        message_id=message_id,
+    )
+    _log.info("failure mail: %s", delivery.delivered_to)
+    return delivery.delivered_to

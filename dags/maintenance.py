@@ -1,0 +1,35 @@
+"""Maintenance, once a day: compacts closed dates, removes files no table version within the retention refers to.
+
+**Triage.** Nothing depends on it: tables stay correct without it, they only grow and slow down. A failure is
+infrastructure (a disk, another writer); clear the task to rerun. Vacuum keeps a week, so that readers and time travel
+within it are safe.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, task
+
+from dags.defaults import DEFAULT_ARGS, START_DATE, TAGS
+
+with DAG(
+    dag_id="maintenance",
+    schedule="30 2 * * *",
+    start_date=START_DATE,
+    catchup=False,
+    max_active_runs=1,
+    default_args=DEFAULT_ARGS,
+    tags=[*TAGS],
+    doc_md=__doc__,
+) as dag:
+
+    @task
+    def maintain(ti: Any = None) -> list[str]:  # noqa: ANN401
+        """Compaction, then vacuum, table by table."""
+        from dags.runs import epoch_ms  # noqa: PLC0415
+        from dags.steps import maintain_tables  # noqa: PLC0415
+
+        return maintain_tables(now_ms=epoch_ms(ti.start_date))
+
+    maintain()

@@ -1,0 +1,155 @@
+"""`make run`: the three DAGs by Airflow on the committed capture, one ranged run each, in one process.
+
+One process pays once for the imports, the JVM and Airflow's execution API. What Airflow and Spark say goes to
+`build/run/airflow.log`; what a person wants to know is printed. Exits 0 also where the health gate failed: finding the
+hot broker is what the demonstration is for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from email import message_from_bytes
+from email.policy import SMTP
+from typing import TYPE_CHECKING, Any
+
+from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
+from pipeline.config import load_config
+from pipeline.demo import Demo, prepare_demo
+from pipeline.storage.row_counts import count_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROOT = DAGS_FOLDER.parent
+FOLDER = ROOT / "build/run"
+DAG_IDS = ("ingest", "health", "maintenance")
+SQL = (
+    "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
+)
+LOG_LINES_SHOWN = 40
+
+
+class Console:
+    """Where people read, while everything else that writes to the process's outputs goes to a log file."""
+
+    def __init__(self, log: Path) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log = log
+        self._started_s = time.monotonic()
+        self._out = os.fdopen(os.dup(1), "w", buffering=1)
+        with log.open("wb") as sink:
+            os.dup2(sink.fileno(), 1)
+            os.dup2(sink.fileno(), 2)
+
+    def say(self, line: str = "") -> None:
+        """Prints a line."""
+        self._out.write(line + "\n")
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Prints what a block took, and when it ended."""
+        started_s = time.monotonic()
+        yield
+        now_s = time.monotonic()
+        self.say(f"  {name:<34} {now_s - started_s:6.1f} s   at {now_s - self._started_s:6.1f} s")
+
+    def show_log_end(self) -> None:
+        """Prints the last lines of the log."""
+        self.say(f"\nThe end of {self.log}:")
+        for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]:
+            self.say(f"  {line}")
+
+
+def main() -> int:
+    """Runs the three DAGs and prints what they found; 0 unless something other than the health gate failed."""
+    shutil.rmtree(FOLDER, ignore_errors=True)  # the recording never changes, so neither does a fresh warehouse
+    console = Console(FOLDER / "airflow.log")
+    console.say("Partition health on the committed capture, by Airflow")
+    with console.phase("capture unpacked"):
+        demo = prepare_demo(FOLDER)
+    use_airflow_home(ROOT / ".airflow", demo.config)
+    spark = threading.Thread(target=start_spark, name="spark", daemon=True)
+    spark.start()  # the JVM starts on the other core while Airflow is imported
+    with console.phase("Airflow imported, database ready"):
+        bag = load_dags()
+    states: dict[str, dict[str, str]] = {}
+    for dag_id in DAG_IDS:
+        with console.phase(f"DAG {dag_id}"):
+            states[dag_id] = run_dag(bag.dags[dag_id], demo)
+    report(console, demo, states)
+    if wrong := unexpected(states):
+        console.say(f"\nFailed: {', '.join(wrong)}")
+        console.show_log_end()
+        return 1
+    return 0
+
+
+def start_spark() -> None:
+    """Starts the session that the tasks then find running in their process."""
+    from pipeline.storage.session import create_session  # noqa: PLC0415 - loads pyspark, in this thread
+
+    create_session(load_config().spark, app_name="run_once")
+
+
+def load_dags() -> Any:  # noqa: ANN401 - Airflow's DagBag
+    """The DAGs of this checkout, in a database of the version installed.
+
+    Raises:
+        RuntimeError: if a DAG file does not load.
+    """
+    migrate_database()
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 - reads the environment when imported
+
+    bag = DagBag(str(DAGS_FOLDER))
+    if bag.import_errors:
+        raise RuntimeError(f"DAG files do not load: {bag.import_errors}")
+    return bag
+
+
+def run_dag(dag: Any, demo: Demo) -> dict[str, str]:  # noqa: ANN401
+    """One ranged run over all windows of the recording; the state of each task."""
+    conf = {"window": str(demo.span)} if "window" in dag.params else None
+    run = dag.test(logical_date=None, run_conf=conf)
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
+    """Tasks that did not succeed; the health verdict may fail, when it was reached."""
+    wrong = [
+        f"{dag}.{task} ({state})"
+        for dag, tasks in states.items()
+        for task, state in tasks.items()
+        if state != "success"
+    ]
+    return [text for text in wrong if text != "health.health_verdict (failed)"]
+
+
+def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
+    """Tables with their rows, verdict, mails, a line of SQL to try."""
+    config = load_config()
+    console.say("\nTables")
+    for name, count in count_rows(config.warehouse).items():
+        console.say(f"  {name:<28} {count:>9,} rows")
+    verdict = {
+        "success": "no broker carries more than its share",
+        "failed": "failed: a broker carries more than its share",
+    }
+    console.say(f"\nHealth gate: {verdict.get(states['health'].get('health_verdict', ''), 'not reached')}")
+    console.say("\nMails")
+    for path in sorted(config.outbox.glob("*.eml")):
+        console.say(f"  {message_from_bytes(path.read_bytes(), policy=SMTP)['Subject']}\n    {path.relative_to(ROOT)}")
+    console.say("\nTry")
+    console.say(
+        f"  PARTITION_HEALTH_CONFIG={demo.config.relative_to(ROOT)} .venv/bin/partition-health sql {shlex.quote(SQL)}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
