@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.inspect_rows import build_report
 from pipeline.cli.inspect_text import format_report
-from pipeline.errors import NothingUsableError
+from pipeline.cli.lookup_rows import lookup_row
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.window import parse_instant_ms
 from pipeline.sources.log_directories import discover_logs
+from pipeline.sources.log_lookup import look_up_instant, look_up_offset
 from pipeline.sources.segment_summary import summarise_partition
 
 if TYPE_CHECKING:
     import argparse
+
+    from pipeline.cli.inspect_rows import Row
+    from pipeline.model.log_tree import LogDirectory, PartitionDirectory
+    from pipeline.sources.log_lookup import SegmentLookup
 
 _DESCRIPTION = """\
 Says what is in Kafka logs, without a broker: a row per segment, totals per topic-partition and broker, and whatever is
@@ -40,6 +48,12 @@ def add_parser(
     )
     parser.add_argument("--deep", action="store_true", help="decode records: keys, values, headers, most frequent keys")
     parser.add_argument("--verify", action="store_true", help="compare the indexes with the logs")
+    parser.add_argument("--offset", type=int, metavar="N", help="show the way to the batch that holds this offset")
+    parser.add_argument(
+        "--at",
+        metavar="TIME",
+        help="show the way to the first record at or after: epoch ms, or ISO 8601 (UTC by default)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     return parser
 
@@ -54,11 +68,19 @@ def run(args: argparse.Namespace) -> int:
         0; the problems are part of the report.
 
     Raises:
+        ConfigError: An offset below 0, or a time that is none.
         NothingUsableError: No segment could be read.
     """
+    targets = _parse_targets(args.offset, args.at)
     tree = discover_logs(args.paths)
     partitions = [summarise_partition(*found, deep=args.deep, verify=args.verify) for found in tree.iter_partitions()]
     report = build_report(partitions, tree.problems)
+    if targets:
+        report["lookups"] = [
+            lookup_row(_look_up(directory, partition, target), target)
+            for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE)
+            for target in targets
+        ]
     if args.json:
         json.dump(report, sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -67,3 +89,20 @@ def run(args: argparse.Namespace) -> int:
     if not any(segment.is_usable for partition in partitions for segment in partition.segments):
         raise NothingUsableError("nothing usable in the input")
     return 0
+
+
+def _parse_targets(offset: int | None, at: str | None) -> list[Row]:
+    targets: list[Row] = []
+    if offset is not None:
+        if offset < 0:
+            raise ConfigError(f"--offset {offset}: expected 0 or more")
+        targets.append({"offset": offset})
+    if at is not None:
+        targets.append({"at_ms": int(at) if at.isdecimal() else parse_instant_ms(at)})
+    return targets
+
+
+def _look_up(directory: LogDirectory, partition: PartitionDirectory, target: Row) -> SegmentLookup:
+    if "offset" in target:
+        return look_up_offset(directory, partition, target["offset"])
+    return look_up_instant(directory, partition, target["at_ms"])

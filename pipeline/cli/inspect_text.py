@@ -120,7 +120,7 @@ def _format_top_keys(partitions: Iterable[Row]) -> list[str]:
     for row in partitions:
         if row.get("top_keys"):
             lines.append(
-                f"most frequent keys of {row['topic'] or row['path']} {row['partition']} (broker {row['broker_id']})"
+                f"most frequent keys of {row['topic'] or row['path']} {row['partition']} (broker {_format_cell('broker_id', row['broker_id'])})"
             )
             lines += [f"  {top['record_count']:>10}  {_format_key(top)}" for top in row["top_keys"]]
             lines.append("")
@@ -134,9 +134,9 @@ def _format_key(top: Row) -> str:
 
 def _format_lookup(lookup: Row) -> list[str]:
     head, *steps = lookup["steps"]
-    return [f"{lookup['topic'] or lookup['path']} {lookup['partition']} (broker {lookup['broker_id']}): {head}"] + [
-        f"  {step}" for step in steps
-    ]
+    return [
+        f"{lookup['topic'] or lookup['path']} {lookup['partition']} (broker {_format_cell('broker_id', lookup['broker_id'])}): {head}"
+    ] + [f"  {step}" for step in steps]
 
 
 def _format_problem(problem: Row) -> str:
