@@ -22,13 +22,13 @@ from delta.exceptions import (
 from deltalake import DeltaTable
 
 from pipeline.errors import StorageConflictError, TableMismatchError
-from pipeline.model.window import format_instant
 from pipeline.storage.fitting import fit_frame
-from pipeline.storage.merging import ATTEMPTS, merge_rows
+from pipeline.storage.predicates import format_predicate
+from pipeline.storage.rows import ATTEMPTS, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
 
-__all__ = ["ensure_tables", "load", "merge", "replace_windows", "table_path"]
+__all__ = ["ensure_tables", "format_predicate", "load", "load_rows", "merge", "replace_windows", "table_path"]
 
-_CONFLICTS = (
+_CONFLICTS = (  # they share no base class of their own
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -66,6 +66,9 @@ def replace_windows(
 ) -> int:
     """Replaces all rows of a cluster in some windows, in one commit; an empty frame clears them.
 
+    Rows of large tables are written by Spark; those of the others are collected and written by delta-rs, which spares
+    a second or more for each.
+
     Args:
         frame: The new rows; `run_id` and `window_date` are filled in, see `fit_frame`.
         warehouse: Folder of all tables.
@@ -78,19 +81,23 @@ def replace_windows(
         The table's version after the commit.
 
     Raises:
-        TableMismatchError: if the frame does not fit the declaration.
+        TableMismatchError: if the frame does not fit the declaration, or a row lies outside the cluster and windows.
         StorageConflictError: if other writers came first every time it was tried.
-        AnalysisException: `DELTA_REPLACE_WHERE_MISMATCH`, if a row lies outside the cluster or the windows.
+        AnalysisException: `DELTA_REPLACE_WHERE_MISMATCH`, the same mistake in a large table.
     """
     if table.write_mode != "replace":
         raise TableMismatchError(f"{table.name} is merged, not replaced")
     fitted = fit_frame(frame, table, run_id=run_id)
+    if not table.is_large:
+        return replace_rows(fitted.toArrow(), warehouse, table, cluster=cluster, windows=windows)
+    # One file per date below the target size, whatever number of Spark partitions the rows come in.
+    rows = fitted.hint("rebalance", "window_date")
     predicate = format_predicate(table, cluster, windows)
     path = table_path(warehouse, table)
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):
         try:
-            fitted.write.format("delta").mode("overwrite").option("replaceWhere", predicate).save(str(path))
+            rows.write.format("delta").mode("overwrite").option("replaceWhere", predicate).save(str(path))
         except _CONFLICTS as error:
             conflict = error
         else:
@@ -98,44 +105,11 @@ def replace_windows(
     raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
 
 
-def format_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
-    """Spark SQL that selects a cluster's rows in some windows; adjacent windows become one range.
-
-    >>> from pipeline.model.window import TimeWindow
-    >>> from pipeline.tables.gold import BROKER_SHARE
-    >>> format_predicate(BROKER_SHARE, "c", [TimeWindow(0, 60_000), TimeWindow(60_000, 120_000)])
-    "cluster = 'c' AND ((window_start >= TIMESTAMP '1970-01-01T00:00:00Z' AND window_start < TIMESTAMP '1970-01-01T00:02:00Z'))"
-    """
-    spans = _joined(windows)
-    if not spans:
-        raise ValueError("no windows to replace")
-    escaped = cluster.replace("\\", "\\\\").replace("'", "\\'")
-    ranges = " OR ".join(
-        f"(window_start >= TIMESTAMP '{format_instant(start_ms)}' AND window_start < TIMESTAMP '{format_instant(end_ms)}')"
-        for start_ms, end_ms in spans
-    )
-    parts = [f"cluster = '{escaped}'", f"({ranges})"]
-    if "window_date" in table.column_names:
-        first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
-        parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")
-    return " AND ".join(parts)
-
-
-def _joined(windows: Iterable[TimeWindow]) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for window in sorted(windows):
-        if spans and window.start_ms <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], window.end_ms))
-        else:
-            spans.append((window.start_ms, window.end_ms))
-    return spans
-
-
 def merge(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, insert_only: bool = False) -> int:
     """Upserts rows by the declared key; writes nothing where nothing changes.
 
-    Rows that equal the stored ones in every column but `run_id` leave them as they are, so a repeated run makes no
-    commit. Goes through delta-rs: these tables are small, and a Spark MERGE costs seconds.
+    Rows that equal the stored ones in every column but `run_id` leave them as they are, so that a repeated run makes
+    no commit.
 
     Args:
         frame: The rows; see `fit_frame`.
@@ -151,5 +125,4 @@ def merge(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, inser
         TableMismatchError: if the frame does not fit the declaration, or has two rows of one key.
         StorageConflictError: if other writers came first every time it was tried.
     """
-    rows = fit_frame(frame, table, run_id=run_id).toArrow()
-    return merge_rows(rows, warehouse, table, insert_only=insert_only)
+    return merge_rows(fit_frame(frame, table, run_id=run_id).toArrow(), warehouse, table, insert_only=insert_only)

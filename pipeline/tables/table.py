@@ -52,6 +52,7 @@ class Table:
         partitioned_by: Delta partition columns.
         write_mode: `replace` = a run replaces its windows; `merge` = rows are upserted by key.
         schema_version: Raised with every additive change.
+        is_large: Its rows grow with the traffic: Spark's executors write them, no process holds them all.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Table:
     partitioned_by: tuple[str, ...] = ()
     write_mode: Literal["replace", "merge"] = "replace"
     schema_version: int = 1
+    is_large: bool = False
 
     @property
     def layer(self) -> str:

@@ -1,0 +1,62 @@
+"""Which rows a run is about, as SQL: for Spark and for the DataFusion inside delta-rs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.model.window import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pipeline.model.window import TimeWindow
+    from pipeline.tables import Table
+
+
+def format_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
+    """Spark SQL that selects a cluster's rows in some windows; adjacent windows become one range.
+
+    Raises:
+        ValueError: without windows.
+
+    >>> from pipeline.model.window import TimeWindow
+    >>> from pipeline.tables.gold import BROKER_SHARE
+    >>> format_predicate(BROKER_SHARE, "c", [TimeWindow(0, 60_000), TimeWindow(60_000, 120_000)])[:71]
+    "cluster = 'c' AND (window_start >= TIMESTAMP '1970-01-01T00:00:00Z' AND"
+    """
+    escaped = cluster.replace("\\", "\\\\").replace("'", "\\'")
+    return _format(table, f"'{escaped}'", windows, "TIMESTAMP '{}'".format)
+
+
+def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
+    """The same for delta-rs.
+
+    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
+    """
+    escaped = cluster.replace("'", "''")
+    return _format(table, f"'{escaped}'", windows, "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')".format)
+
+
+def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: Callable[[str], str]) -> str:
+    spans = _joined(windows)
+    if not spans:
+        raise ValueError("no windows")
+    ranges = " OR ".join(
+        f"(window_start >= {instant(format_instant(start_ms))} AND window_start < {instant(format_instant(end_ms))})"
+        for start_ms, end_ms in spans
+    )
+    parts = [f"cluster = {cluster}", ranges if len(spans) == 1 else f"({ranges})"]
+    if "window_date" in table.partitioned_by:  # spares reading the other dates
+        first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
+        parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")
+    return " AND ".join(parts)
+
+
+def _joined(windows: Iterable[TimeWindow]) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for window in sorted(windows):
+        if spans and window.start_ms <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], window.end_ms))
+        else:
+            spans.append((window.start_ms, window.end_ms))
+    return spans

@@ -1,0 +1,144 @@
+"""Small tables as Arrow rows through delta-rs: loaded, replaced, merged in milliseconds and without a JVM.
+
+References:
+    A Delta commit of 36 rows takes delta-rs 10-30 ms; Spark's replaceWhere takes 0.5-2 s on a quiet machine. Both
+    keep to reader version 1 and writer version 2, so that either may write next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from pipeline.errors import StorageConflictError, TableMismatchError
+from pipeline.storage.predicates import format_datafusion_predicate
+from pipeline.storage.tables_on_disk import table_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pipeline.model.window import TimeWindow
+    from pipeline.tables import Table
+
+ATTEMPTS = 3
+
+
+def load_rows(
+    warehouse: Path, table: Table, *, cluster: str | None = None, windows: Sequence[TimeWindow] = ()
+) -> pa.Table:
+    """The rows of a small table, in the declared columns and order.
+
+    Args:
+        warehouse: Folder of all tables.
+        table: The declaration.
+        cluster: Whose rows; all by default.
+        windows: Of which windows; needs `cluster`; all by default.
+    """
+    where = ""
+    if cluster is not None:
+        escaped = cluster.replace("'", "''")
+        predicate = format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'"
+        where = f" WHERE {predicate}"
+    columns = ", ".join(f'"{name}"' for name in table.column_names)
+    query = QueryBuilder().register("stored", DeltaTable(table_path(warehouse, table)))
+    return pa.table(query.execute(f"SELECT {columns} FROM stored{where}").read_all())  # noqa: S608
+
+
+def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:
+    """Replaces all rows of a cluster in some windows, in one commit; no rows clear them.
+
+    Args:
+        rows: The new rows, in the declared columns.
+        warehouse: Folder of all tables.
+        table: The declaration.
+        cluster: Whose rows.
+        windows: Which windows.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        TableMismatchError: if a row lies outside the cluster or the windows, or is NULL where it must not be.
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    _refuse_rows_elsewhere(rows, table, cluster, windows)
+    _refuse_nulls(rows, table)
+    predicate = format_datafusion_predicate(table, cluster, windows)
+
+    def write(on_disk: DeltaTable) -> None:
+        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate)
+
+    return _committed(warehouse, table, write)
+
+
+def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bool = False) -> int:
+    """Upserts rows by the declared key; makes no commit where nothing changes.
+
+    Args:
+        rows: The rows, in the declared columns.
+        warehouse: Folder of all tables.
+        table: The declaration.
+        insert_only: Leave stored rows alone, whatever the new ones say.
+
+    Returns:
+        The table's version afterwards.
+
+    Raises:
+        TableMismatchError: if two rows have one key, or a row is NULL where it must not be.
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    _refuse_repeated_keys(rows, table)
+    _refuse_nulls(rows, table)
+    if rows.num_rows == 0:
+        return DeltaTable(table_path(warehouse, table)).version()
+    same_key = " AND ".join(f"stored.{name} = new.{name}" for name in table.key)
+    compared = [name for name in table.column_names if name not in (*table.key, "run_id")]
+    changed = " OR ".join(f"(stored.{name} IS DISTINCT FROM new.{name})" for name in compared)
+
+    def merge(on_disk: DeltaTable) -> None:
+        merger = on_disk.merge(rows, same_key, source_alias="new", target_alias="stored")
+        if not insert_only:
+            merger = merger.when_matched_update_all(predicate=changed)
+        merger.when_not_matched_insert_all().execute()
+
+    return _committed(warehouse, table, merge)
+
+
+def _committed(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
+    conflict: Exception | None = None
+    for _ in range(ATTEMPTS):
+        on_disk = DeltaTable(table_path(warehouse, table))
+        try:
+            write(on_disk)
+        except CommitFailedError as error:
+            conflict = error
+        else:
+            on_disk.update_incremental()
+            return on_disk.version()
+    raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
+
+
+def _refuse_rows_elsewhere(rows: pa.Table, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> None:
+    starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
+    here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
+    elsewhere = rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist()
+    if elsewhere:
+        raise TableMismatchError(f"{table.name}: a row lies outside cluster {cluster} and its windows: {elsewhere[0]}")
+
+
+def _refuse_nulls(rows: pa.Table, table: Table) -> None:
+    wrong = [column.name for column in table.columns if not column.nullable and rows[column.name].null_count]
+    if wrong:
+        raise TableMismatchError(f"{table.name}: NULL in {', '.join(wrong)}, declared NOT NULL")
+
+
+def _refuse_repeated_keys(rows: pa.Table, table: Table) -> None:
+    counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
+    if repeated:
+        raise TableMismatchError(f"two rows of one key in {table.name}: {repeated[0]}")

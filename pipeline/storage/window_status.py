@@ -1,0 +1,145 @@
+"""Which windows are committed, and whether a rerun may replace them. No Spark: `bronze.window_status` is small.
+
+Delta has no transaction across tables. `bronze.window_status` is written last; a window without a row there was never
+finished, and readers leave it out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.model.window import TimeWindow
+from pipeline.storage.rows import load_rows
+from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.silver import PARTITION_TRAFFIC
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+
+class Subject(NamedTuple):
+    """What is covered: a topic-partition; a topic made anew has another id."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+class Coverage(NamedTuple):
+    """Offsets of one topic-partition in one window, `[first_offset, last_offset]`, and the records among them."""
+
+    first_offset: int
+    last_offset: int
+    record_count: int
+
+    def holds(self, other: Coverage) -> bool:
+        """Whether all of the other is covered: its offsets, and as many records (compaction takes some away)."""
+        return (
+            self.first_offset <= other.first_offset
+            and self.last_offset >= other.last_offset
+            and self.record_count >= other.record_count
+        )
+
+    def joined(self, other: Coverage) -> Coverage:
+        """Both together."""
+        return Coverage(
+            min(self.first_offset, other.first_offset),
+            max(self.last_offset, other.last_offset),
+            self.record_count + other.record_count,
+        )
+
+
+WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWindows:
+    """What the tables hold of some windows.
+
+    Attributes:
+        windows: The committed ones.
+        traffic: Offsets per committed window and topic-partition.
+        row_counts: `row_count` of `bronze.window_status`, by source and window.
+    """
+
+    windows: frozenset[TimeWindow] = frozenset()
+    traffic: WindowCoverage = field(default_factory=dict)
+    row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
+
+
+def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
+    """The windows of a cluster that readers may trust.
+
+    Args:
+        warehouse: Folder of all tables.
+        cluster: Whose windows.
+        windows: Only among these; all by default.
+    """
+    return frozenset(window for _, window, _ in _status_rows(warehouse, cluster, windows))
+
+
+def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
+    """What the tables hold of the windows that a run is about to replace."""
+    status = _status_rows(warehouse, cluster, windows)
+    committed = frozenset(window for _, window, _ in status)
+    columns = load_rows(warehouse, PARTITION_TRAFFIC, cluster=cluster, windows=windows).select(_TRAFFIC_COLUMNS)
+    return StoredWindows(
+        windows=committed,
+        traffic=collect_coverage(columns.to_pylist(), committed),
+        row_counts={(source, window): row_count for source, window, row_count in status},
+    )
+
+
+_TRAFFIC_COLUMNS = ("window_start", *Subject._fields, *Coverage._fields)
+
+
+def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[TimeWindow]) -> WindowCoverage:
+    """Sums rows of `silver.partition_traffic` up to topic-partitions.
+
+    Args:
+        rows: With `window_start` as an aware datetime and the columns of `Subject` and `Coverage`; a topic-partition has
+            a row per leader and leader epoch.
+        windows: Rows of other windows are left out.
+    """
+    by_start = {window.start_ms: window for window in windows}
+    covered: WindowCoverage = defaultdict(dict)
+    for row in rows:
+        window = by_start.get(_instant_ms(row["window_start"]))  # type: ignore[arg-type]
+        if window is None:
+            continue
+        subject = Subject(*(row[name] for name in Subject._fields))  # type: ignore[arg-type]
+        coverage = Coverage(*(row[name] for name in Coverage._fields))  # type: ignore[arg-type]
+        known = covered[window].get(subject)
+        covered[window][subject] = known.joined(coverage) if known else coverage
+    return dict(covered)
+
+
+def windows_to_keep(stored: WindowCoverage, found: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
+    """Committed windows of which a rerun read less than is stored; their rows must stay.
+
+    Args:
+        stored: Offsets in the tables.
+        found: Offsets the rerun read.
+        committed: Windows that were finished; the rows of others are leftovers of a run that died, and go.
+    """
+    return {window for window in committed if not _holds(found.get(window, {}), stored.get(window, {}))}
+
+
+def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]) -> bool:
+    return all(subject in found and found[subject].holds(coverage) for subject, coverage in stored.items())
+
+
+def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> list[tuple[str, TimeWindow, int]]:
+    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
+    return [
+        (row["source"], TimeWindow(_instant_ms(row["window_start"]), _instant_ms(row["window_end"])), row["row_count"])
+        for row in rows.select(["source", "window_start", "window_end", "row_count"]).to_pylist()
+    ]
+
+
+def _instant_ms(instant: dt.datetime) -> int:
+    return round(instant.timestamp() * 1000)
