@@ -287,6 +287,7 @@ METRIC_SAMPLES = Table(
     grain="metric sample",
     key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
     partitioned_by=_BY_DATE,
+    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,

@@ -22,6 +22,7 @@ RECORD_BATCHES = Table(
     grain="record batch, one copy of it",
     key=("cluster", "topic", "topic_id", "partition", "base_offset"),
     partitioned_by=_BY_DATE,
+    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,
