@@ -1,0 +1,212 @@
+"""Every check of every data gate with a passing and a failing example.
+
+Oracle: the examples are hand-made rows; what breaks is written beside each.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from expectations.gate import run_suite
+from pipeline.errors import DataGateError, GateBrokenError
+from tests.gates.rows import MINUTE_0_MS, at, declared, frame_of
+
+SUITES = Path(__file__).parents[2] / "expectations" / "suites"
+WINDOWS = {"windows_ms": [MINUTE_0_MS, MINUTE_0_MS + 60_000], "max_age_ms": 300_000}
+
+
+def status(minute: int, source: str = "log_directories", **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(minute),
+        "window_end": at(minute + 1),
+        "source": source,
+        "expected_count": 3,
+        "arrived_count": 3,
+        "newest_at": at(11),
+        "as_of": at(12),
+    }
+    return {**row, **others}
+
+
+def traffic(partition: int = 0, **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(0),
+        "topic": "orders",
+        "partition": partition,
+        "leader_id": 1,
+        "record_count": 97,
+        "control_record_count": 3,
+        "compacted_record_count": 0,
+        "covered_offset_count": 100,
+    }
+    return {**row, **others}
+
+
+def batch(base_offset: int = 0, **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(0),
+        "topic": "orders",
+        "base_offset": base_offset,
+        "last_offset": base_offset + 9,
+        "record_count": 10,
+        "size_bytes": 500,
+        "is_crc_ok": True,
+    }
+    return {**row, **others}
+
+
+def replica(replica_id: int, **others):
+    row = {"cluster": "lab", "window_start": at(0), "topic": "orders", "replica_id": replica_id, "leader_id": 1}
+    return {**row, "is_leader": replica_id == 1, **others}
+
+
+# suite -> table, parameters, rows that pass
+PASSING = {
+    "window_status_gate": (
+        "bronze.window_status",
+        WINDOWS,
+        [status(0), status(1), status(0, "topics_describe", expected_count=None), status(0, "broker_metrics")],
+    ),
+    "partition_traffic_gate": (
+        "silver.partition_traffic",
+        {},
+        [traffic(0), traffic(1, is_compacted=True, missing_offset_count=7, record_count=90, compacted_record_count=7)],
+    ),
+    "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
+    "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
+    "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
+}
+
+# suite -> check -> rows added to the passing ones, each breaking that check and no other
+FAILING = {
+    "window_status_gate": {
+        "key_unique": [status(1)],
+        "log_directories_complete": [status(2, arrived_count=2)],
+        "other_sources_complete": [status(1, "broker_metrics", arrived_count=0)],
+        "window_over": [status(3, as_of=at(3.9), newest_at=at(3.8))],
+        "log_directories_fresh": [status(4, newest_at=at(6.99)), status(5, newest_at=None)],
+        "other_sources_fresh": [status(6, "producer_metrics", newest_at=at(6.99))],
+        "source_not_expired": [status(7, source_expired=True)],
+        "windows_present": [],  # broken by a row that is not there: has its own test
+    },
+    "partition_traffic_gate": {
+        "key_unique": [traffic(0), traffic(0)],
+        "offsets_contiguous": [traffic(2, missing_offset_count=1)],
+        "records_read_equal_written": [traffic(3, record_count=96)],
+        "no_record_gone": [traffic(4, record_count=96, compacted_record_count=1)],
+        "crc_ok": [traffic(5, crc_error_count=1)],
+        "leader_known": [traffic(6, leader_id=-1)],
+        "no_time_outlier": [traffic(7, time_outlier_count=1)],
+    },
+    "record_batches_gate": {
+        "key_unique": [batch(10)],
+        "header_sound": [batch(20, last_offset=19), batch(30, record_count=11)],
+        "crc_ok": [batch(40, is_crc_ok=False)],
+    },
+    "cluster_state_gate": {
+        "key_unique": [replica(2)],
+        "leader_flag_agrees": [replica(3, is_leader=True)],
+        "leader_known": [replica(4, leader_id=-1)],
+    },
+    "keys_gate": {"key_unique": [{"path": "b"}]},
+}
+
+
+def run(spark, suite, added=(), without=()):
+    table, parameters, rows = PASSING[suite]
+    kept = [row for row in rows if row.get("window_start") not in without]
+    return run_suite(suite, frame_of(spark, table, [*kept, *added]), parameters)
+
+
+@pytest.mark.parametrize("suite", PASSING)
+def test_good_rows_pass_every_check(spark, suite):
+    report = run(spark, suite)
+    assert [check.name for check in report.checks if not check.success] == []
+    report.raise_for_data_gate()
+
+
+@pytest.mark.parametrize("suite", PASSING)
+def test_bad_rows_break_their_own_check_alone(spark, suite):
+    bad = {check: rows for check, rows in FAILING[suite].items() if rows}
+    report = run(spark, suite, [row for rows in bad.values() for row in rows])
+    assert {check.name: check.observed for check in report.checks if not check.success} == {
+        check: len(rows) for check, rows in bad.items()
+    }
+    assert all(check.rows for check in report.checks if not check.success)
+    assert {check.severity for check in report.failures} == {"critical"}
+    assert {check.severity for check in report.warnings} <= {"warning"}
+
+
+def test_warnings_alone_do_not_stop_a_run(spark):
+    report = run(spark, "partition_traffic_gate", [traffic(5, crc_error_count=2)])
+    assert [check.name for check in report.warnings] == ["crc_ok"]
+    assert report.warnings[0].rows == (
+        {
+            "window_start": "2026-11-21 09:00:00",
+            "topic": "orders",
+            "partition": 5,
+            "leader_id": 1,
+            "batch_count": 0,
+            "crc_error_count": 2,
+        },
+    )
+    report.raise_for_data_gate()
+
+
+def test_a_window_nobody_committed_is_named(spark):
+    report = run(spark, "window_status_gate", without=[at(1)])
+    assert [(check.name, check.rows) for check in report.failures] == [
+        ("windows_present", ({"window_start": "2026-11-21T09:01:00Z"},))
+    ]
+
+
+def test_an_empty_frame_is_no_proof_that_windows_arrived(spark):
+    report = run_suite("window_status_gate", frame_of(spark, "bronze.window_status", []), WINDOWS)
+    assert [check.name for check in report.failures] == ["windows_present"]
+
+
+def test_the_error_names_each_failed_check_and_its_first_rows(spark):
+    report = run(spark, "partition_traffic_gate", [traffic(p, missing_offset_count=p) for p in range(2, 40)])
+    with pytest.raises(DataGateError) as raised:
+        report.raise_for_data_gate()
+    text = str(raised.value)
+    assert "partition_traffic_gate: 1 of 7 checks failed" in text
+    assert "Offsets are contiguous in each leader's log" in text
+    assert "Found 38." in text
+    assert "window_start 2026-11-21 09:00:00, topic orders, partition 2, leader_id 1" in text
+    assert text.count("partition ") == 5
+    assert len(report.failures[0].rows) == 20
+
+
+def test_a_check_that_raises_is_an_error_and_not_bad_data(spark):
+    table, parameters, rows = PASSING["partition_traffic_gate"]
+    frame = frame_of(spark, table, rows).drop("crc_error_count")
+    with pytest.raises(GateBrokenError, match="crc_error_count"):
+        run_suite("partition_traffic_gate", frame, parameters)
+
+
+def test_a_missing_parameter_is_an_error_and_not_bad_data(spark):
+    table, _, rows = PASSING["window_status_gate"]
+    with pytest.raises(GateBrokenError, match="max_age_ms"):
+        run_suite("window_status_gate", frame_of(spark, table, rows), {"windows_ms": [MINUTE_0_MS]})
+
+
+def test_every_check_is_named_described_graded_and_has_examples():
+    named: dict[str, list[str]] = {}
+    for path in SUITES.glob("*.json"):
+        document = json.loads(path.read_text())
+        assert document["name"] == path.stem
+        for entry in document["expectations"]:
+            named.setdefault(path.stem, []).append(entry["meta"]["check"])
+            assert entry["severity"] in {"critical", "warning"}
+            assert entry["description"].endswith(".")
+            if table := document["meta"].get("table"):
+                assert set(entry["kwargs"].get("shown", [])) <= set(declared(table).column_names)
+    examples = {suite: sorted(checks) for suite, checks in FAILING.items()} | {"health_gate": ["broker_share"]}
+    assert {suite: sorted(checks) for suite, checks in named.items()} == examples
