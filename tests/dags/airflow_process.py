@@ -1,0 +1,85 @@
+"""Airflow in processes of its own: nothing of it is imported into pytest, and every process ends with the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dags.airflow_home import airflow_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+AIRFLOW = Path(sys.executable).with_name("airflow")
+
+
+@dataclass(frozen=True)
+class AirflowHome:
+    """A folder with Airflow's database, and the configuration its DAGs read."""
+
+    folder: Path
+    config: Path
+    overrides: Mapping[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for every process of this home; nobody else's settings of Airflow leak in."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        # Compiled modules halve Airflow's start.
+        return own | airflow_environment(self.folder, self.config) | {"PYTHONDONTWRITEBYTECODE": ""} | self.overrides
+
+    def copy_to(self, folder: Path, config: Path, **overrides: str) -> AirflowHome:
+        """The same database once more, for another test."""
+        folder.mkdir(parents=True)
+        shutil.copy(self.folder / "airflow.db", folder)
+        return AirflowHome(folder, config, overrides)
+
+    def run_script(self, name: str, *arguments: str, timeout_s: float = 240) -> Any:
+        """Run a module of this folder; the JSON on the last line of its output."""
+        done = self.run([sys.executable, "-m", f"tests.dags.{name}", *arguments], timeout_s=timeout_s)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def run(self, command: list[str], timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a command of this home to its end; a failure shows its output."""
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done
+
+    @contextmanager
+    def services(self, *names: str) -> Iterator[None]:
+        """`airflow <name>` for each name, each in its own process group, all ended at exit."""
+        with ExitStack() as stack:
+            for name in names:
+                sink = stack.enter_context((self.folder / f"{name}.log").open("wb"))
+                process = subprocess.Popen(
+                    [AIRFLOW, name],
+                    cwd=self.folder,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                stack.callback(_end, process)
+            yield
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None or sign == signal.SIGKILL:
+            try:
+                os.killpg(process.pid, sign)  # the group: children outlive their parent
+                process.wait(15)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue

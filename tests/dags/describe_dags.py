@@ -1,0 +1,53 @@
+"""Program: make the database, load the DAG files as Airflow does, and print what is in them as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from dags.airflow_home import DAGS_FOLDER, migrate_database
+
+HEAVY = ("pyspark", "great_expectations", "pandas", "matplotlib", "numba", "deltalake", "pyarrow")
+
+
+def main() -> None:
+    migrate_database()
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # needs the database
+
+    before = set(sys.modules)
+    bag = DagBag(str(DAGS_FOLDER))
+    loaded = set(sys.modules) - before
+    dags = {
+        dag.dag_id: {
+            "tags": sorted(dag.tags),
+            "doc": dag.doc_md,
+            "catchup": dag.catchup,
+            "max_active_runs": dag.max_active_runs,
+            "schedule": type(dag.timetable).__name__,
+            "params": sorted(dag.params),
+            "end_date": str(dag.end_date),
+            "tasks": {
+                task.task_id: {
+                    "owner": task.owner,
+                    "retries": task.retries,
+                    "pool": task.pool,
+                    "trigger_rule": task.trigger_rule.value,
+                    "downstream": sorted(task.downstream_task_ids),
+                    "notifiers": [type(callback).__name__ for callback in task.on_failure_callback or ()],
+                    "policy": type(task.retry_policy).__name__,
+                    "outlets": [outlet.name for outlet in task.outlets],
+                    "timeout_s": task.execution_timeout.total_seconds(),
+                }
+                for task in dag.tasks
+            },
+        }
+        for dag in bag.dags.values()
+    }
+    seconds = {Path(stat.file).name: stat.duration.total_seconds() for stat in bag.dagbag_stats}
+    heavy = sorted(name for name in HEAVY if name in loaded or name in sys.modules)
+    print(json.dumps({"dags": dags, "errors": bag.import_errors, "seconds": seconds, "heavy": heavy}))
+
+
+if __name__ == "__main__":
+    main()

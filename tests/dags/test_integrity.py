@@ -1,0 +1,88 @@
+"""Policy over all DAGs, present and future; oracle: the tables below and DESIGN.md section 2."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GRAPH = {
+    "ingest": {"ingest": []},
+    "health": {
+        "score_health": ["deliver_alerts", "health_verdict"],
+        "deliver_alerts": ["health_verdict"],
+        "health_verdict": [],
+    },
+    "maintenance": {"maintain": []},
+}
+TELLS_BY_ITSELF = {("health", "health_verdict")}  # the incident's mail has left before it fails
+PARSE_BUDGET_S = 1.0
+
+
+def tasks(described):
+    return [(dag_id, name, task) for dag_id, dag in described["dags"].items() for name, task in dag["tasks"].items()]
+
+
+def test_dag_files_load(described):
+    assert described["errors"] == {}
+
+
+def test_graph(described):
+    found = {
+        dag_id: {name: task["downstream"] for name, task in dag["tasks"].items()}
+        for dag_id, dag in described["dags"].items()
+    }
+    assert found == GRAPH
+
+
+def test_loading_them_is_quick_and_loads_nothing_heavy(described):
+    assert described["heavy"] == []
+    assert {name: seconds for name, seconds in described["seconds"].items() if seconds > PARSE_BUDGET_S} == {}
+
+
+def test_every_dag_is_tagged_documented_and_runs_once_at_a_time(described):
+    for dag_id, dag in described["dags"].items():
+        assert dag["tags"] == ["partition-health"], dag_id
+        assert "Triage" in dag["doc"], dag_id
+        assert (dag["catchup"], dag["max_active_runs"]) == (False, 1), dag_id
+
+
+def test_every_task_has_an_owner_a_time_limit_and_few_retries(described):
+    for dag_id, name, task in tasks(described):
+        assert task["owner"] == "platform", (dag_id, name)
+        assert 0 < task["timeout_s"] <= 4 * 3600, (dag_id, name)
+        assert task["policy"] == "ExceptionRetryPolicy", (dag_id, name)
+        assert task["retries"] <= 3, (dag_id, name)
+
+
+def test_every_failure_is_told_once(described):
+    silent = {(dag_id, name) for dag_id, name, task in tasks(described) if task["notifiers"] != ["FailureMail"]}
+    assert silent == TELLS_BY_ITSELF
+    assert described["dags"]["health"]["tasks"]["health_verdict"]["retries"] == 0
+
+
+def test_tasks_that_write_tables_wait_for_each_other(described):
+    pools = {(dag_id, name): task["pool"] for dag_id, name, task in tasks(described)}
+    assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {("health", "health_verdict")}
+
+
+def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(described):
+    rules = {name: task["trigger_rule"] for name, task in described["dags"]["health"]["tasks"].items()}
+    assert rules == {"score_health": "all_success", "deliver_alerts": "all_done", "health_verdict": "all_success"}
+
+
+def test_ingest_and_health_are_joined_by_partitions_of_one_asset(described):
+    assert described["dags"]["ingest"]["schedule"] == "CronPartitionTimetable"
+    assert described["dags"]["health"]["schedule"] == "PartitionedAssetTimetable"
+    assert described["dags"]["ingest"]["tasks"]["ingest"]["outlets"] == ["partition_health_ingested"]
+    for dag_id in ("ingest", "health"):
+        assert described["dags"][dag_id]["params"] == ["cluster", "window"]
+
+
+def test_a_live_cluster_is_scheduled_without_end(described):
+    assert described["dags"]["ingest"]["end_date"] == "None"
+
+
+@pytest.mark.parametrize("error", ["DataGateError", "ConfigError", "NothingUsableError", "GateBrokenError"])
+def test_triage_notes_name_the_error(described, error):
+    assert error in json.dumps([dag["doc"] for dag in described["dags"].values()])

@@ -1,0 +1,45 @@
+"""When runs fire and what they are keyed by; oracle: Airflow's own timetable, asked for its next runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dags.schedule import HOUR_MS, MINUTE_MS, plan_schedule
+from pipeline.errors import ConfigError
+
+# window + grace: the run that fires first after midnight of 21 November, and its key
+TICKS = {
+    "PT1H+PT5M": ("2026-11-21T00:05:00+00:00", "2026-11-20T23:00:00Z"),
+    "PT1H+PT0M30S": ("2026-11-21T00:01:00+00:00", "2026-11-20T23:00:00Z"),
+    "PT1H+PT65M": ("2026-11-21T00:05:00+00:00", "2026-11-20T22:00:00Z"),
+    "PT6H+PT90M": ("2026-11-21T00:00:00+00:00", "2026-11-20T12:00:00Z"),
+    "P1D+PT30M": ("2026-11-21T00:30:00+00:00", "2026-11-20T00:00:00Z"),
+    "PT15M+PT5M": ("2026-11-21T00:00:00+00:00", "2026-11-20T23:30:00Z"),
+    "PT1M+PT1M": ("2026-11-21T00:00:00+00:00", "2026-11-20T23:58:00Z"),
+}
+
+
+@pytest.fixture(scope="module")
+def ticks(described):
+    listed = described["home"].run_script("list_ticks", *TICKS)
+    return dict(zip(TICKS, listed, strict=True))
+
+
+@pytest.mark.parametrize("case", TICKS)
+def test_a_run_fires_after_its_window_and_the_grace_time_and_is_keyed_by_the_window(ticks, case):
+    assert tuple(ticks[case]["runs"][0]) == TICKS[case]
+
+
+@pytest.mark.parametrize("case", TICKS)
+def test_every_window_gets_one_run_and_backfills_have_the_same_keys(ticks, case):
+    keys = [key for _, key in ticks[case]["runs"]]
+    assert len(set(keys)) == 3
+    backfilled = ticks[case]["backfill"]
+    assert len(set(backfilled)) == 3
+    assert backfilled[0] == "2026-11-21T00:00:00Z"
+
+
+@pytest.mark.parametrize("window_ms", [7 * MINUTE_MS, 90 * MINUTE_MS, 5 * HOUR_MS, 48 * HOUR_MS, 30_000])
+def test_a_window_no_cron_can_say_is_refused(window_ms):
+    with pytest.raises(ConfigError, match="cannot be scheduled"):
+        plan_schedule(window_ms, MINUTE_MS)
