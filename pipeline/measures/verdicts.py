@@ -1,7 +1,8 @@
 """The broker share rule: loads of brokers, window by window, to verdicts.
 
 A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
-excess is significant after Benjamini-Hochberg over the window's brokers. It *fails* a window in which it is above and
+excess is significant after Benjamini-Hochberg over the window's brokers. (Where there are units enough to judge at all,
+an excess at the limit is significant even after Bonferroni; the correction is held to all the same.) It *fails* a window in which it is above and
 was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
 bad the ones before: the verdict is about its window; what holds an alarm through a short dip is the incident, which
 resolves only after k windows below the lower limit.

@@ -1,0 +1,127 @@
+"""Laws that hold for any loads: conservation, bounds, and the exact split of an excess."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.measures.broker_share import measure_brokers, measure_partitions
+from pipeline.measures.causes import excess_by_topic
+from pipeline.measures.chance import chance_p_value
+from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
+from pipeline.measures.verdicts import ShareLimits, judge_broker_share
+from pipeline.model.load import BrokerLoad, PartitionLoad
+
+BROKERS = (0, 1, 2, 5)
+
+
+@st.composite
+def partition_loads(draw):
+    loads = []
+    for topic in draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True)):
+        for partition in range(draw(st.integers(1, 6))):
+            leaders = draw(st.lists(st.sampled_from(BROKERS), min_size=1, max_size=2, unique=True))
+            for leader_id in leaders:
+                size_bytes = draw(st.integers(0, 10**12))
+                loads.append(
+                    PartitionLoad(
+                        topic=topic,
+                        partition=partition,
+                        leader_id=leader_id,
+                        size_bytes=size_bytes,
+                        record_count=draw(st.integers(0, 10**9)),
+                        batch_count=1,
+                        batch_bytes_squared=float(size_bytes) ** 2,
+                        is_leader=leader_id == leaders[0],
+                    )
+                )
+    return loads
+
+
+capacities = st.dictionaries(st.sampled_from(BROKERS), st.floats(0.01, 100), max_size=4)
+
+
+@given(partition_loads(), capacities)
+def test_the_three_terms_sum_to_the_excess_and_each_to_zero_over_brokers(loads, capacity):
+    rows = measure_brokers(loads, capacity, BROKERS)
+    assert sum(row.size_bytes for row in rows) == sum(load.size_bytes for load in loads)
+    assert math.fsum(row.expected_share for row in rows) == pytest.approx(1)
+    if rows[0].share is None:
+        return
+    for row in rows:
+        terms = row.leaders_term + row.topic_mix_term + row.partition_skew_term
+        assert terms == pytest.approx(row.share - row.expected_share, abs=1e-9)
+    for term in ("leaders_term", "topic_mix_term", "partition_skew_term"):
+        assert math.fsum(getattr(row, term) for row in rows) == pytest.approx(0, abs=1e-9)
+
+
+@given(partition_loads(), capacities)
+def test_topic_excesses_sum_to_the_brokers(loads, capacity):
+    total = sum(load.size_bytes for load in loads)
+    for row in measure_brokers(loads, capacity, BROKERS):
+        excesses = excess_by_topic(loads, row.broker_id, row.expected_share)
+        excess = math.fsum(topic.excess_bytes for topic in excesses)
+        assert excess == pytest.approx(row.size_bytes - row.expected_share * total, abs=1e-9 * total + 1e-9)
+        assert [topic.excess_bytes for topic in excesses] == sorted((t.excess_bytes for t in excesses), reverse=True)
+
+
+@given(partition_loads(), capacities, st.randoms())
+def test_order_of_loads_does_not_matter(loads, capacity, random):
+    shuffled = random.sample(loads, len(loads))
+    for row, other in zip(
+        measure_brokers(loads, capacity, BROKERS), measure_brokers(shuffled, capacity, BROKERS), strict=True
+    ):
+        assert (row.size_bytes, row.share, row.leader_count) == (other.size_bytes, other.share, other.leader_count)
+    assert [(r.topic, r.partition, r.size_bytes) for r in measure_partitions(loads)] == [
+        (r.topic, r.partition, r.size_bytes) for r in measure_partitions(shuffled)
+    ]
+
+
+@given(partition_loads())
+def test_partitions_conserve_bytes_and_balance_their_excess(loads):
+    rows = measure_partitions(loads)
+    assert sum(row.size_bytes for row in rows) == sum(load.size_bytes for load in loads)
+    for topic in {row.topic for row in rows}:
+        own = [row for row in rows if row.topic == topic]
+        assert abs(sum(row.excess_bytes for row in own)) <= len(own) / 2 + 1e-9 * sum(row.size_bytes for row in own)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50).filter(any))
+def test_effective_partitions_and_cv_say_the_same(loads):
+    count = len(loads)
+    assert effective_partitions(loads) == pytest.approx(count / (1 + cv(loads) ** 2))
+    assert 1 - 1e-9 <= effective_partitions(loads) <= count * (1 + 1e-9)
+    assert 1 - 1e-9 <= peak_to_mean(loads) <= count * (1 + 1e-9)
+
+
+@given(
+    st.lists(st.integers(1, 10**9), min_size=2, max_size=12),
+    st.floats(1, 1e7),
+    st.floats(1.01, 3),
+    st.sampled_from([0.05, 0.001, 1e-6]),
+)
+def test_whatever_is_above_passes_even_the_strictest_correction(sizes, units, limit_ratio, level):
+    """Oracle: Bonferroni, stricter than Benjamini-Hochberg, follows from the units a judgement needs."""
+    fair, total = 1 / len(sizes), sum(sizes)
+    loads = [
+        BrokerLoad(
+            window_start_ms=0,
+            broker_id=broker_id,
+            size_bytes=size_bytes,
+            record_count=1,
+            share=size_bytes / total,
+            expected_share=fair,
+            share_ratio=size_bytes / total / fair,
+            effective_unit_count=units,
+        )
+        for broker_id, size_bytes in enumerate(sizes)
+    ]
+    limits = ShareLimits(limit_ratio=limit_ratio, floor_bytes=0, chance_level=level, k=1, n=1)
+    for verdict in judge_broker_share(loads, limits):
+        assert (verdict.verdict == "fail") == verdict.is_above
+        if verdict.is_above:
+            assert verdict.value >= limit_ratio
+            assert chance_p_value(verdict.value, fair, units) <= level / len(sizes) * (1 + 1e-9)

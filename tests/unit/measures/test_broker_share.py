@@ -1,0 +1,138 @@
+"""Rows of one window from hand-made partition loads; every expected number is worked out in the table or a comment."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from pipeline.measures.broker_share import BrokerMeasures, PartitionMeasures, measure_brokers, measure_partitions
+from pipeline.measures.causes import excess_by_topic
+from pipeline.model.load import PartitionLoad
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+
+
+def load(topic, partition, leader_id, size_bytes, **others):
+    batches = others.pop("batch_count", size_bytes // 10)
+    row = {"record_count": size_bytes // 5, "batch_count": batches, "batch_bytes_squared": 10.0 * size_bytes}
+    return PartitionLoad(
+        topic=topic, partition=partition, leader_id=leader_id, size_bytes=size_bytes, **{**row, **others}
+    )
+
+
+EVEN = [load("a", 0, 0, 100), load("a", 1, 1, 100), load("a", 2, 2, 100)]
+
+
+@pytest.mark.parametrize(
+    ("row", "table"),
+    [(BrokerMeasures, BROKER_SHARE), (PartitionMeasures, PARTITION_HEALTH)],
+    ids=["broker", "partition"],
+)
+def test_fields_are_the_tables_columns_in_order(row, table):
+    added_by_the_job = {"cluster", "window_start", "run_id"}
+    assert [field.name for field in fields(row)] == [
+        name for name in table.column_names if name not in added_by_the_job
+    ]
+
+
+# what: loads, capacities -> per broker (share ratio, leaders, topic mix, partition skew)
+CAUSES = {
+    "even": (EVEN, {}, {0: (1.0, 0, 0, 0), 1: (1.0, 0, 0, 0), 2: (1.0, 0, 0, 0)}),
+    "broker 1 leads two of four partitions": (
+        [*EVEN[:2], load("a", 2, 1, 100), load("a", 3, 2, 100)],
+        {},
+        {0: (0.75, 1 / 4 - 1 / 3, 0, 0), 1: (1.5, 1 / 2 - 1 / 3, 0, 0), 2: (0.75, 1 / 4 - 1 / 3, 0, 0)},
+    ),
+    "broker 1 leads the busy topic": (
+        [load("quiet", 0, 0, 100), load("busy", 0, 1, 200), load("quiet", 1, 2, 100)],
+        {},
+        {0: (0.75, 0, 1 / 4 - 1 / 3, 0), 1: (1.5, 0, 1 / 2 - 1 / 3, 0), 2: (0.75, 0, 1 / 4 - 1 / 3, 0)},
+    ),
+    "broker 1 leads the topic's hot partition": (
+        [load("a", 0, 0, 100), load("a", 1, 1, 200), load("a", 2, 2, 100)],
+        {},
+        {0: (0.75, 0, 0, 1 / 4 - 1 / 3), 1: (1.5, 0, 0, 1 / 2 - 1 / 3), 2: (0.75, 0, 0, 1 / 4 - 1 / 3)},
+    ),
+    "broker 1 is twice as large and leads no more": (
+        EVEN,
+        {1: 2.0},
+        {0: (4 / 3, 1 / 3 - 1 / 4, 0, 0), 1: (2 / 3, 1 / 3 - 1 / 2, 0, 0), 2: (4 / 3, 1 / 3 - 1 / 4, 0, 0)},
+    ),
+    # 50 of broker 0's bytes came while it led what broker 1 leads at the end: led 1 each, so all of it is skew
+    "the leader moved within the window": (
+        [load("a", 0, 0, 100), load("a", 1, 1, 50), load("a", 1, 0, 50, is_leader=False), load("a", 2, 2, 100)],
+        {},
+        {0: (1.5, 0, 0, 1 / 6), 1: (0.5, 0, 0, -1 / 6), 2: (1.0, 0, 0, 0)},
+    ),
+    "a load without known leader belongs to nobody": (
+        [*EVEN, load("a", 3, -1, 900)],
+        {},
+        {0: (1.0, 0, 0, 0), 1: (1.0, 0, 0, 0), 2: (1.0, 0, 0, 0)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("loads", "capacities", "expected"), CAUSES.values(), ids=CAUSES)
+def test_share_and_causes(loads, capacities, expected):
+    rows = measure_brokers(loads, capacities, brokers=(0, 1, 2))
+    found = {
+        row.broker_id: (row.share_ratio, row.leaders_term, row.topic_mix_term, row.partition_skew_term) for row in rows
+    }
+    assert found == {broker_id: pytest.approx(terms, abs=1e-12) for broker_id, terms in expected.items()}
+
+
+def test_counts_units_and_chance_of_a_row():
+    row = measure_brokers([load("a", 0, 0, 300_000), load("__consumer_offsets", 0, 1, 100_000)], {}, brokers=(0, 1))[0]
+    assert (row.size_bytes, row.record_count, row.batch_count, row.leader_count) == (300_000, 60_000, 30_000, 1)
+    # batches of 10 bytes: 400,000^2 / (40,000 * 100) = 40,000 units
+    assert row.effective_unit_count == pytest.approx(40_000)
+    assert row.chance_ratio == pytest.approx(1 + 3.0902 * (1 / 40_000) ** 0.5, abs=1e-5)
+    assert row.chance_p_value == pytest.approx(0, abs=1e-300)
+    assert (row.share, row.expected_share, row.share_ratio, row.capacity) == (0.75, 0.5, 1.5, 1.0)
+
+
+def test_brokers_without_load_and_leaders_nobody_listed_get_rows():
+    rows = measure_brokers([load("a", 0, 7, 100)], {}, brokers=(3,))
+    assert [(row.broker_id, row.size_bytes, row.share_ratio) for row in rows] == [(3, 0, 0.0), (7, 100, 2.0)]
+
+
+def test_without_traffic_nothing_is_measured_but_leaders_and_capacity():
+    rows = measure_brokers([load("a", 0, 0, 0), load("a", 1, 0, 0)], {}, brokers=(0, 1))
+    assert [(row.leader_count, row.expected_share) for row in rows] == [(2, 0.5), (0, 0.5)]
+    measured = {"share", "share_ratio", "chance_ratio", "chance_p_value", "effective_unit_count", "leaders_term"}
+    assert {getattr(row, name) for row in rows for name in measured} == {None}
+    assert measure_brokers([], {}, brokers=()) == ()
+
+
+def test_one_broker_alone_carries_its_share():
+    (row,) = measure_brokers([load("a", 0, 0, 100)], {}, brokers=(0,))
+    assert (row.share_ratio, row.chance_ratio, row.chance_p_value) == (1.0, 1.0, 1.0)
+
+
+def test_partitions_beside_their_topics_mean():
+    rows = measure_partitions(
+        [load("a", 0, 0, 100), load("a", 1, 1, 250), load("a", 1, 2, 50, is_leader=False), load("b", 0, 2, 0)]
+    )
+    assert [(row.topic, row.partition, row.leader_id, row.size_bytes, row.excess_bytes) for row in rows] == [
+        ("a", 0, 0, 100, -100),
+        ("a", 1, 1, 300, 100),
+        ("b", 0, 2, 0, 0),
+    ]
+    hot = rows[1]
+    assert (hot.topic_share, hot.ratio_to_mean, hot.topic_peak_to_mean, hot.topic_cv) == (0.75, 1.5, 1.5, 0.5)
+    assert (hot.topic_partition_count, hot.topic_effective_partitions) == (2, pytest.approx(1.6))
+    assert hot.topic_chance_cv == pytest.approx((1 / 40) ** 0.5)  # 400 bytes in batches of 10
+    assert (rows[2].topic_share, rows[2].ratio_to_mean, rows[2].topic_cv, rows[2].topic_chance_cv) == (None,) * 4
+
+
+def test_a_recreated_topic_is_another_topic():
+    rows = measure_partitions([load("a", 0, 0, 100, topic_id="old"), load("a", 0, 1, 300, topic_id="new")])
+    assert [(row.topic_id, row.ratio_to_mean) for row in rows] == [("new", 1.0), ("old", 1.0)]
+
+
+def test_topics_that_carry_the_excess_come_first():
+    loads = [load("hot", 0, 0, 100), load("hot", 1, 1, 400), load("even", 0, 0, 100), load("even", 1, 1, 100)]
+    assert [(topic.topic, topic.size_bytes, topic.excess_bytes) for topic in excess_by_topic(loads, 1, 0.5)] == [
+        ("hot", 400, 150.0),
+        ("even", 100, 0.0),
+    ]

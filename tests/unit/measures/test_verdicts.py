@@ -1,0 +1,132 @@
+"""The broker share rule over three brokers; a window is written as the load of broker 1 beside 100 and 100.
+
+Oracle: verdicts written out by hand. 133 gives a ratio of 1.198, 134 one of 1.204, around the limit of 1.2.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from pipeline.measures.verdicts import ShareLimits, judge_broker_share
+from pipeline.model.load import BrokerLoad
+
+LIMITS = ShareLimits(limit_ratio=1.2, floor_bytes=1_000, chance_level=0.001, k=3, n=4)
+MINUTE_MS = 60_000
+QUIET, EVEN, HOT = None, 100, 150
+
+
+def window(minute, broker_1, *, units=5_000.0, scale=1_000, others=(100, 100)):
+    loads = {0: others[0], 1: broker_1 or 0, 2: others[1]}
+    if broker_1 is None:
+        loads = dict.fromkeys(loads, 0)
+    total = sum(loads.values())
+    return [
+        BrokerLoad(
+            window_start_ms=minute * MINUTE_MS,
+            broker_id=broker_id,
+            size_bytes=load * scale,
+            record_count=load,
+            share=load / total if total else None,
+            expected_share=1 / 3,
+            share_ratio=3 * load / total if total else None,
+            effective_unit_count=units if total else None,
+        )
+        for broker_id, load in loads.items()
+    ]
+
+
+def judged(loads, limits=LIMITS, **options):
+    return [v for v in judge_broker_share(loads, limits, **options) if v.subject == "broker 1"]
+
+
+W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
+
+
+@pytest.mark.parametrize(
+    ("loads", "verdicts", "above_counts"),
+    [
+        ([EVEN, EVEN], [OK, OK], [0, 0]),
+        ([HOT, HOT, HOT, HOT], [W, W, F, F], [1, 2, 3, 4]),
+        ([HOT, EVEN, HOT, HOT], [W, OK, W, F], [1, 1, 2, 3]),
+        ([HOT, HOT, EVEN, EVEN, HOT], [W, W, OK, OK, W], [1, 2, 2, 2, 2]),
+        # above in three of the last four, but not in this one: the window itself is fine
+        ([HOT, HOT, HOT, EVEN, HOT, EVEN, EVEN], [W, W, F, OK, F, OK, OK], [1, 2, 3, 3, 3, 2, 1]),
+        # a window without traffic is one of the four
+        ([HOT, HOT, QUIET, HOT, QUIET, HOT], [W, W, N, F, N, W], [1, 2, 2, 3, 2, 2]),
+        ([133, 133, 133], [OK, OK, OK], [0, 0, 0]),
+        ([134, 134, 134], [W, W, F], [1, 2, 3]),
+    ],
+)
+def test_verdicts_window_by_window(loads, verdicts, above_counts):
+    found = judged([row for minute, load in enumerate(loads) for row in window(minute, load)])
+    assert [v.verdict for v in found] == verdicts
+    assert [v.above_count for v in found] == above_counts
+    assert [v.is_above for v in found] == [verdict in (W, F) for verdict in verdicts]
+
+
+# one hot window, k = n = 1: what keeps it from failing
+HELD_BACK = {
+    "nothing": (window(0, HOT), {}, F, "42.9% of the bytes where 33.3% is fair: 1.29 times its share"),
+    "a higher limit": (window(0, HOT), {"limit_ratio": 1.3}, OK, "below the limit of 1.30"),
+    "the floor": (window(0, HOT), {"floor_bytes": 150_000}, OK, "150,000 bytes are not above the floor of 150,000"),
+    "the floor under the cluster": (window(0, HOT), {"floor_bytes": 350_000}, N, "350,000 bytes are not above"),
+    "too few units": (window(0, HOT, units=860.0), {}, N, "860 independent batches are too few"),
+    "just enough units": (window(0, HOT, units=870.0), {}, F, "1.29 times"),
+    "no traffic": (window(0, QUIET), {}, N, "no traffic"),
+}
+
+
+@pytest.mark.parametrize(("loads", "limits", "verdict", "reason"), HELD_BACK.values(), ids=HELD_BACK)
+def test_every_condition_is_needed_and_the_reason_says_which(loads, limits, verdict, reason):
+    (found,) = judged(loads, replace(LIMITS, k=1, n=1, **limits))
+    assert found.verdict == verdict
+    assert reason in found.reason
+
+
+def test_the_chance_value_is_what_chance_exceeds_at_the_level():
+    (found,) = judged(window(0, EVEN, units=90_000.0))
+    assert found.chance_value == pytest.approx(1 + 3.0902 * (2 / 90_000) ** 0.5, abs=1e-5)
+    assert judged(window(0, QUIET))[0].chance_value is None
+
+
+def test_history_counts_and_gets_no_verdict():
+    loads = [row for minute, load in enumerate([HOT, HOT, HOT, EVEN]) for row in window(minute, load)]
+    found = judged(loads, judged_from_ms=2 * MINUTE_MS)
+    assert [(v.window_start_ms, v.verdict, v.above_count) for v in found] == [(120_000, F, 3), (180_000, OK, 3)]
+
+
+def test_one_run_over_all_windows_equals_a_run_per_window():
+    loads = [row for m, load in enumerate([EVEN, HOT, HOT, QUIET, HOT, HOT, EVEN, HOT]) for row in window(m, load)]
+    at_once = judge_broker_share(loads, LIMITS)
+    one_by_one = [
+        verdict
+        for minute in range(8)
+        for verdict in judge_broker_share(
+            [row for row in loads if minute - LIMITS.n < row.window_start_ms // MINUTE_MS <= minute],
+            LIMITS,
+            judged_from_ms=minute * MINUTE_MS,
+        )
+    ]
+    assert list(at_once) == one_by_one
+
+
+def test_order_of_rows_does_not_matter():
+    loads = [row for m, load in enumerate([HOT, EVEN, HOT, HOT]) for row in window(m, load)]
+    shuffled = random.Random(3).sample(loads, len(loads))
+    assert judge_broker_share(shuffled, LIMITS) == judge_broker_share(loads, LIMITS)
+
+
+def test_a_broker_away_for_a_window_was_not_above_in_it():
+    loads = [row for m in range(5) for row in window(m, HOT) if (m, row.broker_id) not in {(2, 1), (3, 1)}]
+    assert [(v.window_start_ms // MINUTE_MS, v.verdict) for v in judged(loads)] == [(0, W), (1, W), (4, W)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"k": 5}, {"k": 0}, {"limit_ratio": 1.0}, {"chance_level": 0.0}, {"floor_bytes": -1}]
+)
+def test_limits_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match="make no sense"):
+        replace(LIMITS, **wrong)
