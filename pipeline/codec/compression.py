@@ -129,7 +129,7 @@ def _unsnappy_block_into(block: Buffer, output: memoryview) -> int:
 
 
 def _unlz4_into(data: Buffer, output: memoryview) -> int:
-    """Reads one LZ4 frame with independent blocks.
+    """Reads one LZ4 frame.
 
     The header checksum is not looked at: the clients of magic 0 computed it over the wrong bytes
     (`useBrokenFlagDescriptorChecksum`), and the batch's own checksum covers these bytes anyway.
@@ -137,8 +137,10 @@ def _unlz4_into(data: Buffer, output: memoryview) -> int:
     if bytes(data[:4]) != LZ4_MAGIC or len(data) < 7:
         raise InputError("lz4 data do not begin with a frame header", first_bytes=bytes(data[:64]))
     flags, block_size_code = data[4], (data[5] >> 4) & 7
-    if flags >> 6 != 1 or not flags & 0x20 or block_size_code not in LZ4_BLOCK_BYTES:
-        raise InputError(f"lz4 frame with flags {flags:#x}: want version 1 with independent blocks, as Kafka writes")
+    if flags >> 6 != 1 or block_size_code not in LZ4_BLOCK_BYTES:
+        raise InputError(f"lz4 frame with flags {flags:#x} and block size code {block_size_code}: not of version 1")
+    if not flags & 0x20:  # linked blocks, which Kafka's own reader refuses
+        return int(cramjam.lz4.decompress_into(data, output))
     position = 7 + 8 * bool(flags & 0x08) + 4 * bool(flags & 0x01)
     trailer_bytes = 4 * bool(flags & 0x10)
     written = 0

@@ -11,7 +11,7 @@ from pipeline.codec import compression as bounds
 from pipeline.codec import header_walk as layout
 from pipeline.codec.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.codec.crc_kernels import crc32_by_tables, crc32c_kernel
-from pipeline.codec.machine import address_of, load_big_word
+from pipeline.codec.machine import address_of, load_big_word, load_byte
 from pipeline.codec.scans import HEADER_ROW, Flaw
 
 ROWS = types.Array(nb.from_dtype(HEADER_ROW), 1, "C")
@@ -53,7 +53,10 @@ def _int16(address: int) -> int:
 def _measure(address: int, left: int) -> tuple[int, int, int]:
     """Gives (stop, size, magic) of the entry at the address; mirrors `header_walk.measure_entry`."""
     if left < _UP_TO_MAGIC:
-        return _ZERO_LENGTH, 0, 0  # the caller looks whether the rest is zeros
+        for at in range(left):
+            if load_byte(address + nb.uint64(at)) != 0:
+                return _BEYOND_FILE, 0, 0
+        return _ZERO_LENGTH, 0, 0
     length = nb.int64(_int32(address + nb.uint64(8)))
     magic = nb.int64((load_big_word(address + nb.uint64(9))) & nb.uint64(0xFF))
     stop = _END

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOG_OVERHEAD_BYTES = 12  # offset and length
+MAGIC_AT = 16
 HEADER_UP_TO_MAGIC_BYTES = 17
 BATCH_HEADER_BYTES = 61
 MAX_MAGIC = 2
@@ -82,7 +83,7 @@ def measure_entry(data: Bytes, position: int) -> tuple[Stop, int, int]:
     if left < HEADER_UP_TO_MAGIC_BYTES:
         return Stop.BEYOND_FILE if any(data[position:]) else Stop.ZERO_LENGTH, 0, 0
     length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-    magic = data[position + 16]
+    magic = data[position + MAGIC_AT]
     stop = Stop.END
     if length == 0:
         stop = Stop.ZERO_LENGTH

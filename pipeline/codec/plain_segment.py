@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.codec.compression import decompress
-from pipeline.codec.header_walk import BATCH_HEADER_BYTES, Bytes, Stop, walk_batches
+from pipeline.codec.header_walk import BATCH_HEADER_BYTES, MAGIC_AT, Bytes, Stop, walk_batches
 from pipeline.codec.legacy import read_message, unwrap
 from pipeline.codec.record_batch import read_batch_header, read_records
 from pipeline.codec.scans import RECORD_ROW, Flaw
@@ -50,7 +50,7 @@ class PlainSegment:
         keys: list[bytes] = []
         for index in np.flatnonzero(batches["flaw"] == Flaw.NONE):
             try:
-                records = read_batch_records(self.data, batches[index])
+                records = read_entry_records(cut_entry(self.data, batches[index]))
             except InputError:
                 batches["flaw"][index] = Flaw.PAYLOAD
                 continue
@@ -72,21 +72,20 @@ def _to_row(record: Record, batch_index: int) -> RecordTuple:
     )  # fmt: skip
 
 
-def read_batch_records(data: Bytes, batch: np.void) -> list[Record]:
-    """Reads the records of one batch or legacy entry.
-
-    Args:
-        data: The whole file.
-        batch: Its `HEADER_ROW`.
+def read_entry_records(entry: bytes) -> list[Record]:
+    """Reads the records of one whole batch of any magic (of its inner set, for a compressed legacy message).
 
     Raises:
         InputError: They do not decompress or parse.
     """
-    position, size_bytes = int(batch["position"]), int(batch["size_bytes"])
-    entry = data[position : position + size_bytes]
-    if batch["magic"] < 2:
+    if entry[MAGIC_AT] < 2:
         message = read_message(entry, 0)
         return unwrap(message) if message.codec else [message.record]
-    header = read_batch_header(entry, file_position=position)
+    header = read_batch_header(entry)
     payload = memoryview(entry)[BATCH_HEADER_BYTES:]
     return list(read_records(header, decompress(header.codec, payload) if header.codec else payload))
+
+
+def cut_entry(data: Bytes, row: np.void) -> bytes:
+    """Returns the bytes of the batch that a `HEADER_ROW` describes; `data` are the whole file."""
+    return data[int(row["position"]) : int(row["position"]) + int(row["size_bytes"])]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.codec.header_walk import LOG_OVERHEAD_BYTES, Bytes, Stop
-from pipeline.codec.plain_segment import read_batch_records
+from pipeline.codec.plain_segment import cut_entry, read_entry_records
 from pipeline.codec.scans import Flaw
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
@@ -54,7 +54,7 @@ def describe_flaw(path: str, row: np.void, data: Bytes) -> Problem:
 
 def _explain_payload(data: Bytes, row: np.void) -> str:
     try:
-        read_batch_records(data, row)
+        read_entry_records(cut_entry(data, row))
     except InputError as error:
         return f"records do not parse: {error.reason}"
     return "records do not parse"

@@ -16,8 +16,7 @@ import numpy as np
 
 from pipeline.codec import problems as wording
 from pipeline.codec.header_walk import Bytes, Stop
-from pipeline.codec.legacy import read_message, unwrap
-from pipeline.codec.plain_segment import PlainSegment
+from pipeline.codec.plain_segment import PlainSegment, cut_entry, read_entry_records
 from pipeline.codec.scans import Flaw, HeaderScan, RecordScan
 from pipeline.errors import InputError
 
@@ -34,7 +33,14 @@ CHUNK_BYTES = 16 << 20
 _ZERO_BLOCK_BYTES = 1 << 20
 
 
-def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True) -> HeaderScan:
+def scan_headers(
+    path: Path | str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+    small_file_bytes: int = SMALL_FILE_BYTES,
+) -> HeaderScan:
     """Reads the header of every batch.
 
     Args:
@@ -42,6 +48,7 @@ def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, ch
         start: Position of a batch to begin at.
         end: Batches that start at or after this position are left out; the whole file by default.
         check_crc: Verify every checksum, CRC-32C or, in magic 0 and 1, CRC-32.
+        small_file_bytes: Files below this size are read by plain Python.
 
     Raises:
         OSError: The file cannot be opened or read.
@@ -51,17 +58,27 @@ def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, ch
         Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments`.
     """
     path = Path(path)
-    with _open_segment(path, start, end) as (segment, end_position):
+    with _open_segment(path, start, end, small_file_bytes) as (segment, end_position):
         rows, position, stop = segment.walk(start, end_position, check_crc=check_crc)
         _open_wrappers(segment.data, rows)
         return _describe(path, segment, rows, position, stop)
 
 
 def scan_records(
-    path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, want_keys: bool = True
+    path: Path | str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+    want_keys: bool = True,
+    small_file_bytes: int = SMALL_FILE_BYTES,
 ) -> RecordScan:
     """Reads every record at once; memory grows with the file, see `iter_record_scans` for the other way."""
-    scans = list(iter_record_scans(path, start=start, end=end, check_crc=check_crc, want_keys=want_keys))
+    scans = list(
+        iter_record_scans(
+            path, start=start, end=end, check_crc=check_crc, want_keys=want_keys, small_file_bytes=small_file_bytes
+        )
+    )
     return scans[0] if len(scans) == 1 else _join(str(path), scans)
 
 
@@ -73,6 +90,7 @@ def iter_record_scans(
     check_crc: bool = True,
     want_keys: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
+    small_file_bytes: int = SMALL_FILE_BYTES,
 ) -> Iterator[RecordScan]:
     """Reads every record, a chunk of the file at a time.
 
@@ -83,6 +101,7 @@ def iter_record_scans(
         check_crc: Verify checksums; records of batches that fail are left out.
         want_keys: Copy the keys' bytes.
         chunk_bytes: About how much of the file to take at once; a batch is never cut.
+        small_file_bytes: Files below this size, with at most `SMALL_RECORD_COUNT` records, are read by plain Python.
 
     Yields:
         At least one scan. Each describes its own chunk: header rows, problems, `valid_bytes`.
@@ -95,7 +114,7 @@ def iter_record_scans(
         Kafka `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
     """
     path = Path(path)
-    with _open_segment(path, start, end, count_records=True) as (segment, end_position):
+    with _open_segment(path, start, end, small_file_bytes, max_records=SMALL_RECORD_COUNT) as (segment, end_position):
         position, stop, last_offset = start, Stop.END, None
         while True:
             chunk_end = min(end_position, position + chunk_bytes)
@@ -114,16 +133,16 @@ def iter_record_scans(
 
 @contextmanager
 def _open_segment(
-    path: Path, start: int, end: int | None, *, count_records: bool = False
+    path: Path, start: int, end: int | None, small_file_bytes: int, *, max_records: int | None = None
 ) -> Iterator[tuple[PlainSegment | MappedSegment, int]]:
     with path.open("rb") as file:
         file_bytes = os.fstat(file.fileno()).st_size
         end = file_bytes if end is None else end
         if not 0 <= start <= end <= file_bytes:
             raise ValueError(f"{path}: range {start} to {end} does not lie in the file's {file_bytes} bytes")
-        if file_bytes < SMALL_FILE_BYTES:
+        if file_bytes < max(1, small_file_bytes):
             segment = PlainSegment(file.read(file_bytes))
-            if not count_records or _count_records(segment, start, end) <= SMALL_RECORD_COUNT:
+            if max_records is None or _count_records(segment, start, end) <= max_records:
                 yield segment, min(end, len(segment.data))
                 return
         from pipeline.codec.mapped_segment import MappedSegment  # noqa: PLC0415 - Numba takes longer than a small file
@@ -179,9 +198,8 @@ def _open_wrappers(data: Bytes, rows: NDArray[np.void]) -> None:
     wrappers = (rows["magic"] < 2) & (rows["attributes"] & 7 != 0) & (rows["flaw"] == Flaw.NONE)
     for index in np.flatnonzero(wrappers):
         row = rows[index]
-        position = int(row["position"])
         try:
-            records = unwrap(read_message(data[position : position + int(row["size_bytes"])], 0))
+            records = read_entry_records(cut_entry(data, row))
         except InputError:
             row["flaw"] = Flaw.PAYLOAD
             continue

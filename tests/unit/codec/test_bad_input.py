@@ -1,0 +1,199 @@
+"""Damaged segments: each gives a problem with its place and reason, and everything that can still be used is.
+
+Oracle: the damage itself, done by hand to known bytes; both engines must say the same.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+
+import pytest
+import zstandard
+
+from pipeline.codec.crc import crc32c
+from pipeline.codec.record_batch import write_records
+from pipeline.codec.scans import Flaw
+from pipeline.codec.segment import scan_headers, scan_records
+from pipeline.model.log import Codec
+from tests.batches import START_MS, make_batch, make_records, make_wrapper
+
+A = make_batch(make_records(3))
+B = make_batch(make_records(3, base_offset=3), codec=Codec.ZSTD)
+C = make_batch(make_records(3, base_offset=6))
+ALL = A + B + C
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+
+
+def patch(data, at, value):
+    return data[:at] + value + data[at + len(value) :]
+
+
+def seal(batch):
+    """Makes the checksum right again, as a broken or hostile writer would."""
+    return patch(batch, 17, struct.pack(">I", crc32c(batch[21:])))
+
+
+def int32(value):
+    return struct.pack(">i", value)
+
+
+MIDDLE = len(A)
+ZSTD_UNDER_NONE = make_batch(make_records(3, base_offset=3), payload=zstandard.compress(b"records" * 9))
+BOMB = make_batch(make_records(3, base_offset=3), attributes=Codec.ZSTD, payload=zstandard.compress(bytes(300 << 20)))
+OVERLONG = make_batch(make_records(3, base_offset=3), payload=b"\x80\x80\x80\x80\x80\x01" + b"\0" * 60)
+
+# what: bytes, position of the problem, its reason, number of records still read
+STOPS = {
+    "torn tail": (ALL[:-1], MIDDLE + len(B), "torn: the batch wants", 6),
+    "torn header": (A + B + C[:30], MIDDLE + len(B), "torn: the batch wants", 6),
+    "torn before the length": (A + B + b"\0\0\0\1\0\0", MIDDLE + len(B), "torn: 6 bytes left", 6),
+    "length beyond the file": (patch(ALL, MIDDLE + 8, int32(10**9)), MIDDLE, "wants 1000000012 bytes", 3),
+    "largest length": (patch(ALL, MIDDLE + 8, int32(2**31 - 1)), MIDDLE, "batch length 2147483647", 3),
+    "negative length": (patch(ALL, MIDDLE + 8, int32(-5)), MIDDLE, "batch length -5: negative", 3),
+    "length too small": (patch(ALL, MIDDLE + 8, int32(48)), MIDDLE, "batch length 48: negative, or too small", 3),
+    "unknown magic": (patch(ALL, MIDDLE + 16, b"\3"), MIDDLE, "magic 3, want 0, 1 or 2", 3),
+    "zeros before data": (A + bytes(100) + B, MIDDLE, "batch length 0, and the .* not all zero", 3),
+    "Git LFS pointer": (LFS, 0, "a Git LFS pointer, not a log segment", 0),
+    "text file": (b"2024-01-01 12:00:00 INFO started\n" * 9, 0, "text, not a log segment: begins with '2024-01-01", 0),
+    "noise": (b"\xff" * 500, 0, "batch length -1: negative", 0),
+}
+FLAWS = {
+    "flipped bit": (A + patch(B, len(B) - 1, bytes([B[-1] ^ 1])) + C, Flaw.CRC, "checksum mismatch"),
+    "flipped bit of a count": (A + patch(B, 57, int32(2**30)) + C, Flaw.CRC, "checksum mismatch"),
+    "absurd record count": (
+        A + seal(patch(patch(C, 0, struct.pack(">q", 3)), 57, int32(2**31 - 1))) + C,
+        Flaw.RECORD_COUNT,
+        "2147483647 records cannot be in a batch of",
+    ),
+    "absurd count, compressed": (
+        A + seal(patch(patch(B, 23, int32(2**31 - 1)), 57, int32(2**31 - 1))) + C,
+        Flaw.RECORD_COUNT,
+        "2147483647 records cannot be",
+    ),
+    "negative record count": (A + seal(patch(B, 57, int32(-1))) + C, Flaw.RECORD_COUNT, "-1 records cannot be"),
+    "more records than offsets": (A + seal(patch(B, 23, int32(1))) + C, Flaw.RECORD_COUNT, "3 records cannot be"),
+    "negative offset delta": (A + seal(patch(B, 23, int32(-1))) + C, Flaw.OFFSETS, "base offset 3 with a last"),
+    "negative base offset": (A + patch(B, 0, b"\xff" * 8) + C, Flaw.OFFSETS, "base offset -1"),
+    "unknown codec": (A + seal(patch(B, 22, b"\7")) + C, Flaw.CODEC, "unknown compression codec 7"),
+}
+PAYLOADS = {
+    "zstd bytes under codec 0": (A + ZSTD_UNDER_NONE + C, "records do not parse"),
+    "codec 0 bytes under zstd": (A + seal(patch(B, 61, b"plain")) + C, "zstd data do not decompress"),
+    "wrong codec": (A + seal(patch(B, 22, b"\1")) + C, "gzip data do not decompress"),
+    "decompression bomb": (A + BOMB + C, "zstd data decompress to more than 16777216 bytes"),
+    "overlong varint": (A + OVERLONG + C, "varint longer than 5 bytes"),
+    "truncated zstd": (
+        A + make_batch(make_records(3, base_offset=3), attributes=4, payload=B[61:-4]) + C,
+        "records do not parse",
+    ),
+}
+BOTH = [1 << 30, 0]
+
+
+def scan_both(tmp_path, data, scan):
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    plain, kernels = (scan(path, small_file_bytes=size) for size in BOTH)
+    return plain, kernels
+
+
+@pytest.mark.parametrize("what", STOPS)
+def test_scan_stops_and_says_where(tmp_path, what):
+    data, position, reason, record_count = STOPS[what]
+    for scan in scan_both(tmp_path, data, scan_records):
+        assert scan.offset.tolist() == list(range(record_count))
+        (problem,) = scan.headers.problems
+        assert problem.position == scan.headers.valid_bytes == position
+        assert problem.first_bytes == data[position : position + 64]
+        assert problem.severity == "refused"
+        assert problem.path == str(tmp_path / "00000000000000000000.log")
+        assert re.search(reason, problem.reason), problem.reason
+
+
+@pytest.mark.parametrize("what", FLAWS)
+def test_bad_batch_keeps_its_row_and_the_rest_goes_on(tmp_path, what):
+    data, flaw, reason = FLAWS[what]
+    for scan in scan_both(tmp_path, data, scan_headers):
+        assert scan.rows["flaw"].tolist() == [0, flaw, 0]
+        assert scan.crc_ok.tolist() == [True, flaw != Flaw.CRC, True]
+        (problem,) = scan.problems
+        assert problem.position == MIDDLE
+        assert reason in problem.reason
+        assert scan.valid_bytes == len(data)
+    for scan in scan_both(tmp_path, data, scan_records):
+        assert scan.offset.tolist() == [0, 1, 2, 6, 7, 8]
+
+
+@pytest.mark.parametrize("what", PAYLOADS)
+def test_records_that_do_not_parse_cost_one_batch(tmp_path, what):
+    data, reason = PAYLOADS[what]
+    for scan in scan_both(tmp_path, data, scan_headers):
+        assert scan.problems == ()
+    for scan in scan_both(tmp_path, data, scan_records):
+        assert scan.offset.tolist() == [0, 1, 2, 6, 7, 8]
+        assert [scan.key(i) for i in range(6)] == [b"k0", b"k1", b"k2"] * 2
+        assert scan.headers.rows["flaw"].tolist() == [0, Flaw.PAYLOAD, 0]
+        (problem,) = scan.headers.problems
+        assert problem.position == MIDDLE
+        assert reason in problem.reason
+
+
+@pytest.mark.parametrize("zeros", [1, 12, 17, 1000, 3 << 20])
+def test_preallocated_tail_is_no_problem(tmp_path, zeros):
+    for scan in scan_both(tmp_path, ALL + bytes(zeros), scan_headers):
+        assert len(scan) == 3
+        assert scan.problems == ()
+        assert (scan.valid_bytes, scan.trailing_zero_bytes) == (len(ALL), zeros)
+
+
+def test_empty_file(tmp_path):
+    for scan in scan_both(tmp_path, b"", scan_records):
+        assert len(scan) == len(scan.headers) == 0
+        assert scan.headers.problems == ()
+
+
+def test_offsets_that_step_back_are_suspect(tmp_path):
+    """The base offset is outside the checksum, so damage to it shows only against its neighbours."""
+    for scan in scan_both(tmp_path, A + patch(B, 0, struct.pack(">q", 1)) + C, scan_headers):
+        assert len(scan) == 3
+        (problem,) = scan.problems
+        assert (problem.position, problem.severity) == (MIDDLE, "suspect")
+
+
+def test_noise_does_not_become_a_table_of_noise(tmp_path):
+    bad = patch(A, len(A) - 1, b"\1")
+    data = b"".join(struct.pack(">q", 3 * i) + bad[8:] for i in range(1500))
+    for scan in scan_both(tmp_path, data, scan_headers):
+        assert len(scan) == 1500
+        assert len(scan.problems) == 1000
+        assert scan.problems[-1].reason == "501 more problems in this file"
+
+
+def test_legacy_damage(tmp_path):
+    wrapper = make_wrapper(make_records(3), magic=1)
+    data = patch(wrapper, len(wrapper) - 1, b"\1") + make_wrapper(make_records(3, base_offset=3), magic=1)
+    for scan in scan_both(tmp_path, data, scan_records):
+        assert scan.offset.tolist() == [3, 4, 5]
+        assert scan.headers.rows["flaw"].tolist() == [Flaw.CRC, 0]
+
+
+def test_timestamps_wrap_as_in_java(tmp_path):
+    """Deltas are added in 64 bits without a check: a huge one must not stop the scan."""
+    records = [make_records(1)[0]]
+    payload = write_records(records, base_offset=0, base_timestamp_ms=START_MS - 2**62)
+    data = make_batch(records, payload=payload, base_timestamp_ms=2**62 + 2**61)
+    for scan in scan_both(tmp_path, data, scan_records):
+        assert scan.timestamp_ms.tolist() == [2**62 + 2**61 + 2**62 - 2**64]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes_do_not_raise(tmp_path, seed):
+    rng = random.Random(seed)
+    data = bytearray(ALL * 20)
+    for _ in range(40):
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    plain, kernels = scan_both(tmp_path, bytes(data), scan_records)
+    assert plain.rows.tolist() == kernels.rows.tolist()
+    assert plain.headers.problems == kernels.headers.problems

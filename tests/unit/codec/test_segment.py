@@ -1,0 +1,179 @@
+"""Scans of whole files: ranges, chunks, two engines, no Numba for small files, memory that does not grow."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pipeline.codec.scans import HEADER_COLUMNS
+from pipeline.codec.segment import iter_record_scans, scan_headers, scan_records
+from pipeline.model.log import Codec
+from tests.batches import START_MS, make_batch, make_marker, make_records
+
+PLAIN, KERNELS = 1 << 30, 0  # as `small_file_bytes`
+ENGINES = pytest.mark.parametrize("engine", [PLAIN, KERNELS], ids=["plain", "kernels"])
+
+
+def write_segment(path, *, batch_count=40, codecs=tuple(Codec), records_per_batch=5):
+    """Batches of every codec in turn, a marker after every tenth."""
+    offset, data = 0, b""
+    for number in range(batch_count):
+        records = make_records(records_per_batch, base_offset=offset, start_ms=START_MS + offset)
+        data += make_batch(records, codec=codecs[number % len(codecs)], producer_id=1000, base_sequence=offset)
+        offset += records_per_batch
+        if number % 10 == 9:
+            data += make_marker(offset, timestamp_ms=START_MS + offset)
+            offset += 1
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture(scope="module")
+def segment(tmp_path_factory):
+    return write_segment(tmp_path_factory.mktemp("segment") / f"{0:020d}.log")
+
+
+@ENGINES
+def test_headers(segment, engine):
+    scan = scan_headers(segment, small_file_bytes=engine)
+    assert len(scan) == 44
+    assert scan.problems == ()
+    assert scan.valid_bytes == scan.file_bytes == segment.stat().st_size
+    assert scan.record_count.sum() == 204
+    assert (scan.base_offset[1:] == scan.last_offset[:-1] + 1).all()
+    assert scan.position.tolist() == [0, *np.cumsum(scan.size_bytes)[:-1].tolist()]
+    assert scan.is_control.sum() == scan.is_transactional.sum() == 4
+    assert scan.codec[:5].tolist() == [0, 1, 2, 3, 4]
+    assert scan.crc_ok.all()
+    assert scan.usable.all()
+    assert scan.min_timestamp_ms[:2].tolist() == [START_MS, START_MS + 5]
+    assert set(scan.columns) == set(HEADER_COLUMNS)
+    assert all(len(column) == 44 and column.flags.c_contiguous for column in scan.columns.values())
+
+
+@ENGINES
+def test_records(segment, engine):
+    scan = scan_records(segment, small_file_bytes=engine)
+    assert scan.offset.tolist() == list(range(204))
+    assert scan.timestamp_ms.tolist() == list(range(START_MS, START_MS + 204))
+    data = ~scan.is_control
+    assert data.sum() == 200
+    assert [scan.key(i) for i in np.flatnonzero(data)[:6]] == [b"k0", b"k1", b"k2", b"k3", b"k4", b"k0"]
+    assert set(scan.value_length[data].tolist()) == {20}
+    assert (scan.offset >= scan.headers.base_offset[scan.batch_index]).all()
+    assert (scan.offset <= scan.headers.last_offset[scan.batch_index]).all()
+    keyless = scan_records(segment, want_keys=False, small_file_bytes=engine)
+    assert keyless.rows.tolist() == scan.rows.tolist()
+    with pytest.raises(ValueError, match="want_keys"):
+        keyless.key(0)
+
+
+@ENGINES
+@pytest.mark.parametrize("chunk_bytes", [1, 1000, 1 << 20])
+def test_chunks_are_the_whole(segment, engine, chunk_bytes):
+    whole = scan_records(segment, small_file_bytes=engine)
+    chunks = list(iter_record_scans(segment, chunk_bytes=chunk_bytes, small_file_bytes=engine))
+    assert len(chunks) == {1: 44, 1000: 6, 1 << 20: 1}[chunk_bytes]
+    assert np.concatenate([chunk.offset for chunk in chunks]).tolist() == whole.offset.tolist()
+    assert b"".join(chunk.key_data.tobytes() for chunk in chunks) == whole.key_data.tobytes()
+    assert sum(len(chunk.headers) for chunk in chunks) == len(whole.headers)
+    assert [c.headers.valid_bytes for c in chunks] == sorted({c.headers.valid_bytes for c in chunks})
+
+
+@ENGINES
+def test_ranges_partition_the_file(segment, engine):
+    """Spark reads parts of one file: each batch belongs to the part its first byte lies in."""
+    whole = scan_headers(segment, small_file_bytes=engine)
+    cuts = [0, *whole.position[[7, 8, 30]].tolist(), whole.file_bytes]
+    rows = [scan_headers(segment, start=a, end=b, small_file_bytes=engine).rows for a, b in itertools.pairwise(cuts)]
+    assert np.concatenate(rows).tolist() == whole.rows.tolist()
+    inside = scan_headers(segment, start=0, end=1, small_file_bytes=engine)
+    assert len(inside) == 1
+    assert inside.valid_bytes == whole.position[1]
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 0), (5, 4), (0, 10**9)])
+def test_ranges_outside(segment, start, end):
+    with pytest.raises(ValueError, match="does not lie in"):
+        scan_headers(segment, start=start, end=end)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        scan_headers(tmp_path / "no.log")
+
+
+def test_timestamps_a_header_does_not_tell(tmp_path):
+    """Base timestamp: the delete horizon hides it, an empty batch has none, log append time has only the maximum."""
+    records = make_records(2)
+    horizon = make_batch(records, attributes=0x40, base_timestamp_ms=START_MS - 5000)
+    empty = make_batch(records, base_offset=2, last_offset=3, payload=b"", record_count=0, base_timestamp_ms=-1)
+    append = make_batch(make_records(1, base_offset=4), attributes=0x08, max_timestamp_ms=START_MS + 77)
+    path = tmp_path / "a.log"
+    path.write_bytes(horizon + empty + append)
+    scan = scan_headers(path)
+    assert scan.problems == ()
+    assert scan.min_timestamp_ms.tolist() == [-1, -1, START_MS + 77]
+    assert scan.has_delete_horizon.tolist() == [True, False, False]
+    assert scan_records(path).timestamp_ms.tolist() == [START_MS, START_MS + 1, START_MS + 77]
+
+
+@ENGINES
+def test_check_can_be_left_out(tmp_path, engine):
+    batch = bytearray(make_batch(make_records(3)))
+    batch[-2] ^= 1
+    path = tmp_path / "a.log"
+    path.write_bytes(batch)
+    assert not scan_headers(path, small_file_bytes=engine).crc_ok.any()
+    assert scan_headers(path, check_crc=False, small_file_bytes=engine).crc_ok.all()
+
+
+def test_many_records_in_a_small_file_go_to_the_kernels(tmp_path):
+    path = write_segment(tmp_path / "a.log", batch_count=60, codecs=(Codec.ZSTD,), records_per_batch=2000)
+    assert path.stat().st_size < 8 << 20
+    scan = scan_records(path)
+    assert len(scan) == 120_006
+    assert scan.offset.tolist() == list(range(120_006))
+
+
+def run_python(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_small_files_do_not_import_numba(segment):
+    code = (
+        "import sys; from pipeline.codec.segment import scan_headers, scan_records\n"
+        "scan_headers(sys.argv[1]); print(len(scan_records(sys.argv[1])), 'numba' in sys.modules)"
+    )
+    assert run_python(code, segment) == "204 False"
+
+
+MEMORY = """
+import resource, sys
+from pipeline.codec.segment import scan_headers, iter_record_scans
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+small, large = sys.argv[1:]
+def scan(path):
+    scan_headers(path)
+    return sum(len(chunk) for chunk in iter_record_scans(path))
+scan(small); before = peak(); count = scan(large); print(count, peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """A file ten times as large takes at most 40 MiB more: one mapped window or two, not 190 MiB of pages."""
+    one = make_batch(make_records(8, value=b"v" * 16_000))
+    for name, copies in (("small.log", 160), ("large.log", 1600)):
+        with (tmp_path / name).open("wb") as file:
+            for number in range(copies):
+                file.write((8 * number).to_bytes(8, "big") + one[8:])
+    count, grown_mib = run_python(MEMORY, tmp_path / "small.log", tmp_path / "large.log").split()
+    assert int(count) == 12_800
+    assert int(grown_mib) < 40

@@ -1,0 +1,64 @@
+"""Varints; oracle: the byte tables of Kafka's `ByteUtilsTest.testVarintSerde` and `testVarlongSerde`."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.codec.varints import read_varint, read_varlong, write_varint
+from pipeline.errors import InputError
+
+VARINTS = [
+    (0, "00"),
+    (-1, "01"),
+    (1, "02"),
+    (63, "7e"),
+    (-64, "7f"),
+    (64, "80 01"),
+    (-65, "81 01"),
+    (8191, "fe 7f"),
+    (-8192, "ff 7f"),
+    (8192, "80 80 01"),
+    (1048575, "fe ff 7f"),
+    (-1048576, "ff ff 7f"),
+    (134217727, "fe ff ff 7f"),
+    (-134217728, "ff ff ff 7f"),
+    (2**31 - 1, "fe ff ff ff 0f"),
+    (-(2**31), "ff ff ff ff 0f"),
+]
+VARLONGS = [
+    (17179869183, "fe ff ff ff 7f"),
+    (-17179869184, "ff ff ff ff 7f"),
+    (2**63 - 1, "fe ff ff ff ff ff ff ff ff 01"),
+    (-(2**63), "ff ff ff ff ff ff ff ff ff 01"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), VARINTS)
+def test_varint(value, text):
+    data = bytes.fromhex(text)
+    assert write_varint(value) == data
+    assert read_varint(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
+    assert read_varlong(data, 0) == (value, len(data))
+
+
+@pytest.mark.parametrize(("value", "text"), VARLONGS)
+def test_varlong(value, text):
+    data = bytes.fromhex(text)
+    assert write_varint(value) == data
+    assert read_varlong(data, 0) == (value, len(data))
+
+
+BROKEN = [
+    (read_varint, "80 80 80 80 80 01", "longer than 5 bytes"),
+    (read_varint, "80 80 80 80 10", "does not fit in 32 bits"),
+    (read_varlong, "80 80 80 80 80 80 80 80 80 80 01", "longer than 10 bytes"),
+    (read_varlong, "80 80 80 80 80 80 80 80 80 02", "does not fit in 64 bits"),
+    (read_varint, "80", "data end inside"),
+    (read_varint, "", "data end inside"),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "reason"), BROKEN)
+def test_broken(read, text, reason):
+    with pytest.raises(InputError, match=reason):
+        read(bytes.fromhex(text), 0)
