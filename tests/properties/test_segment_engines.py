@@ -104,7 +104,7 @@ def test_what_was_written_is_read(tmp_path, segment):
     check_crc=st.booleans(),
     chunk_bytes=st.sampled_from([1, 100, 1 << 20]),
 )
-def test_engines_agree_on_damaged_files(tmp_path, segment, damage, cut, tail, check_crc, chunk_bytes):
+def test_engines_agree_on_damaged_files(tmp_path, segment, damage, cut, tail, check_crc, chunk_bytes):  # noqa: PLR0917
     data = bytearray(segment[0])
     for at, value in damage if data else []:
         data[at % len(data)] = value
