@@ -7,21 +7,16 @@ context and our own reading of the files keep ids and timestamps from being writ
 from __future__ import annotations
 
 import json
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-with warnings.catch_warnings():
-    # Great Expectations imports `sre_constants`, which Python 3.11 deprecates.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import great_expectations as gx
-    from great_expectations.exceptions import SuiteParameterError
+import great_expectations as gx
+from great_expectations.exceptions import SuiteParameterError
 
-    # Defining these classes registers them: suites name them by type.
-    import expectations.broker_share
-    import expectations.rows  # noqa: F401
-
+# Defining these classes registers them: suites name them by type.
+import expectations.broker_share
+import expectations.rows  # noqa: F401
 from pipeline.errors import GateBrokenError
 
 if TYPE_CHECKING:

@@ -101,6 +101,7 @@ class Cluster(_Frozen):
     mail_to: tuple[str, ...] = ()
     gate: Gate = Gate()
     batch_size_bytes: int = Field(16384, gt=0)
+    freshness: str = "PT2H"
 
     @field_validator("capacity")
     @classmethod
@@ -113,9 +114,20 @@ class Cluster(_Frozen):
     @field_validator("as_of")
     @classmethod
     def _instant(cls, as_of: str | None) -> str | None:
-        if as_of is not None and as_of != "recording-end":
+        if as_of is not None:
             parse_instant_ms(as_of)
         return as_of
+
+    @field_validator("freshness")
+    @classmethod
+    def _span(cls, freshness: str) -> str:
+        parse_duration_ms(freshness)
+        return freshness
+
+    @property
+    def freshness_ms(self) -> int:
+        """How old the newest data may be at the run's now, milliseconds."""
+        return parse_duration_ms(self.freshness)
 
     def sources_of(self, kind: str) -> tuple[Source, ...]:
         """The sources of one kind."""
@@ -200,7 +212,7 @@ def load_config(path: Path | None = None) -> PipelineConfig:
     Raises:
         ConfigError: naming the file and every wrong key.
     """
-    path = path or Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+    path = path or config_path()
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -215,6 +227,11 @@ def load_config(path: Path | None = None) -> PipelineConfig:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigError(f"{path}: {wrong}") from error
     return _with_absolute_paths(config, path.resolve().parent)
+
+
+def config_path() -> Path:
+    """Where the configuration is looked for: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
+    return Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
 
 
 def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:

@@ -62,13 +62,18 @@ class JobReport:
 
     Attributes:
         job: Its name.
-        row_counts: Rows written per table.
+        table_versions: Delta version of each table after the job.
         notes: Things a person should know, in sentences.
     """
 
     job: str
-    row_counts: Mapping[str, int] = field(default_factory=dict)
+    table_versions: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The report as text for a log."""
+        tables = ", ".join(f"{name}@{version}" for name, version in self.table_versions.items())
+        return [f"{self.job}: {tables or 'nothing written'}", *self.notes]
 
 
 def plan_runs(

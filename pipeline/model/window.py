@@ -48,7 +48,7 @@ def parse_instant_ms(text: str) -> int:
         raise ConfigError(f"{text!r} is not an instant; write one as 2026-11-21T09:00:00Z") from error
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
-    return round(instant.timestamp() * 1000)
+    return milliseconds_of(instant)
 
 
 def format_instant(instant_ms: int) -> str:
@@ -57,8 +57,22 @@ def format_instant(instant_ms: int) -> str:
     >>> format_instant(1795251600000)
     '2026-11-21T09:00:00Z'
     """
-    instant = datetime.fromtimestamp(instant_ms / 1000, UTC)
+    instant = instant_of(instant_ms)
     return instant.isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def instant_of(instant_ms: int) -> datetime:
+    """The instant as an aware datetime, the form in which rows carry it.
+
+    >>> instant_of(1795251600000).isoformat()
+    '2026-11-21T09:00:00+00:00'
+    """
+    return datetime.fromtimestamp(instant_ms / 1000, UTC)
+
+
+def milliseconds_of(instant: datetime) -> int:
+    """The inverse of `instant_of`."""
+    return round(instant.timestamp() * 1000)
 
 
 @dataclass(frozen=True, slots=True, order=True)

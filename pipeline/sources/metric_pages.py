@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.codec.exposition import parse_exposition
-from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
@@ -174,26 +173,23 @@ class MetricPageSource(DataSource):
 def _page_rows(page: MetricPage) -> list[tuple[object, ...]]:
     head = (page.source, page.instance, page.observed_at_ms)
     try:
-        samples, problems = parse_exposition(Path(page.path).read_bytes(), path=page.path, prefixes=KNOWN_PREFIXES)
-    except (InputError, OSError) as error:
-        samples, problems = (), (Problem(path=page.path, position=None, reason=str(error)),)
+        text = Path(page.path).read_text(encoding="utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        return [_problem_row(head, page.path, -1, f"cannot be read: {error}", b"")]
+    exposition = parse_exposition(text, name_prefixes=KNOWN_PREFIXES)
     rows: list[tuple[object, ...]] = [
-        (
-            "sample",
-            *head,
-            s.name,
-            tuple(s.labels.items()),
-            None if isnan(s.value) else s.value,
-            page.path,
-            *[None] * 4,
-        )
-        for s in samples
+        ("sample", *head, s.name, tuple(s.labels.items()), None if isnan(s.value) else s.value, page.path, *[None] * 4)
+        for s in exposition.samples
     ]
-    rows += [
-        (
-            *("problem", *head, None, None, None, page.path),
-            *(-1 if p.position is None else p.position, p.reason, p.severity, p.first_bytes.hex()),
-        )
-        for p in problems
+    if not rows and "# TYPE" not in text and "# HELP" not in text:
+        rows.append(_problem_row(head, page.path, -1, "no exporter page: no metric in it", text.encode()))
+    return rows + [
+        _problem_row(head, page.path, number, "a line that is no sample", line.encode())
+        for number, line in exposition.bad_lines
     ]
-    return rows
+
+
+def _problem_row(
+    head: tuple[str, str, int], path: str, position: int, reason: str, first_bytes: bytes
+) -> tuple[object, ...]:
+    return ("problem", *head, None, None, None, path, position, reason, "refused", first_bytes[:64].hex())

@@ -1,7 +1,8 @@
-"""Small frames made on the driver, in the types of a declared table."""
+"""Rows made on the driver, in the types of a declared table."""
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.tables import Table
+    from pipeline.tables import Column, Table
 
 _ARROW_TYPES = {
     "string": pa.string(),
@@ -28,18 +29,38 @@ _ARROW_TYPES = {
 _FILLED_LATER = ("run_id", "window_date")
 
 
+def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:
+    """Makes Arrow rows of a declared table, `run_id` and `window_date` filled in.
+
+    Args:
+        table: The declaration.
+        rows: By column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
+        run_id: Run that writes them.
+    """
+    filled = [_filled(row, run_id) for row in rows]
+    return pa.table({column.name: _array(column, filled) for column in table.columns})
+
+
 def frame_of(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Makes a frame of a declared table's columns from rows on the driver.
+    """Makes a frame of a declared table's columns; `run_id` and `window_date` are left to the writer.
 
     Args:
         spark: Session.
-        table: The declaration; `run_id` and `window_date` are left to the writer.
-        rows: By column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
+        table: The declaration.
+        rows: As for `rows_of`.
     """
-    columns = [column for column in table.columns if column.name not in _FILLED_LATER]
     held = list(rows)
-    arrays = [pa.array([_plain(row.get(column.name)) for row in held], _ARROW_TYPES[column.type]) for column in columns]
-    return spark.createDataFrame(pa.table(arrays, names=[column.name for column in columns]))
+    columns = [column for column in table.columns if column.name not in _FILLED_LATER]
+    return spark.createDataFrame(pa.table({column.name: _array(column, held) for column in columns}))
+
+
+def _filled(row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    start = row.get("window_start")
+    return {**row, "run_id": run_id, "window_date": None if start is None else start.astimezone(UTC).date()}
+
+
+def _array(column: Column, rows: list[Any]) -> pa.Array:
+    return pa.array([_plain(row.get(column.name)) for row in rows], _ARROW_TYPES[column.type])
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  (whatever the column holds)

@@ -25,16 +25,17 @@ def with_leader(rows: DataFrame, leader_epochs: DataFrame) -> DataFrame:
     """Adds `leader_id`: who led at the batch's leader epoch, else who leads now, else -1.
 
     Args:
-        rows: Batches with `topic`, `partition`, `leader_epoch`.
-        leader_epochs: One row per topic-partition and leader epoch: `topic`, `partition`, `leader_epoch`, `leader_id`,
-            `is_current`.
+        rows: Batches with `topic`, `topic_id`, `partition`, `leader_epoch`.
+        leader_epochs: One row per topic-partition and leader epoch: `topic`, `topic_id`, `partition`, `leader_epoch`,
+            `leader_id`, `is_current`. A topic made anew under its old name has an id and epochs of its own.
     """
-    of_epoch = leader_epochs.select("topic", "partition", "leader_epoch", F.col("leader_id").alias("epoch_leader_id"))
+    epoch_key = ["topic", "topic_id", "partition", "leader_epoch"]
+    of_epoch = leader_epochs.select(*epoch_key, F.col("leader_id").alias("epoch_leader_id"))
     current = leader_epochs.where("is_current").select(
         "topic", "partition", F.col("leader_id").alias("current_leader_id")
     )
     return (
-        rows.join(F.broadcast(of_epoch), ["topic", "partition", "leader_epoch"], "left")
+        rows.join(F.broadcast(of_epoch), epoch_key, "left")
         .join(F.broadcast(current), ["topic", "partition"], "left")
         .withColumn("leader_id", F.coalesce("epoch_leader_id", "current_leader_id", F.lit(-1)))
         .drop("epoch_leader_id", "current_leader_id")
@@ -77,4 +78,24 @@ def summarise_segments(batches: DataFrame) -> DataFrame:
         F.sum((~F.col("is_crc_ok")).cast("bigint")).alias("crc_error_count"),
         F.concat_ws(",", F.array_sort(F.collect_set(F.col("magic").cast("string")))).alias("magic"),
         F.concat_ws(",", F.array_sort(F.collect_set("codec"))).alias("codecs"),
+    )
+
+
+def join_segment_facts(segments: DataFrame, batches: DataFrame, problems: DataFrame) -> DataFrame:
+    """Rows of `bronze.log_segments`: what discovery knows of each file, beside what its batches say.
+
+    Args:
+        segments: Discovered files with `absolute_path` and `retention_ms`.
+        batches: Rows of kind `batch`, of whole files.
+        problems: Rows of kind `problem`.
+    """
+    facts = summarise_segments(batches).withColumnRenamed("path", "absolute_path")
+    counts = problems.groupBy(F.col("path").alias("absolute_path")).agg(F.count(F.lit(1)).alias("problem_count"))
+    deletable = F.timestamp_millis(F.unix_millis("max_timestamp") + F.col("retention_ms"))
+    return (
+        segments.join(facts, "absolute_path", "left")
+        .join(counts, "absolute_path", "left")
+        .withColumn("problem_count", F.coalesce("problem_count", F.lit(0)))
+        .withColumn("deletable_at", deletable)
+        .drop("absolute_path", "retention_ms")
     )

@@ -25,7 +25,7 @@ def compare_latency(producer_nodes: DataFrame) -> DataFrame:
     own = Window.partitionBy("cluster", "client_id", "broker_id").orderBy("window_start")
     past = own.rowsBetween(-HISTORY_WINDOWS, -1)
     latency = F.col("request_latency_avg_ms")
-    history = F.when(F.count(latency).over(past) >= LEAST_HISTORY, F.median(latency).over(past))
+    history = _median(F.array_sort(F.collect_list(latency).over(past)), least=LEAST_HISTORY)
     return (
         pairs.join(_peers(pairs), ["cluster", "window_start", "client_id", "broker_id"], "left")
         .withColumn("ratio_to_peers", F.try_divide("request_latency_avg_ms", "peer_latency_ms"))
@@ -33,6 +33,13 @@ def compare_latency(producer_nodes: DataFrame) -> DataFrame:
         .withColumn("ratio_to_history", F.try_divide("request_latency_avg_ms", "history_latency_ms"))
         .drop("peer_latency_ms", "history_latency_ms")
     )
+
+
+def _median(ordered: Column, least: int) -> Column:
+    """Middle of a sorted array (`median` takes no window frame); NULL below `least` values."""
+    count = F.size(ordered)
+    middle = F.get(ordered, ((count - 1) / 2).cast("int")) + F.get(ordered, (count / 2).cast("int"))
+    return F.when(count >= least, middle / 2)
 
 
 def _per_client(nodes: DataFrame) -> DataFrame:

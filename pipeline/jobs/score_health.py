@@ -1,0 +1,79 @@
+"""Measures the committed windows: `gold.broker_share`, `gold.partition_health`, `gold.latency`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.runs import JobReport
+from pipeline.storage.delta import load, replace_windows
+from pipeline.storage.predicates import format_predicate
+from pipeline.storage.rows import load_rows
+from pipeline.storage.window_status import committed_windows
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
+from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
+from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, partition_loads
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+JOB = "score_health"
+
+
+def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
+    """Windows to score: those of the run that are committed, and committed ones never judged before.
+
+    An asset event sent to a paused DAG is lost; this is how its window is taken up all the same.
+    """
+    committed = committed_windows(run.warehouse, run.cluster_name)
+    judged = load_rows(run.warehouse, VERDICTS, cluster=run.cluster_name)["window_start"].unique().to_pylist()
+    judged_ms = {milliseconds_of(instant) for instant in judged}
+    wanted = set(run.windows)
+    return tuple(sorted(w for w in committed if w in wanted or w.start_ms not in judged_ms))
+
+
+def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
+    """Replaces the windows' rows in the three tables.
+
+    Args:
+        spark: Session.
+        run: What the run is about.
+        windows: From `pending_windows`.
+    """
+    if not windows:
+        return JobReport(job=JOB, notes=("no committed window to score",))
+    state = _of_windows(spark, run, CLUSTER_STATE, windows)
+    brokers = _of_windows(spark, run, BROKERS, windows)
+    loads = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()
+    shares = measure_broker_shares(loads, brokers, run.cluster.capacity)
+    versions = {
+        BROKER_SHARE.name: _replace(run, BROKER_SHARE, shares, windows),
+        PARTITION_HEALTH.name: _replace(run, PARTITION_HEALTH, measure_partition_health(loads), windows),
+        LATENCY.name: _replace(run, LATENCY, _latency(spark, run, windows), windows),
+    }
+    loads.unpersist()
+    return JobReport(job=JOB, table_versions=versions)
+
+
+def _of_windows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))
+
+
+def _latency(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    reach_ms = HISTORY_WINDOWS * run.config.window_ms
+    reach = TimeWindow(windows[0].start_ms - reach_ms, windows[-1].end_ms)
+    starts = [window.start_ms for window in windows]
+    compared = compare_latency(_of_windows(spark, run, PRODUCER_NODES, (reach,)))
+    return compared.where(F.unix_millis("window_start").isin(starts))
+
+
+def _replace(run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...]) -> int:
+    rows = frame.withColumn("cluster", F.lit(run.cluster_name))
+    return replace_windows(rows, run.warehouse, table, cluster=run.cluster_name, windows=windows, run_id=run.run_id)
