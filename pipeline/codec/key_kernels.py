@@ -72,7 +72,8 @@ def fill_slots(hashes: Array, count: int, slots: Array) -> None:
 
 @kernel(
     nb.types.UniTuple(types.int64, 2)(
-        _RECORDS, _MASK, _OFFSETS, _BYTES, _INT64, _INT32, _UINT64, _INT64, _INT64, types.int64, types.int64, _INT32
+        *(_RECORDS, _MASK, _OFFSETS, _BYTES, _INT64, _INT32, _UINT64, _INT64, _INT64),
+        *(types.int64, types.int64, _INT32, _INT64),
     )
 )
 def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
@@ -88,6 +89,7 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     count: int,
     chunk_start: int,
     touched: Array,
+    counts_before: Array,
 ) -> tuple[int, int]:
     """Adds the records of a chunk to the totals and to the table of keys.
 
@@ -103,7 +105,8 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         last_rows: Row of the newest record with the key, counted over all chunks.
         count: Keys known already.
         chunk_start: Rows of all chunks before.
-        touched: Takes the index of each key that the chunk has.
+        touched: Takes the index of each key that the chunk has, in the order they are first met.
+        counts_before: Takes the count each of them had before.
 
     Returns:
         Keys known now, and how many of them the chunk has.
@@ -139,7 +142,42 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
             hashes[index], counts[index], last_rows[index] = key_hash, 0, -1
         if last_rows[index] < chunk_start:
             touched[touched_count] = index
+            counts_before[touched_count] = counts[index]
             touched_count += 1
         counts[index] += 1
         last_rows[index] = chunk_start + row
     return count, touched_count
+
+
+@kernel(types.int64(_UINT64, _INT64, _INT32, _UINT64, _INT64, types.int64, _INT32))
+def merge_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    new_hashes: Array, added: Array, slots: Array, hashes: Array, counts: Array, count: int, touched: Array
+) -> int:
+    """Adds keys that are counted already.
+
+    Args:
+        new_hashes: Their hashes, each once.
+        added: How many records each has.
+        slots: As in `tally_records`, as are the arguments after it.
+        hashes: Hash by key.
+        counts: Records by key.
+        count: Keys known already.
+        touched: Takes the index of each.
+
+    Returns:
+        Keys known now.
+    """
+    last = nb.uint64(len(slots) - 1)
+    for i in range(len(new_hashes)):
+        slot = new_hashes[i] & last
+        while slots[slot] and hashes[slots[slot] - 1] != new_hashes[i]:
+            slot = (slot + nb.uint64(1)) & last
+        index = slots[slot] - 1
+        if index < 0:
+            index = count
+            count += 1
+            slots[slot] = count
+            hashes[index], counts[index] = new_hashes[i], 0
+        counts[index] += added[i]
+        touched[i] = index
+    return count

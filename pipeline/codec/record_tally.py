@@ -32,22 +32,28 @@ class RecordTally(Protocol):
         """The sums so far."""
 
 
-def make_tally(size_bytes: int, *, small_bytes: int) -> RecordTally:
+def make_tally(size_bytes: int, *, small_bytes: int, total: RecordTally | None = None) -> RecordTally:
     """The tally for logs of that size.
 
     Args:
         size_bytes: Size of all files that will be added.
         small_bytes: Below it the plain one serves: importing Numba would take longer.
+        total: A tally that is to count what this one counts, too.
     """
     if size_bytes < small_bytes:
-        return PlainTally()
-    return KernelTally()
+        return PlainTally(total)
+    return KernelTally(total)
 
 
 class PlainTally:
-    """In plain Python and NumPy."""
+    """In plain Python and NumPy.
 
-    def __init__(self) -> None:
+    Args:
+        total: A tally that counts everything this one counts, too.
+    """
+
+    def __init__(self, total: RecordTally | None = None) -> None:
+        self._total = total
         self._keys: Counter[bytes] = Counter()
         self._null_key_count = self._tombstone_count = 0
         self._key_bytes = self._value_bytes = self._header_count = 0
@@ -55,6 +61,8 @@ class PlainTally:
 
     def add(self, scan: RecordScan) -> None:
         """See `RecordTally`."""
+        if self._total is not None:
+            self._total.add(scan)
         counted = ~scan.is_control
         key_lengths, value_lengths = scan.key_length[counted], scan.value_length[counted]
         stamps = scan.timestamp_ms[counted & (scan.timestamp_ms >= 0)]
@@ -94,12 +102,17 @@ class KernelTally:
     The bytes of a key are kept only while it is among the ten most frequent so far. That loses none: at the end of the
     last chunk that has a key its count is final, so if it is among the ten in the end, it is among the ten of that
     chunk's keys then, and never falls out after.
+
+    Args:
+        total: A tally that counts everything this one counts, too. Where it has a table as well, it is told each chunk's
+            keys with their counts, instead of going through the records again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, total: RecordTally | None = None) -> None:
         from pipeline.codec import key_kernels  # noqa: PLC0415 - Numba takes longer than a small file
 
         self._kernels = key_kernels
+        self._total = total
         self._totals = np.zeros(key_kernels.TOTAL_COUNT, np.int64)
         self._totals[key_kernels.MIN_TIMESTAMP] = np.iinfo(np.int64).max
         self._totals[key_kernels.MAX_TIMESTAMP] = np.iinfo(np.int64).min
@@ -115,7 +128,8 @@ class KernelTally:
         """See `RecordTally`."""
         offsets, data = _key_columns(scan)
         self._make_room(len(scan))
-        touched = np.empty(len(scan), np.int32)
+        totals_before = self._totals.copy()
+        touched, counts_before = np.empty(len(scan), np.int32), np.empty(len(scan), np.int64)
         self._key_count, touched_count = self._kernels.tally_records(
             scan.rows,
             np.ascontiguousarray(scan.headers.is_control),
@@ -129,9 +143,38 @@ class KernelTally:
             self._key_count,
             self._row_count,
             touched,
+            counts_before,
         )
-        self._keep_top_keys(touched[:touched_count], offsets, data)
+        touched, counts_before = touched[:touched_count], counts_before[:touched_count]
+        rows = self._last_rows[touched] - self._row_count
+        self._keep_top_keys(touched, rows, offsets, data)
         self._row_count += len(scan)
+        if isinstance(self._total, KernelTally):
+            added = self._counts[touched] - counts_before
+            self._total.add_keys(self._hashes[touched], added, rows, scan)
+            self._total.add_totals(self._totals, totals_before)
+        elif self._total is not None:
+            self._total.add(scan)
+
+    def add_keys(
+        self, hashes: NDArray[np.uint64], added: NDArray[np.int64], rows: NDArray[np.int64], scan: RecordScan
+    ) -> None:
+        """Counts the keys of a chunk that another tally went through; `rows` say where their bytes are."""
+        offsets, data = _key_columns(scan)
+        self._make_room(len(hashes))
+        touched = np.empty(len(hashes), np.int32)
+        self._key_count = self._kernels.merge_keys(
+            hashes, added, self._slots, self._hashes, self._counts, self._key_count, touched
+        )
+        self._keep_top_keys(touched, rows, offsets, data)
+
+    def add_totals(self, totals: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+        """Adds what another tally's sums grew by."""
+        kernels = self._kernels
+        low, high = kernels.MIN_TIMESTAMP, kernels.MAX_TIMESTAMP
+        smallest, largest = min(self._totals[low], totals[low]), max(self._totals[high], totals[high])
+        self._totals += totals - before
+        self._totals[low], self._totals[high] = smallest, largest
 
     def summary(self) -> RecordSummary:
         """See `RecordTally`."""
@@ -165,22 +208,25 @@ class KernelTally:
             self._slots = np.zeros(slot_count, np.int32)
             self._kernels.fill_slots(self._hashes, self._key_count, self._slots)
 
-    def _keep_top_keys(self, touched: NDArray[np.int32], offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> None:
+    def _keep_top_keys(
+        self, touched: NDArray[np.int32], rows: NDArray[np.int64], offsets: NDArray[np.int64], data: NDArray[np.uint8]
+    ) -> None:
+        """Looks among the keys of a chunk, found at its `rows`, for new ones of the first ten."""
         counts = self._counts[touched]
         if len(touched) > TOP_KEY_COUNT:
             floor = np.partition(counts, -TOP_KEY_COUNT)[-TOP_KEY_COUNT]
-            touched = touched[counts >= floor]
-        candidates = self._rank(touched)
-        rows = self._last_rows[candidates] - self._row_count
+            is_frequent = counts >= floor
+            touched, rows = touched[is_frequent], rows[is_frequent]
+        first = self._order(touched)
         keys = dict(self._top)
-        for index, row in zip(candidates.tolist(), rows.tolist(), strict=True):
+        for index, row in zip(touched[first].tolist(), rows[first].tolist(), strict=True):
             keys[index] = data[offsets[row] : offsets[row + 1]].tobytes()
-        ranked = self._rank(np.fromiter(keys, np.int64, len(keys)))
-        self._top = {index: keys[index] for index in ranked.tolist()}
+        indexes = np.fromiter(keys, np.int64, len(keys))
+        self._top = {index: keys[index] for index in indexes[self._order(indexes)].tolist()}
 
-    def _rank(self, indexes: NDArray[np.integer]) -> NDArray[np.integer]:
-        """The first ten by count; among equals those seen first, which have the lower index."""
-        return indexes[np.lexsort((indexes, -self._counts[indexes]))][:TOP_KEY_COUNT]
+    def _order(self, indexes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Places of the first ten by count; among equals of those seen first, which have the lower index."""
+        return np.lexsort((indexes, -self._counts[indexes]))[:TOP_KEY_COUNT]
 
 
 def _key_columns(scan: RecordScan) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

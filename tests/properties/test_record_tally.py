@@ -1,0 +1,105 @@
+"""Sums over records: the kernel and the plain way against each other and against a count made here, record by record."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.codec.header_sums import sum_headers
+from pipeline.codec.record_tally import TOP_KEY_COUNT, KernelTally, PlainTally
+from pipeline.codec.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+from pipeline.model.segment_summary import RecordSummary, TopKey
+
+KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))
+RECORDS = st.tuples(
+    KEYS, st.integers(-1, 50), st.integers(0, 3), st.one_of(st.just(-1), st.integers(0, 2**41)), st.booleans()
+)
+CHUNKS = st.lists(st.lists(RECORDS, max_size=60), min_size=1, max_size=5)
+
+
+def make_scan(records) -> RecordScan:
+    """A chunk whose batch 0 holds data and batch 1 is a control batch."""
+    headers = np.zeros(2, HEADER_ROW)
+    headers["magic"], headers["attributes"] = 2, [0, 0x20]
+    rows = np.zeros(len(records), RECORD_ROW)
+    keys = [record[0] for record in records]
+    rows["key_length"] = [-1 if key is None else len(key) for key in keys]
+    for name, place in (("value_length", 1), ("header_count", 2), ("timestamp_ms", 3), ("batch_index", 4)):
+        rows[name] = [record[place] for record in records]
+    return RecordScan(
+        headers=HeaderScan(rows=headers, problems=(), valid_bytes=0, file_bytes=0),
+        rows=rows,
+        key_offsets=np.cumsum([0, *(len(key or b"") for key in keys)]).astype(np.int64),
+        key_data=np.frombuffer(b"".join(key or b"" for key in keys), np.uint8),
+    )
+
+
+def count_by_hand(records) -> RecordSummary:
+    data = [record for record in records if not record[4]]
+    stamps = [record[3] for record in data if record[3] >= 0]
+    keys = Counter(record[0] for record in data if record[0] is not None)
+    return RecordSummary(
+        min_timestamp_ms=min(stamps, default=None),
+        max_timestamp_ms=max(stamps, default=None),
+        null_key_count=sum(record[0] is None for record in data),
+        distinct_key_count=len(keys),
+        tombstone_count=sum(record[1] < 0 for record in data),
+        key_bytes=sum(len(record[0] or b"") for record in data),
+        value_bytes=sum(max(record[1], 0) for record in data),
+        header_count=sum(record[2] for record in data),
+        top_keys=tuple(TopKey(key=key, record_count=n) for key, n in keys.most_common(TOP_KEY_COUNT)),
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(chunks=CHUNKS)
+def test_every_way_gives_the_same_sums(chunks):
+    plain, total = PlainTally(), KernelTally()
+    kernel, small = KernelTally(total), PlainTally(total)
+    for i, chunk in enumerate(chunks):
+        scan = make_scan(chunk)
+        plain.add(scan)
+        (small if i % 2 else kernel).add(scan)  # a total takes keys from a table and records from a plain tally
+    expected = count_by_hand([record for chunk in chunks for record in chunk])
+    assert plain.summary() == expected
+    assert total.summary() == expected
+    assert kernel.summary() == count_by_hand([record for chunk in chunks[::2] for record in chunk])
+
+
+def test_a_table_that_grows():
+    keys = [b"%d" % (i * i % 50_021) for i in range(60_000)]
+    records = [(key, 1, 0, 1, False) for key in keys]
+    kernel = KernelTally()
+    for start in range(0, len(records), 7_000):
+        kernel.add(make_scan(records[start : start + 7_000]))
+    assert kernel.summary() == count_by_hand(records)
+
+
+HEADERS = st.fixed_dictionaries(
+    {
+        "base_offset": st.integers(0, 1000),
+        "last_offset": st.integers(0, 1000),
+        "base_timestamp_ms": st.integers(-1, 10**13),
+        "max_timestamp_ms": st.integers(-1, 10**13),
+        "producer_id": st.integers(-1, 4),
+        "record_count": st.integers(0, 9),
+        "attributes": st.integers(0, 0x7F).filter(lambda bits: bits & 7 < 5),
+        "magic": st.integers(0, 2),
+        "crc_ok": st.booleans(),
+        "flaw": st.sampled_from([0, 0, 0, 1, 2]),
+    }
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(batches=st.lists(HEADERS, max_size=12))
+def test_header_sums_by_kernel_and_by_columns(batches):
+    rows = np.zeros(len(batches), HEADER_ROW)
+    for row, fields in zip(rows, batches, strict=True):
+        for name, value in fields.items():
+            row[name] = value
+    scan = HeaderScan(rows=rows, problems=(), valid_bytes=0, file_bytes=0)
+    assert sum_headers(scan, large_row_count=0) == sum_headers(scan)
