@@ -79,6 +79,10 @@ class DeliveryError(PipelineError):
     exit_code = 5
 
 
+class MailServerError(DeliveryError):
+    """The mail server cannot be used at all: not reached, no TLS, no login. The next message would fare alike."""
+
+
 class StorageConflictError(PipelineError):
     """Another writer committed first; worth a retry."""
 

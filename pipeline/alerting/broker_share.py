@@ -14,6 +14,7 @@ from pipeline.alerting.broker_share_sections import (
     rows_sections,
     said_when,
     topics_section,
+    trend_section,
 )
 from pipeline.alerting.content import Content, Figure
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
@@ -41,6 +42,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         impact_section(evidence),
         brokers_section(evidence),
         *why,
+        trend_section(evidence),
         confidence_section(evidence),
         *rows_sections(evidence),
     )
@@ -82,7 +84,7 @@ def _headline_new(evidence: BrokerShareEvidence) -> str:
     share, ratio = _share(evidence)
     return (
         f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} carried {format_percent(share, 1)} of "
-        f"the bytes produced {said_when(evidence)}; {format_percent(evidence.broker.expected_share, 1)} would be fair. "
+        f"the bytes produced from {said_when(evidence)}; {format_percent(evidence.broker.expected_share, 1)} would be fair. "
         f"It has been above the limit of {format_ratio(evidence.change.limit_value)} since "
         f"{format_clock(evidence.change.since_ms)}, in {evidence.above_count} of the last {evidence.n} windows, and is "
         f"now at {format_ratio(ratio)}. This incident is new."

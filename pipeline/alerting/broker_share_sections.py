@@ -18,12 +18,14 @@ from pipeline.alerting.numbers import (
 )
 from pipeline.alerting.queries import broker_share_query, incident_span, topic_excess_query
 from pipeline.charts.broker_share import render_broker_shares, shown_brokers
+from pipeline.charts.share_over_windows import render_shares_over_windows
 
 if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
 
 MOST_TOPICS = 6
 MOST_PARTITIONS = 5
+MOST_TREND = 12
 _NAME = 48
 _SAME_LATENCY_RATIO = 1.2
 
@@ -54,6 +56,32 @@ def impact_section(evidence: BrokerShareEvidence) -> Section | None:
     else:
         said = f"{waited}, {beside}: producers do not wait longer for it than for its peers.{worst}"
     return Section(title="What producers feel", text=(said,))
+
+
+def trend_section(evidence: BrokerShareEvidence) -> Section | None:
+    """How the broker's share went over the windows before; None where these are not known."""
+    if not evidence.earlier:
+        return None
+    loads = (*evidence.earlier, *evidence.brokers)
+    own = sorted(
+        (load for load in loads if load.broker_id == evidence.broker_id), key=lambda load: load.window_start_ms
+    )
+    ratios = [
+        "no traffic" if load.share_ratio is None else format_ratio(load.share_ratio) for load in own[-MOST_TREND:]
+    ]
+    said = f"Broker {evidence.broker_id}, share over fair share by window: {', '.join(ratios)}."
+    png = render_shares_over_windows(
+        loads,
+        window_ms=evidence.window.duration_ms,
+        failing={evidence.broker_id},
+        limit_ratio=evidence.change.limit_value,
+        failing_spans=[incident_span(evidence)],
+    )
+    return Section(
+        title="How it came" if evidence.change.state == "new" else "How it went",
+        text=(said,),
+        picture=Picture(name="shares_over_windows", png=png, alt="Shares of all brokers over these windows"),
+    )
 
 
 def topics_section(evidence: BrokerShareEvidence) -> Section | None:

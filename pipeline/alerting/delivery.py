@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.alerting.message import WINDOW_HEADER
 from pipeline.alerting.numbers import format_name, format_slug
-from pipeline.errors import DeliveryError
+from pipeline.errors import DeliveryError, MailServerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,8 +59,10 @@ def deliver(
         message_id: Message-ID without brackets. The same message is written to the same file.
 
     Raises:
-        DeliveryError: if nobody got it: not reached, refused, cut off or timed out before the server's answer. Also if
-            the server put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
+        MailServerError: if the server could not be reached, or TLS or login failed.
+        DeliveryError: if nobody got it: refused, cut off or timed out before the server's answer. Also if the server
+            put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
+        ConfigError: if the environment lacks the password.
     """
     if smtp is None:
         return Delivery(delivered_to=str(_write_file(payload, outbox_folder, message_id)))
@@ -76,7 +78,8 @@ def probe(smtp: Smtp) -> str:
         What was reached, such as `smtp://mail:587, STARTTLS, AUTH as alerts`.
 
     Raises:
-        DeliveryError: if any of it fails, saying what.
+        MailServerError: if any of it fails, saying what.
+        ConfigError: if the environment lacks the password.
     """
     with _session(smtp) as server:
         server.noop()
@@ -141,32 +144,43 @@ def _sender_of(payload: bytes) -> str:
 def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
     """A session after TLS and login. A failure while taking leave is none: the server has answered by then."""
     try:
-        server = _connect(smtp)
-        try:
-            if smtp.tls == "starttls":
-                server.starttls(context=ssl.create_default_context())
-            if smtp.user is not None:
-                server.login(smtp.user, smtp.password or "")
-            yield server
-        except BaseException:
-            server.close()
-            raise
-        with contextlib.suppress(smtplib.SMTPException, OSError):
-            server.quit()
-    except smtplib.SMTPRecipientsRefused as error:
-        raise DeliveryError(f"{address_of(smtp)} refused {_said(error.recipients)}") from error
-    except smtplib.SMTPResponseException as error:
-        raise DeliveryError(
-            f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error)}"
-        ) from error
+        server = _open(smtp)
     except (smtplib.SMTPException, OSError) as error:
-        raise DeliveryError(f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error))}") from error
+        raise MailServerError(_told(error, smtp)) from error
+    try:
+        yield server
+    except (smtplib.SMTPException, OSError) as error:
+        server.close()
+        raise DeliveryError(_told(error, smtp)) from error
+    with contextlib.suppress(smtplib.SMTPException, OSError):
+        server.quit()
 
 
-def _connect(smtp: Smtp) -> smtplib.SMTP:
+def _open(smtp: Smtp) -> smtplib.SMTP:
+    password = smtp.password if smtp.user is not None else None
     if smtp.tls == "tls":
-        return smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_s, context=ssl.create_default_context())
-    return smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_s)
+        context = ssl.create_default_context()
+        server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_s, context=context)
+    else:
+        server = smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_s)
+    try:
+        if smtp.tls == "starttls":
+            server.starttls(context=ssl.create_default_context())
+        if smtp.user is not None:
+            server.login(smtp.user, password or "")
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _told(error: Exception, smtp: Smtp) -> str:
+    """What went wrong, on one line, in the server's words where it spoke."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return f"{address_of(smtp)} refused {_said(error.recipients)}"
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error)}"
+    return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error))}"
 
 
 def _said(replies: Mapping[str, tuple[int, bytes]]) -> str:

@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence
     from pipeline.model.incident import IncidentState
 
-ID_DOMAIN = "partition-health.localdomain"
+ID_DOMAIN = "partition-health.local"
 WINDOW_HEADER = "X-Partition-Health-Window"
 _SUBJECT_LIMIT = 200
 _TEXT_WIDTH = 76
+_NBSP = "\N{NO-BREAK SPACE}"
+_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|h|min|UTC|[kMGTP]?B)\b|%)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 
@@ -67,10 +70,13 @@ class AlertMessage:
 def message_id_of(cluster: str, incident_id: str, state: IncidentState) -> str:
     """The Message-ID of an incident's state, without brackets.
 
+    Short enough to stand on one header line: some mail programs lose a thread whose ids are folded. The incident's id
+    tells clusters apart, also where their names look alike here.
+
     >>> message_id_of("demo", "K-JKT62CWA", "new")
-    'K-JKT62CWA-new.demo@partition-health.localdomain'
+    'K-JKT62CWA-new.demo@partition-health.local'
     """
-    return f"{format_slug(incident_id)}-{state}.{format_slug(cluster)}@{ID_DOMAIN}"
+    return f"{format_slug(incident_id)}-{state}.{format_slug(cluster, 16)}@{ID_DOMAIN}"
 
 
 def render_broker_share(
@@ -151,7 +157,8 @@ def render_html(content: Content, cids: dict[str, str]) -> str:
 
 def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     pictures = [section.picture for section in content.sections if section.picture is not None]
-    cids = {picture.name: f"{picture.name}.{message_id}" for picture in pictures}
+    digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
+    cids = {picture.name: f"{picture.name}.{digest}@{ID_DOMAIN}" for picture in pictures}
     message.set_content(render_text(content), cte="quoted-printable")
     message.add_alternative(render_html(content, cids), subtype="html", cte="quoted-printable")
     html = _parts(message)[1]
@@ -164,7 +171,6 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
             filename=f"{picture.name}.png",
             disposition="inline",
         )
-    digest = hashlib.blake2b(message_id.encode(), digest_size=12).hexdigest()
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         html.set_boundary(f"related-{digest}")
@@ -184,17 +190,25 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(wrap=_wrap, text_table=render_table, code_spans=_code_spans)
+    environment.filters.update(wrap=_wrap, text_table=render_table, rich=_rich)
     return environment
 
 
 def _wrap(text: str) -> str:
-    return textwrap.fill(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.fill(_unbroken(text), _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return wrapped.replace(_NBSP, " ")
 
 
-def _code_spans(text: str) -> Markup:
-    """Escapes a paragraph and sets what stands between back-ticks in a fixed-width face."""
-    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', str(escape(text))))  # noqa: S704
+def _unbroken(text: str) -> str:
+    """Keeps numbers and their units on one line."""
+    return _UNIT.sub(_NBSP, text)
+
+
+def _rich(text: str) -> Markup:
+    """Escapes a paragraph, keeps dates on one line, sets what stands between back-ticks in a fixed-width face."""
+    safe = str(escape(_unbroken(text)))
+    safe = _DATE.sub(r'<span style="white-space:nowrap;">\g<0></span>', safe)
+    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', safe))  # noqa: S704
 
 
 def addresses(text: str) -> tuple[str, ...]:

@@ -1,0 +1,186 @@
+"""Lines of broker shares over windows: how a broker came to carry too much, and how it went."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from pipeline.charts.palette import (
+    ALARM,
+    ALARM_TINT,
+    CALM,
+    CARD,
+    FONT,
+    GRID,
+    INK,
+    LIMIT,
+    LINES,
+    MUTED,
+    PIXELS_PER_INCH,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from pipeline.model.load import BrokerLoad
+    from pipeline.model.window import TimeWindow
+
+_MOST_TICKS = 7
+_MOST_MARKERS = 48
+_DAY_MS = 86_400_000
+_Line = list[tuple[float, float]]
+
+
+def render_shares_over_windows(
+    loads: Sequence[BrokerLoad],
+    *,
+    window_ms: int,
+    failing: Collection[int],
+    limit_ratio: float,
+    failing_spans: Sequence[TimeWindow] = (),
+    width_inch: float = 5.6,
+    height_inch: float = 2.3,
+) -> bytes:
+    """Draws each broker's share, window by window, each point in the middle of its window.
+
+    A window without traffic leaves a gap in every line. Fair share and limit are drawn for the failing broker, else for
+    the first: capacities may differ.
+
+    Args:
+        loads: Brokers of several windows, in any order.
+        window_ms: Length of a window, milliseconds.
+        failing: Broker ids to highlight.
+        limit_ratio: Share ratio of the limit line.
+        failing_spans: Spans to tint, such as incidents.
+        width_inch: Width; 100 shown pixels an inch.
+        height_inch: Height.
+
+    Returns:
+        PNG at 200 pixels an inch, the same bytes for the same values.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a picture pays
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(width_inch, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes(
+        (0.5 / width_inch, 0.36 / height_inch, 1 - 0.68 / width_inch, 1 - 0.64 / height_inch), facecolor=CARD
+    )
+    for span in failing_spans:
+        axes.axvspan(span.start_ms, span.end_ms, color=ALARM_TINT, linewidth=0, zorder=0)
+    lines = _lines(loads, window_ms)
+    colours = _colours(lines, failing)
+    names = _names(lines, colours)
+    for broker_id in sorted(lines, key=lambda broker_id: (broker_id not in failing, broker_id)):
+        _draw_line(axes, lines[broker_id], colours[broker_id], is_failing=broker_id in failing, name=names[broker_id])
+    _draw_levels(axes, loads, failing, limit_ratio)
+    _dress(axes, loads, window_ms, limit_ratio)
+    _draw_legend(axes)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", facecolor=CARD, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _lines(loads: Iterable[BrokerLoad], window_ms: int) -> dict[int, _Line]:
+    """Points (middle of the window, per cent) by broker id; NaN where a window is missing or without traffic."""
+    known = {(load.broker_id, load.window_start_ms): load.share for load in loads}
+    starts = sorted({start_ms for _, start_ms in known})
+    lines: defaultdict[int, _Line] = defaultdict(list)
+    for broker_id in sorted({broker_id for broker_id, _ in known}):
+        previous_ms = None
+        for start_ms in starts:
+            if previous_ms is not None and start_ms - previous_ms > window_ms:
+                lines[broker_id].append((previous_ms + window_ms, float("nan")))
+            share = known.get((broker_id, start_ms))
+            lines[broker_id].append((start_ms + window_ms / 2, float("nan") if share is None else 100 * share))
+            previous_ms = start_ms
+    return dict(lines)
+
+
+def _colours(lines: Mapping[int, _Line], failing: Collection[int]) -> dict[int, str]:
+    calm = [broker_id for broker_id in lines if broker_id not in failing]
+    distinct = len(calm) <= len(LINES)
+    colours = {broker_id: LINES[place] if distinct else CALM for place, broker_id in enumerate(calm)}
+    return colours | {broker_id: ALARM for broker_id in lines if broker_id in failing}
+
+
+def _draw_line(axes: Axes, line: _Line, colour: str, *, is_failing: bool, name: str) -> None:
+    axes.plot(
+        [at_ms for at_ms, _ in line],
+        [percent for _, percent in line],
+        color=colour,
+        linewidth=2.2 if is_failing else 0.8 if colour == CALM else 1.3,
+        marker="o" if len(line) <= _MOST_MARKERS and colour != CALM else "",
+        markersize=3.4 if is_failing else 2.4,
+        solid_joinstyle="round",
+        zorder=4 if is_failing else 3,
+        label=name,
+    )
+
+
+def _draw_levels(axes: Axes, loads: Sequence[BrokerLoad], failing: Collection[int], limit_ratio: float) -> None:
+    if not loads:
+        return
+    fair = 100 * min(loads, key=lambda load: (load.broker_id not in failing, load.broker_id)).expected_share
+    axes.axhline(fair, color=INK, linewidth=1, linestyle=(0, (3, 2)), zorder=2, label="fair share")
+    axes.axhline(fair * limit_ratio, color=LIMIT, linewidth=1, zorder=2, label=f"limit {limit_ratio:.2f}x")
+
+
+def _draw_legend(axes: Axes) -> None:
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(
+        handles,
+        names,
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 0.99),
+        ncols=max(len(names), 1),
+        frameon=False,
+        borderaxespad=0,
+        handlelength=1.4,
+        handletextpad=0.45,
+        columnspacing=1.2,
+        labelcolor=INK,
+        prop={"family": FONT, "size": 7.5},
+    )
+
+
+def _names(lines: Mapping[int, _Line], colours: Mapping[int, str]) -> dict[int, str]:
+    """What the legend calls each line; grey ones share an entry, an underscore hides one."""
+    grey = [broker_id for broker_id in lines if colours[broker_id] == CALM]
+    names = {broker_id: f"broker {broker_id}" for broker_id in lines}
+    names |= dict.fromkeys(grey, "_")
+    return names | ({grey[0]: f"{len(grey)} others"} if grey else {})
+
+
+def _dress(axes: Axes, loads: Sequence[BrokerLoad], window_ms: int, limit_ratio: float) -> None:
+    starts = sorted({load.window_start_ms for load in loads}) or [0]
+    highest = max((100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in loads), default=100.0)
+    axes.set_ylim(0, highest * 1.08 or 1)
+    axes.set_xlim(starts[0], starts[-1] + window_ms)
+    step = -(-((starts[-1] - starts[0]) // window_ms + 1) // _MOST_TICKS)
+    ticks = range(starts[0], starts[-1] + window_ms, step * window_ms)
+    pattern = "%H:%M" if starts[-1] - starts[0] < _DAY_MS else "%d %b\n%H:%M"
+    axes.set_xticks(list(ticks), [datetime.fromtimestamp(tick_ms // 1000, UTC).strftime(pattern) for tick_ms in ticks])
+    axes.annotate(
+        "UTC",
+        (1, 0),
+        xycoords="axes fraction",
+        xytext=(-6, -11),
+        textcoords="offset points",
+        fontsize=7.5,
+        fontfamily=FONT,
+        color=MUTED,
+    )
+    axes.yaxis.set_major_formatter("{x:g} %")
+    axes.tick_params(axis="both", length=0, labelcolor=MUTED, labelsize=7.5)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_fontfamily(FONT)
+    axes.grid(visible=True, axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(GRID)
