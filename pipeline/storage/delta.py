@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.storage.fitting import fit_frame
 from pipeline.storage.predicates import format_predicate
-from pipeline.storage.rows import ATTEMPTS, load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ensure_tables", "format_predicate", "load", "load_rows", "merge", "replace_windows", "table_path"]
 
+_ATTEMPTS = 3
 _CONFLICTS = (  # they share no base class of their own
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -95,14 +96,14 @@ def replace_windows(
     predicate = format_predicate(table, cluster, windows)
     path = table_path(warehouse, table)
     conflict: Exception | None = None
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         try:
             rows.write.format("delta").mode("overwrite").option("replaceWhere", predicate).save(str(path))
         except _CONFLICTS as error:
             conflict = error
         else:
             return DeltaTable(path).version()
-    raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
+    raise StorageConflictError(f"{table.name}: other writers came first {_ATTEMPTS} times") from conflict
 
 
 def merge(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, insert_only: bool = False) -> int:

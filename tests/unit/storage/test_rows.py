@@ -1,0 +1,138 @@
+"""Rows replaced and merged without a JVM, against the rows one expects by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltalake import DeltaTable
+
+from pipeline.errors import TableMismatchError
+from pipeline.model.window import TimeWindow
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables import Column, Table
+from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
+
+START = dt.datetime(2026, 11, 20, 23, 58, tzinfo=dt.UTC)  # two minutes before a date ends
+MINUTE = dt.timedelta(minutes=1)
+LOADS = Table(
+    name="silver.loads",
+    grain="broker x window",
+    key=("cluster", "window_start", "broker_id"),
+    partitioned_by=("cluster", "window_date"),
+    columns=(
+        CLUSTER,
+        WINDOW_DATE,
+        WINDOW_START,
+        Column(name="broker_id", type="bigint", nullable=False, doc="Broker."),
+        Column(name="size_bytes", type="bigint", unit="bytes", doc="Load."),
+        Column(name="parts", type="map<string,bigint>", doc="Load by topic."),
+        RUN_ID,
+    ),
+)
+
+
+def windows(*minutes):
+    start_ms = round(START.timestamp() * 1000)
+    return [TimeWindow(start_ms + minute * 60_000, start_ms + (minute + 1) * 60_000) for minute in minutes]
+
+
+def rows(*data, cluster="c", run_id="a"):
+    """Rows of (minute, broker, bytes)."""
+    return rows_of(
+        LOADS,
+        [
+            {"cluster": cluster, "window_start": START + minute * MINUTE, "broker_id": broker, "size_bytes": size, "parts": {"t": size}}
+            for minute, broker, size in data
+        ],
+        run_id=run_id,
+    )  # fmt: skip
+
+
+def stored(warehouse, **which):
+    found = load_rows(warehouse, LOADS, **which).to_pylist()
+    return sorted(((row["window_start"] - START) // MINUTE, row["broker_id"], row["size_bytes"]) for row in found)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    ensure_tables(tmp_path, [LOADS])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("replaced", "given", "expected"),
+    [
+        ([0], [(0, 1, 99)], [(0, 1, 99), (1, 1, 11), (2, 1, 12), (3, 1, 13)]),
+        ([1, 2], [(1, 1, 98), (2, 1, 99)], [(0, 1, 10), (1, 1, 98), (2, 1, 99), (3, 1, 13)]),  # over midnight
+        ([0, 3], [(3, 7, 99)], [(1, 1, 11), (2, 1, 12), (3, 7, 99)]),  # a gap between them
+        ([2], [], [(0, 1, 10), (1, 1, 11), (3, 1, 13)]),
+        ([0, 1, 2, 3], [], []),
+        ([9], [(9, 1, 5)], [(0, 1, 10), (1, 1, 11), (2, 1, 12), (3, 1, 13), (9, 1, 5)]),
+    ],
+)
+def test_exactly_the_windows_given_are_replaced(warehouse, replaced, given, expected):
+    before = rows((0, 1, 10), (1, 1, 11), (2, 1, 12), (3, 1, 13))
+    assert replace_rows(before, warehouse, LOADS, cluster="c", windows=windows(0, 1, 2, 3)) == 1
+    assert replace_rows(rows(*given), warehouse, LOADS, cluster="c", windows=windows(*replaced)) == 2
+    assert stored(warehouse) == expected
+
+
+def test_the_same_rows_twice_are_the_same_table(warehouse):
+    for _ in range(2):
+        replace_rows(rows((0, 1, 10), (2, 1, 12)), warehouse, LOADS, cluster="c", windows=windows(0, 1, 2))
+    assert stored(warehouse) == [(0, 1, 10), (2, 1, 12)]
+    assert load_rows(warehouse, LOADS, cluster="c", windows=windows(2)).to_pylist() == rows((2, 1, 12)).to_pylist()
+
+
+def test_clusters_do_not_touch_each_other_whatever_their_names(warehouse):
+    for name in ("c", "o'hara", 'a" b\\'):
+        replace_rows(rows((0, 1, 10), cluster=name), warehouse, LOADS, cluster=name, windows=windows(0))
+    replace_rows(rows(cluster="o'hara"), warehouse, LOADS, cluster="o'hara", windows=windows(0))
+    found = {name: stored(warehouse, cluster=name) for name in ("c", "o'hara", 'a" b\\')}
+    assert found == {"c": [(0, 1, 10)], "o'hara": [], 'a" b\\': [(0, 1, 10)]}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (rows((5, 1, 10)), "outside cluster c"),
+        (rows((0, 1, 10), cluster="other"), "outside cluster c"),
+        (rows((0, None, 10)), "NULL in broker_id"),
+    ],
+)
+def test_rows_that_do_not_belong_are_refused_and_nothing_is_written(warehouse, given, reason):
+    with pytest.raises(TableMismatchError, match=reason):
+        replace_rows(given, warehouse, LOADS, cluster="c", windows=windows(0))
+    assert DeltaTable(table_path(warehouse, LOADS)).version() == 0
+
+
+def test_a_merge_inserts_updates_and_leaves_alone(warehouse):
+    plain = LOADS.columns[:5]
+    table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=(*plain, RUN_ID), write_mode="merge")
+
+    def merged(*data, run_id, insert_only=False):
+        new = rows(*data, run_id=run_id).drop_columns(["parts"])
+        return merge_rows(new, warehouse, table, insert_only=insert_only)
+
+    assert merged((0, 1, 10), (0, 2, 20), run_id="a") == 1
+    assert merged((0, 1, 10), (0, 2, 20), run_id="b") == 1  # only run_id differs: no commit
+    assert merged((0, 2, 21), (0, 3, None), run_id="c") == 2
+    assert merged((0, 1, 99), (0, 4, 40), run_id="d", insert_only=True) == 3
+    assert merged((0, 3, 30), run_id="e") == 4  # NULL differs from 30
+    assert merged(run_id="f") == 4
+    assert stored(warehouse) == [(0, 1, 10), (0, 2, 21), (0, 3, 30), (0, 4, 40)]
+    with pytest.raises(TableMismatchError, match="two rows of one key"):
+        merged((0, 1, 1), (0, 1, 2), run_id="g")
+
+
+def test_writers_of_different_windows_at_one_time_all_get_through(warehouse):
+    def write(minute):
+        replace_rows(rows((minute, 1, minute)), warehouse, LOADS, cluster="c", windows=windows(minute))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(8)))
+    assert stored(warehouse) == [(minute, 1, minute) for minute in range(8)]

@@ -1,0 +1,72 @@
+"""Declared tables on disk, read back from the transaction log: what another program would see."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from deltalake import DeltaTable
+
+from pipeline.errors import TableMismatchError
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.tables_on_disk import SCHEMA_VERSION_PROPERTY, ensure_tables, table_path
+from pipeline.tables import TABLES, Column, Table
+
+FIRST = Table(
+    name="gold.notes",
+    grain="note",
+    key=("note_id",),
+    write_mode="merge",
+    columns=(
+        Column(name="note_id", type="bigint", nullable=False, doc="Its number."),
+        Column(name="size_bytes", type="bigint", unit="bytes", doc="Its size."),
+        Column(name="text", type="string", doc="What it says."),
+    ),
+)
+ADDED = (
+    Column(name="written_at", type="timestamp", doc="When."),
+    Column(name="labels", type="map<string,string>", doc="Labels."),
+)
+SECOND = dataclasses.replace(FIRST, schema_version=2, columns=(FIRST.columns[0], *ADDED, *FIRST.columns[1:]))
+
+
+def test_every_declared_table_has_its_columns_comments_partitions_and_the_oldest_protocol(tmp_path):
+    assert ensure_tables(tmp_path) == tuple(table.name for table in TABLES)
+    assert ensure_tables(tmp_path) == ()
+    for table in TABLES:
+        on_disk = DeltaTable(table_path(tmp_path, table))
+        fields = on_disk.schema().fields
+        assert tuple(field.name for field in fields) == table.column_names
+        assert [field.nullable for field in fields] == [column.nullable for column in table.columns]
+        assert all(field.metadata["comment"].startswith(c.doc) for field, c in zip(fields, table.columns, strict=True))
+        assert tuple(on_disk.metadata().partition_columns) == table.partitioned_by
+        assert (on_disk.protocol().min_reader_version, on_disk.protocol().min_writer_version) == (1, 2)
+
+
+def test_a_warehouse_of_the_first_version_gets_the_new_columns_and_keeps_its_rows(tmp_path):
+    ensure_tables(tmp_path, [FIRST])
+    merge_rows(rows_of(FIRST, [{"note_id": 1, "size_bytes": 2, "text": "old"}], run_id="a"), tmp_path, FIRST)
+    assert ensure_tables(tmp_path, [SECOND]) == ("gold.notes",)
+    assert ensure_tables(tmp_path, [SECOND]) == ()
+    merge_rows(rows_of(SECOND, [{"note_id": 2, "text": "new"}], run_id="b"), tmp_path, SECOND)
+    assert load_rows(tmp_path, SECOND).sort_by("note_id").to_pylist() == [
+        {"note_id": 1, "written_at": None, "labels": None, "size_bytes": 2, "text": "old"},
+        {"note_id": 2, "written_at": None, "labels": None, "size_bytes": None, "text": "new"},
+    ]
+    assert DeltaTable(table_path(tmp_path, SECOND)).metadata().configuration[SCHEMA_VERSION_PROPERTY] == "2"
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "declared", "reason"),
+    [
+        (SECOND, FIRST, "schema version 2, this program knows 1"),
+        (FIRST, dataclasses.replace(FIRST, columns=(*FIRST.columns, Column(name="x", type="int", nullable=False, doc="."))), "x is NOT NULL"),
+        (FIRST, dataclasses.replace(FIRST, columns=(*FIRST.columns[:2], Column(name="text", type="bigint", doc="."))), "text is .*string.* on disk"),
+    ],
+    ids=["older program", "new column NOT NULL", "other type"],
+)  # fmt: skip
+def test_a_table_that_differs_in_more_than_added_columns_is_refused(tmp_path, on_disk, declared, reason):
+    ensure_tables(tmp_path, [on_disk])
+    with pytest.raises(TableMismatchError, match=reason):
+        ensure_tables(tmp_path, [declared])
