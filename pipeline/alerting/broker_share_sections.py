@@ -28,6 +28,11 @@ MOST_PARTITIONS = 5
 MOST_TREND = 12
 _NAME = 48
 _SAME_LATENCY_RATIO = 1.2
+_MEANINGS = (
+    "it leads more partitions than its part; elect preferred leaders, or move some",
+    "it leads partitions of busier topics; spread these over the brokers",
+    "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
+)
 
 
 def said_when(evidence: BrokerShareEvidence) -> str:
@@ -147,30 +152,25 @@ def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
 
 
 def causes_section(evidence: BrokerShareEvidence) -> Section | None:
-    """The exact split of the excess, the largest term with what it means; None where unknown."""
+    """The exact split of the excess, and what its largest term means; None where unknown."""
     causes = evidence.causes
     if causes is None:
         return None
-    terms = (
-        ("leaders", causes.leaders, "it leads more partitions than its part: elect preferred leaders, or move some"),
-        ("topic mix", causes.topic_mix, "it leads partitions of busier topics: spread those over the brokers"),
-        (
-            "partition skew",
-            causes.partition_skew,
-            "its partitions get more than their topics' mean: look at keys, partitioner and batching of the producers",
-        ),
-    )
+    terms = (("leaders", causes.leaders), ("topic mix", causes.topic_mix), ("partition skew", causes.partition_skew))
     largest = max(range(3), key=lambda place: terms[place][1])
-    columns = (Column(title="cause"), Column(title="points", is_number=True), Column(title="which means"))
-    rows = tuple(
-        (name, format_points(points), meaning if place == largest else "")
-        for place, (name, points, meaning) in enumerate(terms)
-    )
     total = causes.leaders + causes.topic_mix + causes.partition_skew
+    columns = (Column(title="cause"), Column(title="points", is_number=True))
     return Section(
         title="Why it is hot",
-        text=(f"The {format_points(total)} points above its fair share split exactly:",),
-        table=Table(columns=columns, rows=rows, marked=frozenset({largest})),
+        text=(
+            f"The {format_points(total)} points above its fair share split exactly into three. "
+            f"Most is {terms[largest][0]}: {_MEANINGS[largest]}.",
+        ),
+        table=Table(
+            columns=columns,
+            rows=tuple((name, format_points(points)) for name, points in terms),
+            marked=frozenset({largest}),
+        ),
     )
 
 

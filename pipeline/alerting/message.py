@@ -190,7 +190,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(wrap=_wrap, text_table=render_table, rich=_rich)
+    environment.filters.update(wrap=_wrap, text_table=render_table, dated=_dated, rich=_rich)
     return environment
 
 
@@ -204,11 +204,15 @@ def _unbroken(text: str) -> str:
     return _UNIT.sub(_NBSP, text)
 
 
-def _rich(text: str) -> Markup:
-    """Escapes a paragraph, keeps dates on one line, sets what stands between back-ticks in a fixed-width face."""
+def _dated(text: str) -> Markup:
+    """Escapes a paragraph and keeps dates, and numbers with their units, on one line."""
     safe = str(escape(_unbroken(text)))
-    safe = _DATE.sub(r'<span style="white-space:nowrap;">\g<0></span>', safe)
-    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', safe))  # noqa: S704
+    return Markup(_DATE.sub(r'<span style="white-space:nowrap;">\g<0></span>', safe))  # noqa: S704
+
+
+def _rich(text: str) -> Markup:
+    """The same, and what stands between back-ticks in a fixed-width face: for words of ours, not for names."""
+    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', _dated(text)))  # noqa: S704
 
 
 def addresses(text: str) -> tuple[str, ...]:

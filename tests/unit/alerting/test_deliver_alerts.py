@@ -1,0 +1,183 @@
+"""The outbox handed over. Oracle: what real SMTP servers got, and the rows of `gold.alert_outbox` afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from email import message_from_bytes
+from email.policy import default
+
+import pytest
+
+from pipeline.alerting.message import join_addresses, render_broker_share
+from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.errors import DeliveryError
+from pipeline.jobs import deliver_alerts
+from pipeline.model.window import instant_of
+from pipeline.storage.frames import rows_of
+from pipeline.storage.outbox import pending
+from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.gold import ALERT_OUTBOX
+from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
+from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
+
+NOW_MS = T0_MS + 3_600_000
+
+
+def message_for(evidence, recipients):
+    return render_broker_share(evidence, sender="health@x.org", recipients=recipients, now_ms=T0_MS)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A warehouse whose outbox holds a resolved and a new message, queued in the wrong order."""
+    config = PipelineConfig(
+        warehouse=tmp_path / "warehouse",
+        outbox=tmp_path / "outbox",
+        clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(tmp_path,))]}},
+    )
+    ensure_tables(config.warehouse, (ALERT_OUTBOX,))
+    queue(config, message_for(resolved_evidence(), ["ops@x.org"]), message_for(new_evidence(), ["ops@x.org"]))
+    return config
+
+
+def queue(config, *messages):
+    rows = [
+        {
+            "message_id": message.message_id,
+            "cluster": message.cluster,
+            "incident_id": message.incident_id,
+            "state": message.state,
+            "window_start": instant_of(message.window_start_ms),
+            "subject_line": message.subject_line,
+            "recipients": join_addresses(message.recipients),
+            "payload": message.payload,
+            "queued_at": instant_of(T0_MS),
+            "attempt_count": 0,
+        }
+        for message in messages
+    ]
+    merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r1"), config.warehouse, ALERT_OUTBOX, insert_only=True)
+
+
+def stored(config):
+    rows = load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()
+    return {row["state"]: row for row in rows}
+
+
+def message_ids(mailbox):
+    return [message_from_bytes(kept, policy=default)["Message-ID"] for kept in mailbox.kept]
+
+
+def test_messages_go_out_by_window_are_marked_and_not_sent_again(config):
+    with serving(mailbox := Mailbox()) as smtp:
+        report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        again = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert [subject.partition("]")[0] for subject in report.lines()] == ["[FAIL", "[RESOLVED"]
+    assert message_ids(mailbox) == [f"<{delivery.message_id}>" for delivery in report.deliveries]
+    assert again.deliveries == ()
+    assert pending(config.warehouse) == []
+    row = stored(config)["new"]
+    assert (row["delivered_to"], row["delivered_at"], row["attempt_count"]) == (
+        f"smtp://127.0.0.1:{smtp.port}",
+        instant_of(NOW_MS),
+        1,
+    )
+
+
+def test_without_a_server_every_message_is_a_file(config):
+    report = deliver_alerts.run(config, None, now_ms=NOW_MS)
+
+    files = sorted(config.outbox.iterdir())
+    assert [delivery.delivered_to for delivery in report.deliveries] == [str(path) for path in files]
+    assert files[0].read_bytes() == stored(config)["new"]["payload"]
+
+
+def test_a_message_that_fails_does_not_stop_the_others_and_stays(config):
+    gone = new_evidence(cluster="other")
+    queue(config, message_for(gone, ["gone@x.org"]))
+    with (
+        serving(mailbox := Picky(answers={"gone@x.org": "550 no such user"})) as smtp,
+        pytest.raises(DeliveryError, match=r"2 of 3 messages delivered, 1 stay in the outbox.*550 no such user"),
+    ):
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert len(mailbox.kept) == 2
+    (left,) = pending(config.warehouse)
+    assert (left.cluster, left.attempt_count) == ("other", 1)
+    row = next(row for row in load_rows(config.warehouse, ALERT_OUTBOX).to_pylist() if row["cluster"] == "other")
+    assert "550 no such user" in row["last_error"]
+
+
+def test_greylisted_messages_arrive_with_the_next_run(config):
+    with serving(mailbox := Greylist()) as smtp:
+        with pytest.raises(DeliveryError, match="1 of 2"):
+            deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert len(mailbox.kept) == 2
+    assert pending(config.warehouse) == []
+
+
+def test_a_server_that_is_not_there_stops_the_run_at_the_first_message(config):
+    config_smtp = {"host": "127.0.0.1", "port": free_port(), "tls": "none", "timeout_s": 1}
+    smtp = config.mail.model_validate({"smtp": config_smtp}).smtp
+
+    with pytest.raises(DeliveryError, match="0 of 2 messages delivered"):
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert sorted(row["attempt_count"] for row in stored(config).values()) == [0, 1]
+
+
+def test_a_recipient_refused_for_good_is_told_and_not_tried_again(config):
+    queue(config, message_for(new_evidence(cluster="other"), ["gone@x.org", "ops@x.org"]))
+    with (
+        serving(Picky(answers={"gone@x.org": "550 gone"})) as smtp,
+        pytest.raises(DeliveryError, match=r"3 of 3 messages delivered, 0 stay.*gone@x\.org: 550 gone"),
+    ):
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert pending(config.warehouse) == []
+    places = {row["delivered_to"] for row in load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()}
+    assert f"smtp://127.0.0.1:{smtp.port}; refused gone@x.org: 550 gone" in places
+
+
+class KillsAfterAnswering(Mailbox):
+    """Kills the sender when it says good-bye: it has read the 250, and has not marked the message yet."""
+
+    victim: int
+
+    async def handle_QUIT(self, server, session, envelope):  # noqa: N802 - aiosmtpd calls it so
+        os.kill(self.victim, signal.SIGKILL)
+        return "221 too late"
+
+
+SENDER = """
+import sys
+from pathlib import Path
+from pipeline.config import LogDirectories, PipelineConfig, Smtp
+from pipeline.jobs import deliver_alerts
+base = Path(sys.argv[1])
+config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",
+    clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(base,))]}})
+sys.stdin.readline()
+deliver_alerts.run(config, Smtp(host="127.0.0.1", port=int(sys.argv[2]), tls="none"), now_ms=0)
+"""
+
+
+def test_a_kill_between_the_servers_250_and_the_mark_repeats_one_message_with_its_id(config, tmp_path):
+    with serving(mailbox := KillsAfterAnswering()) as smtp:
+        sender = subprocess.Popen([sys.executable, "-c", SENDER, str(tmp_path), str(smtp.port)], stdin=subprocess.PIPE)
+        mailbox.victim = sender.pid
+        sender.communicate(b"go\n", timeout=60)
+    with serving(later := Mailbox()) as smtp:
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert sender.returncode == -signal.SIGKILL
+    assert message_ids(mailbox) == message_ids(later)[:1]
+    assert len(later.kept) == 2
+    assert mailbox.kept[0] == later.kept[0]

@@ -1,0 +1,326 @@
+"""The mail. Oracle: RFC 5322/2046/2387 as the standard library's parser reads them, an HTML parser, and plain reading."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from email import message_from_bytes
+from email.policy import default
+from html.parser import HTMLParser
+
+import pytest
+
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.evidence import CauseTerms, HotPartition, TopicExcess, excess_by_topic
+from pipeline.alerting.message import addresses, join_addresses, render_broker_share
+from pipeline.model.load import BrokerLoad
+from tests.unit.alerting.examples import LOADS, MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
+
+VOID = {"meta", "img", "br"}
+
+
+def render(evidence):
+    return render_broker_share(
+        evidence, sender="health@x.org", recipients=["ops@x.org", "Team <team@x.org>"], now_ms=T0_MS + 8 * MINUTE_MS
+    )
+
+
+def parse(message):
+    return message_from_bytes(message.payload, policy=default)
+
+
+def text_of(message):
+    return parse(message).get_body(("plain",)).get_content().replace("\r\n", "\n")
+
+
+def html_of(message):
+    return parse(message).get_body(("html",)).get_content().replace("\r\n", "\n")
+
+
+class Reader(HTMLParser):
+    """Tags that balance, the text seen, and every attribute."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.seen, self.attributes, self.tags = [], [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.seen.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.seen).replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("evidence", "subject"),
+    [
+        (
+            new_evidence(),
+            "[FAIL] demo broker 1 carries 55 % of bytes in, fair share 33 % (1.65x, limit 1.20x) #K-JKT62CWA",
+        ),
+        (
+            resolved_evidence(),
+            "[RESOLVED] demo broker 1 is back to 34 % of bytes in, fair share 33 % (1.02x, limit 1.20x) #K-JKT62CWA",
+        ),
+    ],
+)
+def test_the_subject_tells_state_cluster_broker_share_limit_and_incident(evidence, subject):
+    message = render(evidence)
+
+    assert message.subject_line == subject
+    assert parse(message)["Subject"] == subject
+
+
+def test_headers():
+    new, resolved = parse(render(new_evidence())), parse(render(resolved_evidence()))
+
+    assert new["Message-ID"] == "<K-JKT62CWA-new.demo@partition-health.local>"
+    assert resolved["Message-ID"] == "<K-JKT62CWA-resolved.demo@partition-health.local>"
+    assert resolved["References"] == resolved["In-Reply-To"] == new["Message-ID"]
+    assert new["References"] is None
+    assert new["Auto-Submitted"] == "auto-generated"
+    assert new["Date"].datetime.isoformat() == "2026-11-21T09:08:00+00:00"
+    assert [address.addr_spec for address in new["To"].addresses] == ["ops@x.org", "team@x.org"]
+    assert {part.defects for part in map(tuple_of_defects, new.walk())} == {()}
+
+
+def tuple_of_defects(part):
+    part.defects = tuple(part.defects)
+    return part
+
+
+def test_structure_is_text_beside_html_with_its_picture_inline():
+    parsed = parse(render(new_evidence()))
+    picture = next(part for part in parsed.walk() if part.get_content_type() == "image/png")
+
+    assert [part.get_content_type() for part in parsed.walk()] == [
+        "multipart/alternative",
+        "text/plain",
+        "multipart/related",
+        "text/html",
+        "image/png",
+    ]
+    assert picture.get_content_disposition() == "inline"
+    assert picture.get_content().startswith(b"\x89PNG")
+    assert f"cid:{picture['Content-ID'].strip('<>')}" in html_of(render(new_evidence()))
+
+
+def test_windows_before_add_a_second_picture_to_which_the_html_points():
+    earlier = tuple(broker_load(broker, 1 / 3, minute=minute) for broker in (1, 2, 3) for minute in (4, 5))
+    message = render(new_evidence(earlier=earlier))
+    cids = {p["Content-ID"].strip("<>") for p in parse(message).walk() if p.get_content_type() == "image/png"}
+
+    pointed = {value for tag, name, value in Reader(html_of(message)).attributes if (tag, name) == ("img", "src")}
+    assert pointed == {f"cid:{cid}" for cid in cids}
+    assert len(cids) == 2
+    assert "share over fair share by window: 1.00x, 1.00x, 1.65x." in " ".join(text_of(message).split())
+
+
+def test_the_same_arguments_give_the_same_bytes():
+    assert render(new_evidence()).payload == render(new_evidence()).payload
+
+
+def test_lines_are_short_enough_for_every_server():
+    for evidence in (new_evidence(), resolved_evidence(cluster="c" * 300)):
+        lines = render(evidence).payload.split(b"\r\n")
+        assert max(map(len, lines)) <= 78
+        assert b"\n" not in b"".join(lines)
+        assert not [line for line in lines if line in (b"Message-ID:", b"Content-ID:", b"In-Reply-To:")]
+
+
+SAID_WHEN_NEW = [
+    "Broker 1 of cluster demo carried 55.0 % of the bytes produced from 2026-11-21 09:06 to 09:07 UTC",
+    "33.3 % would be fair",
+    "above the limit of 1.20x since 2026-11-21 09:04 UTC, in 3 of the last 4 windows",
+    "This incident is new.",
+    "Producers waited 23 ms on average for an answer of broker 1, 11.0x the 2.1 ms for the other brokers.",
+    "orders",
+    "+567 B",
+    "orders-0",
+    "partition skew",
+    "+21.7",
+    "Chance alone takes a broker to 1.07x once in a thousand windows.",
+    "worth 1,812 independent batches",
+    "FROM gold.broker_share",
+    "FROM silver.partition_traffic",
+    "partition-health run --window 2026-11-21T09:04:00Z/2026-11-21T09:07:00Z",
+    "Owner: platform team.",
+]
+SAID_WHEN_RESOLVED = [
+    "Broker 1 of cluster demo is well again: 34.0 % of the bytes produced, where 33.3 % is fair (1.02x)",
+    "below 1.10x for 3 windows in a row",
+    "The incident began at 2026-11-21 09:04 UTC and peaked at 1.65x.",
+    "It is resolved as of 2026-11-21 09:11 UTC, 7 minutes later.",
+]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "sentences"), [(new_evidence(), SAID_WHEN_NEW), (resolved_evidence(), SAID_WHEN_RESOLVED)]
+)
+def test_both_parts_say_all_of_it(evidence, sentences):
+    message = render(evidence)
+    text, html = " ".join(text_of(message).split()), Reader(html_of(message)).text
+
+    for sentence in sentences:
+        assert sentence in text
+        assert sentence in html
+
+
+def test_the_text_part_can_be_read_alone():
+    text = text_of(render(new_evidence()))
+
+    assert "> 1 55.0 % 33.3 % 1.65x 1.10 kB ████████████████████████" in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "<" not in text.replace("window_start <", "")
+
+
+def test_topics_come_by_excess_and_the_tail_in_one_row():
+    loads = LOADS | {(f"t{number}", 2): 30 for number in range(9)}
+    content = describe_broker_share(new_evidence(topics=excess_by_topic(loads, broker_id=1, expected_share=1 / 3)))
+    table = next(s.table for s in content.sections if s.title == "Topics that carry the excess")
+
+    assert [row[0] for row in table.rows] == ["orders", "t0", "t1", "t2", "t3", "t4", "5 other topics"]
+    assert sum(float(row[4].replace("\N{MINUS SIGN}", "-")) for row in table.rows) == pytest.approx(
+        100 * (1100 / 2270 - 1 / 3), abs=0.35
+    )
+
+
+@pytest.mark.parametrize(
+    ("terms", "marked", "said"),
+    [
+        ((0.01, -0.01, 0.2), 2, "Most is partition skew: its partitions get more than their topics' mean"),
+        ((0.2, -0.01, 0.01), 0, "Most is leaders: it leads more partitions than its part"),
+        ((-0.2, 0.4, 0.0), 1, "Most is topic mix: it leads partitions of busier topics"),
+    ],
+)
+def test_the_largest_cause_is_marked_with_what_it_means(terms, marked, said):
+    causes = CauseTerms(leaders=terms[0], topic_mix=terms[1], partition_skew=terms[2])
+    content = describe_broker_share(new_evidence(causes=causes))
+    section = next(section for section in content.sections if section.title == "Why it is hot")
+
+    assert section.table.marked == {marked}
+    assert said in section.text[0]
+    assert "The +20.0 points above its fair share split exactly" in section.text[0]
+
+
+@pytest.mark.parametrize(
+    ("broker_avg_ms", "peers_avg_ms", "said"),
+    [
+        (2.2, 2.1, "producers do not wait longer for it than for its peers"),
+        (30.0, 0.0, "producers do not wait longer"),
+        (5.0, 2.5, "2.00x the 2.5 ms"),
+    ],
+)
+def test_latency_is_told_beside_peers(broker_avg_ms, peers_avg_ms, said):
+    latency = replace(new_evidence().latency, broker_avg_ms=broker_avg_ms, peers_avg_ms=peers_avg_ms)
+
+    assert said in " ".join(text_of(render(new_evidence(latency=latency))).split())
+
+
+def test_what_is_not_known_is_not_told():
+    bare = new_evidence(latency=None, causes=None, topics=(), partitions=(), chance_ratio=None, owner="")
+    text = text_of(render(bare))
+
+    assert "PRODUCERS FEEL" not in text
+    assert "WHY IT IS HOT" not in text
+    assert "Chance alone" not in text
+    assert "Owner" not in text
+    assert "None" not in text
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a\r\nBcc: everyone@x.org\r\n\r\nbody",
+    "\u202egnp.exe\u202c",
+    "null\x00byte\x1b[31m",
+    "\ud800unpaired",
+    "{{ 7*7 }}{% raw %}",
+    "'; DROP TABLE gold.incidents; --",
+    "`code`",
+    "t" * 249,
+    "snow\u2603\U0001f600\u200dman",
+    "שלום",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_stay_text(name):
+    """The tags and header names of the mail are those of a harmless one."""
+    hostile = new_evidence(
+        cluster=name,
+        owner=name,
+        topics=(TopicExcess(topic=name, size_bytes=9, fair_bytes=1.0, excess_bytes=8.0, excess_share=0.2),),
+        partitions=(HotPartition(topic=name, partition=0, size_bytes=9, ratio_to_mean=3.0),),
+    )
+    harmless = replace(
+        hostile,
+        cluster="x",
+        owner="x",
+        topics=(replace(hostile.topics[0], topic="x"),),
+        partitions=(replace(hostile.partitions[0], topic="x"),),
+    )
+    message = render(hostile)
+    seen, expected = Reader(html_of(message)), Reader(html_of(render(harmless)))
+
+    assert seen.tags == expected.tags
+    assert [name for _, name, _ in seen.attributes] == [name for _, name, _ in expected.attributes]
+    assert parse(message).keys() == parse(render(harmless)).keys()
+    assert len(message.subject_line) <= 200
+    for shown in (message.subject_line, text_of(message), seen.text):
+        hidden = {c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n"}
+        assert hidden == set()
+
+
+def test_a_huge_cluster_gives_a_mail_of_bounded_length():
+    brokers = [broker_load(number, 0.002, expected_share=0.002) for number in range(2, 500)]
+    loads = {(f"topic-{number:05}", number % 500): number for number in range(20_000)}
+    evidence = new_evidence(
+        brokers=(broker_load(1, 0.004, expected_share=0.002), *brokers),
+        topics=excess_by_topic(loads, broker_id=1, expected_share=0.002),
+    )
+    message = render(evidence)
+
+    assert len(message.payload) < 250_000
+    assert len(html_of(message)) < 100_000
+    assert "487 other brokers are below these." in text_of(message)
+
+
+def test_evidence_without_the_broker_or_its_share_is_refused():
+    silent = BrokerLoad(
+        window_start_ms=0,
+        broker_id=1,
+        size_bytes=0,
+        record_count=0,
+        share=None,
+        expected_share=0.5,
+        share_ratio=None,
+        effective_unit_count=None,
+    )
+
+    with pytest.raises(ValueError, match="broker 9 is not among"):
+        render(new_evidence(broker_id=9))
+    with pytest.raises(ValueError, match="has no share"):
+        render(new_evidence(brokers=(silent,)))
+
+
+def test_a_line_break_in_an_address_is_refused():
+    with pytest.raises(ValueError, match=r"linefeed|newline|carriage"):
+        render_broker_share(new_evidence(), sender="a@x.org\r\nBcc: b@x.org", recipients=["c@x.org"], now_ms=0)
+
+
+def test_recipients_survive_the_outbox_column():
+    assert addresses(join_addresses(["a@x.org", "b@x.org"])) == ("a@x.org", "b@x.org")
+    assert addresses("") == ()
