@@ -134,7 +134,7 @@ def _verdict(
         subject=f"broker {load.broker_id}",
         value=load.share_ratio,
         limit_value=limits.limit_ratio,
-        chance_value=chance_ratio(load.expected_share, units, limits.chance_level) if units else None,
+        chance_value=chance_ratio(load.expected_share, units) if units else None,
         is_above=is_above,
         above_count=above_count,
         verdict=kind,

@@ -21,7 +21,7 @@ class Verdict:
         chance_value: What chance alone reaches once in a thousand windows.
         is_above: This window alone is above limit, floor and chance.
         above_count: Windows above among the last n, this one included.
-        verdict: `fail` when above in k of n windows, `warn` when above in this window only.
+        verdict: `fail` when above in this window and in k of the last n, `warn` when above in fewer.
         reason: Why, in words.
     """
 

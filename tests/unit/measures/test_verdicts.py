@@ -86,8 +86,8 @@ def test_every_condition_is_needed_and_the_reason_says_which(loads, limits, verd
     assert reason in found.reason
 
 
-def test_the_chance_value_is_what_chance_exceeds_at_the_level():
-    (found,) = judged(window(0, EVEN, units=90_000.0))
+def test_the_chance_value_is_what_chance_exceeds_once_in_a_thousand_windows():
+    (found,) = judged(window(0, EVEN, units=90_000.0), replace(LIMITS, chance_level=0.05))
     assert found.chance_value == pytest.approx(1 + 3.0902 * (2 / 90_000) ** 0.5, abs=1e-5)
     assert judged(window(0, QUIET))[0].chance_value is None
 
