@@ -31,8 +31,14 @@ TOOLS = {
 }
 
 
-def run_tool(name: str, *arguments: str, timeout_s: float = 120) -> str:
+def run_tool(name: str, *arguments: str, timeout_s: float = 120, with_errors: bool = False) -> str:
     """Standard output of one of Kafka's own command line tools, by the name its shell script has.
+
+    Args:
+        name: the script's name.
+        arguments: the tool's own.
+        timeout_s: after which it is stopped.
+        with_errors: append what it wrote to standard error; kafka-dump-log tells mismatches there.
 
     Raises:
         LabError: the tool failed.
@@ -44,7 +50,7 @@ def run_tool(name: str, *arguments: str, timeout_s: float = 120) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
         raise LabError(f"{name} {' '.join(arguments)}: exit {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
-    return done.stdout
+    return done.stdout + done.stderr if with_errors else done.stdout
 
 
 @dataclass(frozen=True, slots=True)
