@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pipeline.cli.inspect_rows import Row
 
+_SHOWN_KEYS = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNTS = ("batch_count", "record_count", "size_bytes")
 _TIMES = ("min_timestamp_ms", "max_timestamp_ms")
@@ -116,15 +117,17 @@ def _format_cell(column: str, value: object) -> str:
 
 
 def _format_top_keys(partitions: Iterable[Row]) -> list[str]:
-    lines: list[str] = []
-    for row in partitions:
-        if row.get("top_keys"):
-            lines.append(
-                f"most frequent keys of {row['topic'] or row['path']} {row['partition']} (broker {_format_cell('broker_id', row['broker_id'])})"
-            )
-            lines += [f"  {top['record_count']:>10}  {_format_key(top)}" for top in row["top_keys"]]
-            lines.append("")
-    return lines
+    lines = [
+        f"  {_name(row)}: "
+        + ", ".join(f"{_format_key(top)} {top['record_count']}" for top in row["top_keys"][:_SHOWN_KEYS])
+        for row in partitions
+        if row.get("top_keys")
+    ]
+    return ["most frequent keys", *lines, ""] if lines else []
+
+
+def _name(row: Row) -> str:
+    return f"{row['topic'] or row['path']} {row['partition']} (broker {_format_cell('broker_id', row['broker_id'])})"
 
 
 def _format_key(top: Row) -> str:
@@ -134,9 +137,7 @@ def _format_key(top: Row) -> str:
 
 def _format_lookup(lookup: Row) -> list[str]:
     head, *steps = lookup["steps"]
-    return [
-        f"{lookup['topic'] or lookup['path']} {lookup['partition']} (broker {_format_cell('broker_id', lookup['broker_id'])}): {head}"
-    ] + [f"  {step}" for step in steps]
+    return [f"{_name(lookup)}: {head}", *(f"  {step}" for step in steps)]
 
 
 def _format_problem(problem: Row) -> str:
