@@ -19,10 +19,11 @@ from numba.core import cgutils, config, types
 
 from pipeline.codec.compilation import Generator, Signature, Typing, Value, instruction, part
 from pipeline.codec.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, shift_tables, slicing_tables
-from pipeline.codec.machine import address_of, load_word
+from pipeline.codec.machine import address_of, load_word, prefetch
 
 LONG_BLOCK_BYTES = 4096
 SHORT_BLOCK_BYTES = 256
+_CACHE_LINE_BYTES = 64
 _INVERT = 0xFFFFFFFF
 _CRC32C_TABLES = slicing_tables(CRC32C_POLYNOMIAL)
 _CRC32_TABLES = slicing_tables(CRC32_POLYNOMIAL)
@@ -67,10 +68,17 @@ def _shift(tables: Array, state: int) -> int:
 @part
 def _crc_three_blocks(state: int, address: int, block_bytes: int, shift_table: Array) -> int:
     second, third = nb.uint64(0), nb.uint64(0)
-    for at in range(address, address + nb.uint64(block_bytes), 8):
-        state = _crc_word(state, load_word(nb.uint64(at)))
-        second = _crc_word(second, load_word(nb.uint64(at + block_bytes)))
-        third = _crc_word(third, load_word(nb.uint64(at + 2 * block_bytes)))
+    block = nb.uint64(block_bytes)
+    for line in range(0, block_bytes, _CACHE_LINE_BYTES):
+        first = address + nb.uint64(line)
+        # The next three blocks: the CPU does not see by itself that there are three streams (a third of the time).
+        for stream in range(3, 6):
+            prefetch(first + nb.uint64(stream) * block)
+        for word in range(0, _CACHE_LINE_BYTES, 8):
+            at = first + nb.uint64(word)
+            state = _crc_word(state, load_word(at))
+            second = _crc_word(second, load_word(at + block))
+            third = _crc_word(third, load_word(at + nb.uint64(2) * block))
     state = _shift(shift_table, state) ^ second
     return _shift(shift_table, state) ^ third
 

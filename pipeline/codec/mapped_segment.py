@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ from pipeline.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MADV_POPULATE_READ = 22  # Linux; the mmap module has no name for it
 WINDOW_BYTES = 16 << 20
 GROUP_BYTES = 1 << 20  # decompressed before the decoder runs over it: small enough to be still in the cache
 _BYTES_PER_ROW_GUESS = 128  # room for rows that are not filled is address space only
@@ -55,8 +58,13 @@ class MappedSegment:
             raise OSError(f"the file was truncated while it was opened: {error}") from error
         return cls(data, np.frombuffer(data, np.uint8))
 
-    def walk(self, start: int, end: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
-        """Reads the headers of the batches that begin in `[start, end)`; see `header_walk.walk_batches`."""
+    def walk(
+        self, start: int, end: int, *, check_crc: bool, keep_pages: bool = False
+    ) -> tuple[NDArray[np.void], int, Stop]:
+        """Reads the headers of the batches that begin in `[start, end)`; see `header_walk.walk_batches`.
+
+        With `keep_pages` what was read stays in memory until `release`.
+        """
         rows = np.empty(1024 + (end - start) // _BYTES_PER_ROW_GUESS, HEADER_ROW)
         count, position, stop = 0, start, Stop.END
         thread_count = len(os.sched_getaffinity(0))
@@ -64,23 +72,32 @@ class MappedSegment:
             pending: deque[tuple[Future[None], int, int]] = deque()
             while position < end and stop in {Stop.END, Stop.ROWS_FULL}:
                 window_end = min(end, position + WINDOW_BYTES)
+                self._populate(position, window_end)
                 found, after, reason = walk_rows(self.array, position, window_end, rows[count:])
                 check = rows[count : count + found] if check_crc else rows[:0]
                 pending.append((pool.submit(check_rows, self.array, check), position, after))
                 count, position, stop = count + found, after, Stop(reason)
-                self._finish(pending, 0 if stop is Stop.ROWS_FULL else thread_count)
+                self._finish(pending, 0 if stop is Stop.ROWS_FULL else thread_count, keep_pages=keep_pages)
                 if stop is Stop.ROWS_FULL:
                     rows.resize(2 * len(rows), refcheck=False)
-            self._finish(pending, 0)
+            self._finish(pending, 0, keep_pages=keep_pages)
         rows.resize(count, refcheck=False)
         return rows, position, stop
 
-    def _finish(self, pending: deque[tuple[Future[None], int, int]], keep: int) -> None:
+    def _finish(self, pending: deque[tuple[Future[None], int, int]], keep: int, *, keep_pages: bool) -> None:
         """Waits until no more than `keep` checks are under way, and gives back the memory of those that are done."""
         while len(pending) > keep:
             check, start, end = pending.popleft()
             check.result()
-            self.release(start, end)
+            if not keep_pages:
+                self.release(start, end)
+
+    def _populate(self, start: int, end: int) -> None:
+        """Maps all pages of a window at once, which takes a tenth of the time of one fault after another."""
+        first = start - start % mmap.PAGESIZE
+        if sys.platform == "linux":
+            with suppress(OSError):  # kernels before 5.14 do not know it
+                self.data.madvise(MADV_POPULATE_READ, first, end - first)
 
     def release(self, start: int, end: int) -> None:
         """Gives back the pages of `[start, end)`; they stay in the system's cache and are mapped again if read again."""

@@ -37,8 +37,11 @@ class PlainSegment:
 
     data: Bytes
 
-    def walk(self, start: int, end: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
+    def walk(
+        self, start: int, end: int, *, check_crc: bool, keep_pages: bool = False
+    ) -> tuple[NDArray[np.void], int, Stop]:
         """Reads the headers of the batches that begin in `[start, end)`; see `header_walk.walk_batches`."""
+        del keep_pages  # a small file stays in memory
         return walk_batches(self.data, start, end, check_crc=check_crc)
 
     def release(self, start: int, end: int) -> None:

@@ -118,7 +118,7 @@ def iter_record_scans(
         position, stop, last_offset = start, Stop.END, None
         while True:
             chunk_end = min(end_position, position + chunk_bytes)
-            rows, after, stop = segment.walk(position, chunk_end, check_crc=check_crc)
+            rows, after, stop = segment.walk(position, chunk_end, check_crc=check_crc, keep_pages=True)
             _open_wrappers(segment.data, rows)
             decoded = segment.decode(rows, want_keys=want_keys)
             headers = _describe(path, segment, rows, after, stop, last_offset=last_offset)
