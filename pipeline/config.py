@@ -266,3 +266,9 @@ def cache_directory() -> Path:
     """Where what can be made again is kept between runs: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
     configured = os.environ.get("PARTITION_HEALTH_CACHE")
     return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
+
+
+def airflow_home() -> Path | None:
+    """`AIRFLOW_HOME`, where set."""
+    configured = os.environ.get("AIRFLOW_HOME")
+    return Path(configured) if configured else None

@@ -31,6 +31,11 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "inspect": Command("pipeline.cli.inspect", "what is in these logs: segments, partitions, brokers, problems"),
+    "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),
+    "tables": Command("pipeline.cli.tables", "the data dictionary: every table, every column"),
+    "doctor": Command(
+        "pipeline.cli.doctor", "checks Java, jars, versions, configuration, sources, mail; says what to do"
+    ),
 }
 
 

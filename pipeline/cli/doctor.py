@@ -1,0 +1,224 @@
+"""`doctor`: is everything there, and what to do where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+
+from pipeline.alerting.delivery import probe
+from pipeline.config import Source, airflow_home, cache_directory, delta_jars, load_config
+from pipeline.errors import ConfigError, DeliveryError
+from pipeline.storage.jars import delta_package, find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.row_counts import count_rows
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from pipeline.config import PipelineConfig
+
+DISTRIBUTION = "partition-health"
+_SMTP_TIMEOUT_S = 5.0
+_SICK_EXIT_CODE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        name: What.
+        is_ok: Whether it serves.
+        found: What is there.
+        advice: What to do; empty where it serves.
+    """
+
+    name: str
+    is_ok: bool
+    found: str
+    advice: str = ""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser(
+        "doctor", help=help_text, description=f"{help_text}. Exits with 2 if anything is wrong."
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Looks at everything and prints what it found, line by line.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0 if all serves, else 2.
+    """
+    findings = []
+    for finding in examine(args.config):
+        findings.append(finding)
+        if not args.json:
+            sys.stdout.write(_as_text(finding))
+            sys.stdout.flush()
+    is_ok = all(finding.is_ok for finding in findings)
+    if args.json:
+        document = {"is_ok": is_ok, "checks": [asdict(finding) for finding in findings]}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    return 0 if is_ok else _SICK_EXIT_CODE
+
+
+def examine(config_path: Path | None) -> Iterator[Finding]:
+    """Looks at one thing after the other.
+
+    Args:
+        config_path: The configuration; None for the usual places.
+    """
+    yield _python()
+    yield _versions()
+    yield _asked("Java", "install Java 17 and set JAVA_HOME", _java)
+    yield _asked("Delta jars", "set DELTA_JARS, or spark.jars.ivySettings under spark.conf", _delta_jars)
+    try:
+        config = load_config(config_path)
+    except ConfigError as error:
+        yield Finding(name="configuration", is_ok=False, found=str(error), advice="correct it, or pass --config FILE")
+    else:
+        yield Finding(name="configuration", is_ok=True, found=f"clusters: {', '.join(config.clusters)}")
+        yield from _examine_config(config)
+    yield _airflow()
+
+
+def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
+    yield _folder("warehouse", config.warehouse)
+    rows = count_rows(config.warehouse)
+    if rows:
+        found = f"{len(rows)} tables, {sum(rows.values()):,} rows"
+        yield Finding(name="tables", is_ok=True, found=found)
+    for name, cluster in config.clusters.items():
+        for source in cluster.sources:
+            yield from (_source(name, source.kind, path) for path in _paths(source))
+    yield _folder("outbox", config.outbox)
+    smtp = config.mail.smtp
+    if smtp is None:
+        yield Finding(
+            name="mail", is_ok=True, found="no SMTP server configured: mails become files in the outbox folder"
+        )
+    else:
+        quick = smtp.model_copy(update={"timeout_s": min(smtp.timeout_s, _SMTP_TIMEOUT_S)})
+        yield _asked(
+            "mail", "correct mail.smtp in the configuration, or see why the server is away", lambda: probe(quick)
+        )
+
+
+def _asked(name: str, advice: str, ask: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name=name, is_ok=True, found=ask())
+    except (ConfigError, DeliveryError) as error:
+        return Finding(name=name, is_ok=False, found=str(error), advice=advice)
+
+
+def _python() -> Finding:
+    found = f"Python {sys.version.split()[0]} in {sys.prefix}"
+    wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
+    is_ok = Requirement(f"python{wanted}").specifier.contains(sys.version.split()[0])
+    return Finding(name="Python", is_ok=is_ok, found=found, advice="" if is_ok else f"needs {wanted}; run make setup")
+
+
+def _versions() -> Finding:
+    """The packages this one names, against what is installed; and pyspark's files against its own record."""
+    wrong = []
+    wanted = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
+    wanted = [requirement for requirement in wanted if "extra" not in str(requirement.marker or "")]
+    for requirement in wanted:
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{requirement.name} is missing")
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            wrong.append(f"{requirement.name} is {version}, not {requirement.specifier}")
+    for name in ("pyspark-client", "pyspark-connect"):  # each writes into the same folder
+        installed = metadata.version("pyspark")
+        others = {other.version for other in metadata.distributions(name=name)} - {installed}
+        wrong.extend(f"{name} {other} has overwritten files of pyspark {installed}" for other in others)
+    found = "; ".join(wrong) or f"{len(wanted)} packages as pinned"
+    return Finding(name="packages", is_ok=not wrong, found=found, advice="run make setup" if wrong else "")
+
+
+def _java() -> str:
+    java = find_java()
+    return f"Java {java.version} in {java.home} ({java.origin})"
+
+
+def _delta_jars() -> str:
+    if delta_jars():
+        return f"{len(find_delta_jars(Path(), Path(), {}))} from DELTA_JARS"
+    cache = cache_directory() / "spark"
+    cache.mkdir(parents=True, exist_ok=True)
+    jars = find_delta_jars(cache, write_java_shim(find_java(), cache), {})
+    return f"{len(jars)} of {delta_package()} in {Path(jars[0]).parent}"
+
+
+def _folder(name: str, folder: Path) -> Finding:
+    """A folder that is there or can be made, and takes files."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        advice = "choose another folder in the configuration, or correct its owner or disk"
+        return Finding(name=name, is_ok=False, found=f"{nearest} takes no files: {error.strerror}", advice=advice)
+    return Finding(name=name, is_ok=True, found=f"{folder}{'' if nearest == folder else ' (will be made)'}")
+
+
+def _paths(source: Source) -> tuple[Path, ...]:
+    found: tuple[Path, ...] = getattr(source, "paths", ())
+    return found or (source.path,)  # type: ignore[union-attr]
+
+
+def _source(cluster: str, kind: str, path: Path) -> Finding:
+    name = f"{cluster}: {kind}"
+    if not path.exists():
+        return Finding(name=name, is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        advice = f"let user {os.getuid()} read it"
+        return Finding(name=name, is_ok=False, found=f"{path} cannot be read", advice=advice)
+    return Finding(name=name, is_ok=True, found=str(path))
+
+
+def _airflow() -> Finding:
+    home = airflow_home()
+    version = metadata.version("apache-airflow")
+    if home is None:
+        return Finding(
+            name="Airflow", is_ok=True, found=f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
+        )
+    folder = _folder("Airflow", home)
+    return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
+
+
+def _as_text(finding: Finding) -> str:
+    line = f"{'ok  ' if finding.is_ok else 'FAIL'}  {finding.name}: {finding.found}\n"
+    return line + (f"      -> {finding.advice}\n" if finding.advice else "")

@@ -1,0 +1,131 @@
+"""`sql`: Spark SQL with every table by its name; a shell where no statement is given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from pipeline.cli.sql_shell import read_statements
+from pipeline.cli.text_table import format_table
+from pipeline.config import load_config
+from pipeline.errors import ConfigError, PipelineError
+from pipeline.storage.catalog import register_tables
+from pipeline.storage.session import running_session
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_SHOWN_ROWS = 1000
+_CELL_WIDTH = 100
+_DESCRIPTION = """\
+Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
+such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC.
+"""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("sql", help=help_text, description=_DESCRIPTION)
+    parser.add_argument("statement", nargs="?", metavar="SELECT …", help="statement to run; without it a shell opens")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+    parser.add_argument("--json", action="store_true", help="one JSON document per statement: a list of rows")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the statement, or those that are typed or piped in.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: A configuration that cannot be used, or a statement that Spark refuses.
+        NothingUsableError: The warehouse holds no tables yet.
+    """
+    config = load_config(args.config)
+    with running_session(config.spark, app_name="sql") as spark:
+        names = register_tables(spark, config.warehouse)
+        if args.statement is not None:
+            sys.stdout.write(_answer(spark, args.statement, as_json=args.json))
+            return 0
+        is_typed = sys.stdin.isatty()
+        for statement in read_statements(names):
+            try:
+                sys.stdout.write(_answer(spark, statement, as_json=args.json))
+                sys.stdout.flush()
+            except PipelineError as error:
+                if not is_typed:
+                    raise
+                print(error, file=sys.stderr)
+    return 0
+
+
+def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
+    try:
+        frame = spark.sql(statement.strip().removesuffix(";"))
+        # one row more than is shown tells whether there are more
+        found: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
+    except PySparkException as error:
+        raise ConfigError(str(error).partition("\n\nJVM stacktrace")[0].strip()) from error
+    if as_json:
+        return json.dumps(found.to_pylist(), indent=1, default=_as_json) + "\n"
+    return format_rows(found)
+
+
+def format_rows(found: pa.Table) -> str:
+    """Writes an answer as aligned columns and a row count.
+
+    Args:
+        found: The rows; of more than 1,000 the first 1,000 are shown.
+    """
+    if not found.column_names:
+        return "done\n"
+    right = frozenset(i for i, field in enumerate(found.schema) if str(field.type).startswith(_NUMBERS))
+    cells = [[_as_cell(value) for value in column.to_pylist()] for column in found.slice(0, _SHOWN_ROWS).columns]
+    table = format_table(found.column_names, list(zip(*cells, strict=True)), right=right)
+    count = f"{found.num_rows} row{'' if found.num_rows == 1 else 's'}"
+    if found.num_rows > _SHOWN_ROWS:
+        count = f"the first {_SHOWN_ROWS} rows; --json gives all"
+    return f"{table}({count})\n"
+
+
+_NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
+
+
+def _as_cell(value: Any) -> str:  # noqa: ANN401  (whatever the column holds)
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e15 else repr(value)
+    text = _as_json(value) if isinstance(value, datetime | date | bytes) else str(value)
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _CELL_WIDTH else flat[: _CELL_WIDTH - 1] + "…"
+
+
+def _as_json(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, date) else str(value)

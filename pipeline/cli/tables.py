@@ -1,0 +1,111 @@
+"""`tables`: the data dictionary, from the declared tables."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from pipeline.cli.text_table import format_table
+from pipeline.errors import ConfigError
+from pipeline.tables import TABLES
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pipeline.tables import Table
+
+_MEANING_WIDTH = 78
+_DESCRIPTION = """\
+Without NAME: every table and what one row of it is. With NAME (`gold.broker_share`, or `broker_share`): its columns.
+"""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("tables", help=help_text, description=_DESCRIPTION)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the data dictionary.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: No table has that name.
+    """
+    tables = TABLES if args.name is None else (find_table(args.name),)
+    if args.json:
+        sys.stdout.write(json.dumps({"tables": [_document(table) for table in tables]}, indent=1) + "\n")
+    elif args.name is None:
+        sys.stdout.write(format_table(["table", "one row per"], [[table.name, table.grain] for table in tables]))
+    else:
+        sys.stdout.write(_format_columns(tables[0]))
+    return 0
+
+
+def find_table(name: str) -> Table:
+    """The declared table of that name, with or without its layer.
+
+    Raises:
+        ConfigError: naming the most similar ones.
+    """
+    for table in TABLES:
+        if name in (table.name, table.name.partition(".")[2]):
+            return table
+    names = [table.name for table in TABLES]
+    similar = difflib.get_close_matches(name, names, cutoff=0.5) or names
+    raise ConfigError(f"no table {name}; there is {', '.join(similar)}")
+
+
+def _document(table: Table) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "grain": table.grain,
+        "key": table.key,
+        "partitioned_by": table.partitioned_by,
+        "write_mode": table.write_mode,
+        "schema_version": table.schema_version,
+        "columns": [
+            {
+                "name": column.name,
+                "type": column.type,
+                "unit": column.unit,
+                "is_nullable": column.nullable,
+                "is_volatile": column.volatile,
+                "meaning": column.doc,
+            }
+            for column in table.columns
+        ],
+    }
+
+
+def _format_columns(table: Table) -> str:
+    lines = []
+    for column in table.columns:
+        first, *more = textwrap.wrap(column.doc, _MEANING_WIDTH) or [""]
+        name = column.name + ("*" if column.name in table.key else "")
+        lines.append([name, column.type, column.unit, "" if column.nullable else "NOT NULL", first])
+        lines.extend(["", "", "", "", line] for line in more)
+    layout = f", partitioned by {', '.join(table.partitioned_by)}" if table.partitioned_by else ""
+    head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", 110)
+    return f"{head}\n\n{format_table(['column', 'type', 'unit', '', 'meaning'], lines)}"
