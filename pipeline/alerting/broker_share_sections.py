@@ -164,7 +164,7 @@ def causes_section(evidence: BrokerShareEvidence) -> Section | None:
         title="Why it is hot",
         text=(
             f"The {format_points(total)} points above its fair share split exactly into three. "
-            f"Most is {terms[largest][0]}: {_MEANINGS[largest]}.",
+            f"Most of it is {terms[largest][0]}: {_MEANINGS[largest]}.",
         ),
         table=Table(
             columns=columns,

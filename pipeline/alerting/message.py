@@ -212,7 +212,7 @@ def _dated(text: str) -> Markup:
 
 def _rich(text: str) -> Markup:
     """The same, and what stands between back-ticks in a fixed-width face: for words of ours, not for names."""
-    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', _dated(text)))  # noqa: S704
+    return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', str(_dated(text))))  # noqa: S704
 
 
 def addresses(text: str) -> tuple[str, ...]:

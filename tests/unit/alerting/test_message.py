@@ -178,6 +178,14 @@ def test_both_parts_say_all_of_it(evidence, sentences):
         assert sentence in html
 
 
+def test_no_markup_shows_as_text():
+    seen = Reader(html_of(render(new_evidence())))
+
+    assert "Paste into partition-health sql :" in seen.text
+    assert "</" not in seen.text
+    assert "code" in seen.tags
+
+
 def test_the_text_part_can_be_read_alone():
     text = text_of(render(new_evidence()))
 
@@ -200,9 +208,9 @@ def test_topics_come_by_excess_and_the_tail_in_one_row():
 @pytest.mark.parametrize(
     ("terms", "marked", "said"),
     [
-        ((0.01, -0.01, 0.2), 2, "Most is partition skew: its partitions get more than their topics' mean"),
-        ((0.2, -0.01, 0.01), 0, "Most is leaders: it leads more partitions than its part"),
-        ((-0.2, 0.4, 0.0), 1, "Most is topic mix: it leads partitions of busier topics"),
+        ((0.01, -0.01, 0.2), 2, "Most of it is partition skew: its partitions get more than their topics' mean"),
+        ((0.2, -0.01, 0.01), 0, "Most of it is leaders: it leads more partitions than its part"),
+        ((-0.2, 0.4, 0.0), 1, "Most of it is topic mix: it leads partitions of busier topics"),
     ],
 )
 def test_the_largest_cause_is_marked_with_what_it_means(terms, marked, said):
