@@ -40,9 +40,11 @@ with DAG(
     def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:  # noqa: ANN401
         """Measures, judges, queues incident mails; says whether the gate failed."""
         from dags.runs import contexts  # noqa: PLC0415
+
+        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
         from dags.steps import judge_health  # noqa: PLC0415
 
-        return judge_health(contexts(dag_run, ti, params))
+        return judge_health(runs)
 
     @task(trigger_rule=TriggerRule.ALL_DONE)
     def deliver_alerts(ti: Any = None) -> list[str]:  # noqa: ANN401

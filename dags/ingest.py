@@ -50,8 +50,10 @@ with DAG(
     def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:  # noqa: ANN401
         """Reads all sources, writes bronze and silver, judges them, commits the windows."""
         from dags.runs import contexts  # noqa: PLC0415
+
+        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
         from dags.steps import ingest_windows  # noqa: PLC0415
 
-        return ingest_windows(contexts(dag_run, ti, params))
+        return ingest_windows(runs)
 
     ingest()

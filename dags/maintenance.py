@@ -28,8 +28,9 @@ with DAG(
     def maintain(ti: Any = None) -> list[str]:  # noqa: ANN401
         """Compaction, then vacuum, table by table."""
         from dags.runs import epoch_ms  # noqa: PLC0415
-        from dags.steps import maintain_tables  # noqa: PLC0415
+        from pipeline.config import load_config  # noqa: PLC0415
+        from pipeline.jobs import maintain as job  # noqa: PLC0415
 
-        return maintain_tables(now_ms=epoch_ms(ti.start_date))
+        return list(job.run(load_config(), now_ms=epoch_ms(ti.start_date)).notes)
 
     maintain()

@@ -6,9 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from expectations import gates
-from pipeline.config import load_config
 from pipeline.errors import PipelineError
-from pipeline.jobs import ingest, maintain, raise_incidents, score_health
+from pipeline.jobs import ingest, raise_incidents, score_health
 from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def ingest_windows(runs: tuple[RunContext, ...]) -> list[str]:
-    """Ingest, then the data gates; the windows are committed when both are through.
+    """Ingest, then the data gates; a line per table written and per note.
 
     Raises:
         DataGateError: if the tables are not to be trusted.
@@ -31,31 +30,27 @@ def ingest_windows(runs: tuple[RunContext, ...]) -> list[str]:
 
     def one(spark: SparkSession, run: RunContext) -> list[str]:
         report = ingest.run(spark, run)
-        gates.check_ingested(spark, run)
-        return report.lines()
+        warnings = [check.describe() for gate in gates.check_ingested(spark, run) for check in gate.warnings]
+        written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
+        return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
 
     return [line for lines in _each_cluster(runs, one) for line in lines]
 
 
 def judge_health(runs: tuple[RunContext, ...]) -> dict[str, Any]:
-    """Measures, health gate, incidents into the outbox; `failed` says whether the gate failed."""
+    """Measures, health gate, incidents into the outbox; `failed` says whether the gate failed, `summary` where."""
 
     def one(spark: SparkSession, run: RunContext) -> tuple[bool, str]:
-        windows = score_health.pending_windows(spark, run)
+        windows = score_health.pending_windows(run)
+        if not windows:
+            return True, f"cluster {run.cluster_name}: no committed window to judge"
         score_health.run(spark, run, windows)
-        report = gates.check_health(spark, run, windows)
-        raise_incidents.run(spark, run, windows, report.verdicts)
-        return report.success, report.summary(run)
+        health = gates.check_health(spark, run, windows)
+        raise_incidents.run(run, health.verdicts)
+        return health.success, gates.describe_health(health, run)
 
     judged = _each_cluster(runs, one)
-    return {"failed": not all(ok for ok, _ in judged), "summary": "\n".join(text for _, text in judged)}
-
-
-def maintain_tables(now_ms: int) -> list[str]:
-    """Compaction of closed dates, then vacuum."""
-    config = load_config()
-    with running_session(config.spark, app_name="maintenance") as spark:
-        return maintain.run(spark, config, now_ms=now_ms).lines()
+    return {"failed": not all(fine for fine, _ in judged), "summary": "\n".join(text for _, text in judged)}
 
 
 def _each_cluster(runs: tuple[RunContext, ...], one: Callable[[SparkSession, RunContext], _T]) -> list[_T]:
