@@ -122,13 +122,14 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
         path: For error messages.
 
     Returns:
-        Offset by topic-partition; partitions printed without one (no such timestamp) are left out.
+        Offset by topic-partition; partitions without one (no such timestamp) are left out: the tool prints nothing, or
+        nothing after the colon.
 
     Raises:
-        InputError: Nothing in it.
+        InputError: Text without such a line.
     """
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
-    if not matches:
+    if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line", path=path, first_bytes=text.encode())
     return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
 

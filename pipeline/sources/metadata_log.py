@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pipeline.model.cluster import ClusterHistory
     from pipeline.model.log_tree import PartitionDirectory
 
+_SNAPSHOT_HEADER_TYPE = b"\x00\x03"
+
 
 def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
     """The cluster's history from one node's copy of the metadata log.
@@ -40,8 +42,11 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     known_since_ms = None
     from_offset = 0
     if snapshot is not None:
-        entries += _read_entries(snapshot, problems)
-        known_since_ms = max((entry.timestamp_ms for entry in entries), default=None)
+        known_since_ms = _read_snapshot_time(snapshot)
+        entries += (
+            entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
+            for entry in _read_entries(snapshot, problems)
+        )
         from_offset = _snapshot_end_offset(snapshot)
     for segment in directory.segments:
         entries += (e for e in _read_entries(Path(segment.path), problems) if e.offset >= from_offset)
@@ -63,6 +68,25 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
 def _snapshot_end_offset(path: Path) -> int:
     """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
     return int(path.name.split("-", 1)[0])
+
+
+def _read_snapshot_time(path: Path) -> int | None:
+    """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
+
+    The batches themselves bear the time at which the snapshot was written, later than log records that follow it.
+
+    References:
+        `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
+    """
+    try:
+        data = path.read_bytes()
+        header = read_batch_header(data)
+        record = next(read_records(header, data[BATCH_HEADER_BYTES : header.size_bytes]))
+    except (OSError, InputError, StopIteration):
+        return None  # the scan of the file says what is wrong with it
+    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
+        return None
+    return int.from_bytes(record.value[2:10], "big", signed=True)
 
 
 def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem]) -> Path | None:

@@ -85,6 +85,7 @@ def test_broken_log_dirs(text, reason):
 
 def test_offsets():
     assert parse_offsets("noise\na.b-c:0:17\nx:1:\nx:2:-1\n") == {("a.b-c", 0): 17, ("x", 2): -1}
+    assert parse_offsets("\n") == {}  # no partition has a record that late
     with pytest.raises(InputError, match="no `topic:partition:offset` line"):
         parse_offsets("nothing")
 
