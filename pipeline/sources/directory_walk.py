@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.codec.checkpoints import has_crlf
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
@@ -74,13 +75,21 @@ class DirectoryWalk:
         """Lists a directory that will be listed again: notes no problem and does not remember it."""
         return self._scan(path, notes=False)
 
-    def read(self, path: Path) -> bytes | None:
-        """A small file's bytes; None, with a problem noted, where it cannot be read."""
+    def read_text(self, path: Path | None) -> bytes | None:
+        """A small text file's bytes; None, with a problem noted, where it cannot be read; None for no file.
+
+        Windows line ends are noted: the parsers take them, but the file did not come from a broker as it is.
+        """
+        if path is None:
+            return None
         try:
-            return path.read_bytes()
+            data = path.read_bytes()
         except OSError as error:
             self.problem(path, f"cannot be read: {error.strerror}")
             return None
+        if has_crlf(data):
+            self.problem(path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect")
+        return data
 
     def read_start(self, path: Path, size: int) -> bytes | None:
         """The first bytes of a file; None, with a problem noted, where it cannot be read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.codec.checkpoints import MetaProperties, has_crlf, parse_meta_properties, parse_offset_checkpoint
+from pipeline.codec.checkpoints import MetaProperties, parse_meta_properties, parse_offset_checkpoint
 from pipeline.errors import InputError
 from pipeline.model.log_tree import LogDirectory
 
@@ -52,7 +52,7 @@ def read_log_directory_files(
 
 
 def _read_meta_properties(listing: Listing, walk: DirectoryWalk) -> MetaProperties:
-    data = _read_text_file(listing, META_PROPERTIES, walk)
+    data = walk.read_text(listing.files.get(META_PROPERTIES))
     if data is None:
         return _NOBODY
     path = listing.files[META_PROPERTIES]
@@ -67,7 +67,7 @@ def _read_meta_properties(listing: Listing, walk: DirectoryWalk) -> MetaProperti
 
 
 def _read_checkpoint(listing: Listing, name: str, walk: DirectoryWalk) -> dict[TopicPartition, int]:
-    data = _read_text_file(listing, name, walk)
+    data = walk.read_text(listing.files.get(name))
     if data is None:
         return {}
     try:
@@ -75,11 +75,3 @@ def _read_checkpoint(listing: Listing, name: str, walk: DirectoryWalk) -> dict[T
     except InputError as error:
         walk.problem(listing.files[name], error.reason, position=error.position, first_bytes=error.first_bytes)
         return {}
-
-
-def _read_text_file(listing: Listing, name: str, walk: DirectoryWalk) -> bytes | None:
-    path = listing.files.get(name)
-    data = None if path is None else walk.read(path)
-    if path is not None and data is not None and has_crlf(data):
-        walk.problem(path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect")
-    return data

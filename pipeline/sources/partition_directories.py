@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.codec.checkpoints import has_crlf, parse_leader_epochs, parse_partition_metadata
+from pipeline.codec.checkpoints import parse_leader_epochs, parse_partition_metadata
 from pipeline.codec.directory_names import DirectoryName, parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind, LeaderEpoch, PartitionDirectory, SegmentFile
@@ -180,7 +180,7 @@ def _partition(
 
 
 def _read_topic_id(listing: Listing, walk: DirectoryWalk) -> str | None:
-    data = _read_text_file(listing, PARTITION_METADATA, walk)
+    data = walk.read_text(listing.files.get(PARTITION_METADATA))
     if data is None:
         return None
     try:
@@ -191,7 +191,7 @@ def _read_topic_id(listing: Listing, walk: DirectoryWalk) -> str | None:
 
 
 def _read_leader_epochs(listing: Listing, walk: DirectoryWalk) -> tuple[LeaderEpoch, ...]:
-    data = _read_text_file(listing, LEADER_EPOCH_CHECKPOINT, walk)
+    data = walk.read_text(listing.files.get(LEADER_EPOCH_CHECKPOINT))
     if data is None:
         return ()
     try:
@@ -199,14 +199,6 @@ def _read_leader_epochs(listing: Listing, walk: DirectoryWalk) -> tuple[LeaderEp
     except InputError as error:
         _refuse(listing.files[LEADER_EPOCH_CHECKPOINT], error, walk)
         return ()
-
-
-def _read_text_file(listing: Listing, name: str, walk: DirectoryWalk) -> bytes | None:
-    path = listing.files.get(name)
-    data = None if path is None else walk.read(path)
-    if path is not None and data is not None and has_crlf(data):
-        walk.problem(path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity=_SUSPECT)
-    return data
 
 
 def _refuse(path: Path, error: InputError, walk: DirectoryWalk) -> None:
