@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,9 +82,12 @@ def measure_brokers(
     total_bytes = sum(load.size_bytes for load in known)
     unit_count = effective_units(total_bytes, sum(load.batch_bytes_squared for load in known))
     causes = split_causes(known, fair)
+    by_broker: dict[int, list[PartitionLoad]] = defaultdict(list)
+    for load in known:
+        by_broker[load.leader_id].append(load)
     rows = []
     for broker_id, capacity in zip(broker_ids, weights, strict=True):
-        own = [load for load in known if load.leader_id == broker_id]
+        own = by_broker[broker_id]
         share = sum(load.size_bytes for load in own) / total_bytes if total_bytes else None
         ratio = None if share is None else share / fair[broker_id]
         cause = causes[broker_id] if causes else None

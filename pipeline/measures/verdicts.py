@@ -77,24 +77,26 @@ def judge_broker_share(
         brokers = sorted(window_loads, key=lambda load: load.broker_id)
         for broker_id in recent.keys() - {load.broker_id for load in brokers}:
             recent[broker_id].append(False)
-        above = _above(brokers, limits)
-        for load, is_above in zip(brokers, above, strict=True):
+        total_bytes = sum(load.size_bytes for load in brokers)
+        held_back = [_too_little(load, total_bytes, len(brokers), limits) for load in brokers]
+        above = _above(brokers, held_back, limits)
+        for load, too_little, is_above in zip(brokers, held_back, above, strict=True):
             recent[load.broker_id].append(is_above)
             if judged_from_ms is None or start_ms >= judged_from_ms:
-                verdicts.append(_verdict(load, brokers, limits, is_above=is_above, recent=recent[load.broker_id]))
+                verdicts.append(_verdict(load, too_little, limits, is_above=is_above, recent=recent[load.broker_id]))
     return tuple(verdicts)
 
 
-def _above(brokers: Sequence[BrokerLoad], limits: ShareLimits) -> list[bool]:
+def _above(brokers: Sequence[BrokerLoad], held_back: Sequence[str | None], limits: ShareLimits) -> list[bool]:
     p_values = [_p_value(load) for load in brokers]
     is_significant = significant(p_values, limits.chance_level)
     return [
         load.share_ratio is not None
-        and _too_little(load, brokers, limits) is None
+        and too_little is None
         and load.share_ratio >= limits.limit_ratio
         and load.size_bytes > limits.floor_bytes
         and bool(flag)
-        for load, flag in zip(brokers, is_significant, strict=True)
+        for load, too_little, flag in zip(brokers, held_back, is_significant, strict=True)
     ]
 
 
@@ -104,16 +106,13 @@ def _p_value(load: BrokerLoad) -> float:
     return chance_p_value(load.share_ratio, load.expected_share, load.effective_unit_count)
 
 
-def _too_little(load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits) -> str | None:
+def _too_little(load: BrokerLoad, total_bytes: int, broker_count: int, limits: ShareLimits) -> str | None:
     """Why the window cannot be judged for this broker, or None if it can."""
     if load.share_ratio is None or not load.effective_unit_count:
         return "no traffic in this window"
-    total_bytes = sum(other.size_bytes for other in brokers)
     if total_bytes <= limits.floor_bytes:
         return f"the cluster's {total_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
-    required = required_units_of_share(
-        load.expected_share, limits.limit_ratio - 1, limits.chance_level, max(len(brokers), 1)
-    )
+    required = required_units_of_share(load.expected_share, limits.limit_ratio - 1, limits.chance_level, broker_count)
     if load.effective_unit_count < required:
         return (
             f"{load.effective_unit_count:,.0f} independent batches are too few to tell "
@@ -123,10 +122,10 @@ def _too_little(load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLi
 
 
 def _verdict(
-    load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits, *, is_above: bool, recent: deque[bool]
+    load: BrokerLoad, too_little: str | None, limits: ShareLimits, *, is_above: bool, recent: deque[bool]
 ) -> Verdict:
     above_count = sum(recent)
-    kind, reason = _kind_and_reason(load, brokers, limits, is_above=is_above, above_count=above_count)
+    kind, reason = _kind_and_reason(load, too_little, limits, is_above=is_above, above_count=above_count)
     units = load.effective_unit_count
     return Verdict(
         window_start_ms=load.window_start_ms,
@@ -143,9 +142,8 @@ def _verdict(
 
 
 def _kind_and_reason(
-    load: BrokerLoad, brokers: Sequence[BrokerLoad], limits: ShareLimits, *, is_above: bool, above_count: int
+    load: BrokerLoad, too_little: str | None, limits: ShareLimits, *, is_above: bool, above_count: int
 ) -> tuple[VerdictKind, str]:
-    too_little = _too_little(load, brokers, limits)
     if too_little is not None or load.share_ratio is None:
         return "not_enough_traffic", too_little or "no traffic in this window"
     said = (
