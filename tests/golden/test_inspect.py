@@ -39,7 +39,7 @@ def inspect(capsys):
 def test_segments_facts(shared_data, segments_tree, inspect, archive):
     facts = json.loads((shared_data / "segments_facts.json").read_text())[archive]
     root = segments_tree / archive.replace("/", "+")
-    rows = {str(Path(row["path"]).relative_to(root)): row for row in inspect(root, "--verify")["segments"]}
+    rows = {str(Path(row["path"]).relative_to(root)): row for row in inspect(root, "--deep", "--verify")["segments"]}
     for fact in facts["logs"]:
         row = rows.pop(fact["path"])
         assert {
@@ -54,10 +54,42 @@ def test_segments_facts(shared_data, segments_tree, inspect, archive):
             "missing_offset_count": fact["gaps"],
             "min_timestamp_ms": fact["min_ts_ms"],
             "max_timestamp_ms": fact["max_ts_ms"],
+            "null_key_count": fact["nullkeys"],
+            "distinct_key_count": fact["distinct_keys"],
+            "tombstone_count": fact["nullvals"],
+            "key_bytes": fact["key_bytes"],
+            "value_bytes": fact["value_bytes"],
+            "header_count": fact["hdrs"],
         }.items() <= row.items()
+        assert [round(top["record_count"] / row["record_count"], 3) for top in row["top_keys"][:1]] == (
+            [] if fact["top1"] is None else [fact["top1"]]
+        )
         assert [row["first_offset"], row["last_offset"]] == fact["off"]
         assert [p for p in row["problems"] if "beside it" not in p["reason"]] == []
     assert {row["size_bytes"] for row in rows.values()} <= {0}  # the facts leave empty segments out
+
+
+RECORD = re.compile(
+    r"^\| offset: \d+ .*?keySize: (-?\d+) valueSize: (-?\d+) .*?headerKeys: \[(.*?)\](.*)", re.MULTILINE
+)
+RECORD_DUMPS = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")
+
+
+@pytest.mark.parametrize("name", RECORD_DUMPS)
+def test_records_as_kafka_dumps_them(shared_data, specimens_tree, inspect, name):
+    text = (shared_data / f"specimens/cli/dump-spec-{name}-records.txt").read_text()
+    broker, partition, file = re.search(r"Dumping (\S+)", text)[1].split("/")
+    rows = inspect(specimens_tree / f"{broker}-{partition}", "--deep")["segments"]
+    (row,) = (row for row in rows if Path(row["path"]).name == file)
+    data = [found for found in RECORD.findall(text) if not found[3].startswith(" endTxnMarker")]
+    key_sizes, value_sizes = [int(found[0]) for found in data], [int(found[1]) for found in data]
+    assert {
+        "null_key_count": key_sizes.count(-1),
+        "tombstone_count": value_sizes.count(-1),
+        "key_bytes": sum(max(size, 0) for size in key_sizes),
+        "value_bytes": sum(max(size, 0) for size in value_sizes),
+        "header_count": sum(len(found[2].split(",")) for found in data if found[2]),
+    }.items() <= row.items()
 
 
 def dumped_batches(shared_data: Path) -> dict[str, list[tuple]]:
