@@ -106,7 +106,7 @@ class PartitionSummary:
         partition: The partition directory.
         segments: Those that could be read, by base offset.
         records: Over all segments, from a deep scan; else None.
-        problems: Segments that could not be read at all.
+        problems: Segments that could not be read at all; with verification, files that do not fit together.
     """
 
     directory: LogDirectory

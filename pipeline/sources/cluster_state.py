@@ -50,7 +50,7 @@ def read_cluster_history(
     Returns:
         The history, and what was wrong with the sources that were tried.
     """
-    problems: list[Problem] = []
+    problems = _name_foreign_clusters(tree)
     for directory in _order_metadata_directories(tree):
         history, found = read_metadata_log(directory)
         problems += found
@@ -171,6 +171,21 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
         size_bytes=partition.size_bytes,
         is_future=not is_live,
     )
+
+
+def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
+    """A problem for every log directory of another cluster than the first one's, as far as `cluster.id` tells."""
+    known = [directory for directory in tree.directories if directory.cluster_id is not None]
+    return [
+        Problem(
+            path=directory.path,
+            position=None,
+            reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
+            severity="suspect",
+        )
+        for directory in known
+        if directory.cluster_id != known[0].cluster_id
+    ]
 
 
 def _order_metadata_directories(tree: LogTree) -> list[PartitionDirectory]:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.codec.header_sums import sum_headers
-from pipeline.codec.index_checks import check_offset_index, check_time_index, check_transaction_index
-from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.problems import limit_problems
 from pipeline.codec.record_tally import make_tally
 from pipeline.codec.scans import HeaderScan
 from pipeline.codec.segment import SMALL_FILE_BYTES, iter_record_scans, scan_headers
-from pipeline.errors import InputError
-from pipeline.model.log import Problem
 from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
+from pipeline.sources.verification import describe_unreadable, verify_partition, verify_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pipeline.codec.record_tally import RecordTally
+    from pipeline.model.log import Problem
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
     from pipeline.model.segment_summary import RecordSummary
 
@@ -49,14 +44,16 @@ def summarise_partition(
         try:
             scan, records = _scan_deep(segment, total, is_only=only) if deep else (scan_headers(segment.path), None)
         except OSError as error:
-            problems.append(_unreadable(segment.path, error))
+            problems.append(describe_unreadable(segment.path, error))
             continue
         summary = _sum_up(directory, partition, segment, scan)
         if records is not None:
             summary = _with_records(summary, scan, records)
         if verify:
-            summary = replace(summary, problems=(*summary.problems, *_verify_indexes(segment, scan)))
+            summary = replace(summary, problems=(*summary.problems, *verify_segment(segment, scan)))
         segments.append(summary)
+    if verify:
+        problems += verify_partition(partition, segments)
     return PartitionSummary(
         directory=directory,
         partition=partition,
@@ -116,31 +113,3 @@ def _sum_up(
         crc_error_count=sums.crc_error_count,
         problems=scan.problems,
     )
-
-
-def _verify_indexes(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
-    base_offset = segment.base_offset or 0
-    if segment.index_path is not None:
-        try:
-            index = read_offset_index(segment.index_path, base_offset)
-            yield from check_offset_index(segment.index_path, index, scan)
-        except OSError as error:
-            yield _unreadable(segment.index_path, error)
-    if segment.time_index_path is not None:
-        try:
-            times = read_time_index(segment.time_index_path, base_offset)
-            yield from check_time_index(segment.time_index_path, times, scan)
-        except OSError as error:
-            yield _unreadable(segment.time_index_path, error)
-    if segment.txn_index_path is not None:
-        try:
-            aborted = read_transaction_index(Path(segment.txn_index_path))
-            yield from check_transaction_index(segment.txn_index_path, aborted, scan)
-        except OSError as error:
-            yield _unreadable(segment.txn_index_path, error)
-        except InputError as error:
-            yield Problem(path=segment.txn_index_path, position=error.position, reason=error.reason)
-
-
-def _unreadable(path: str, error: OSError) -> Problem:
-    return Problem(path=path, position=None, reason=f"cannot be read: {error.strerror}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -124,3 +125,11 @@ def test_bad_sources_are_named_and_the_next_one_used(tmp_path, brokers_only, cap
     assert "cannot be read" in read_cluster_history(brokers_only, topics_describe=bad)[1][0].reason
     missing = read_cluster_history(brokers_only, topics_describe=tmp_path / "missing")[1][0]
     assert "No such file" in missing.reason
+
+
+def test_a_directory_of_another_cluster_is_named(tree, segments_tree):
+    foreign = discover_logs([segments_tree / "aryan-jadon+Distributed-Kafka-Clusters"]).directories
+    mixed = dataclasses.replace(tree, directories=(*tree.directories, *foreign))
+    (problem,) = read_cluster_history(mixed)[1]
+    assert problem.path == foreign[0].path
+    assert problem.reason.startswith("cluster.id 4fi2MkU0Ql2L0cPRncY20Q, others")

@@ -151,6 +151,19 @@ def test_a_spoilt_batch_is_listed_and_the_rest_counted(log, capsys, name):
     assert report["partitions"][0]["problem_count"] == 1
 
 
+def test_verify_names_files_that_do_not_fit_together(log, capsys):
+    (log / f"{4:020d}.log").write_bytes(make_batch(3, [b"z"]))
+    (log / f"{4:020d}.snapshot").write_bytes(b"\0\1short")
+    expected = [
+        (f"{4:020d}.log", 0, "begins at offset 3, below the base offset in its name"),
+        (NAME, None, "reaches offset 4, but the next segment begins at 4"),
+        (f"{4:020d}.snapshot", 0, "a snapshot of 7 bytes, expected at least 10"),
+        (f"{4:020d}.log", None, "no .index and no .timeindex beside it: read all the same"),
+    ]
+    problems = run_json(capsys, log, "--verify")["problems"]
+    assert [(p["path"].rsplit("/", 1)[1], p["position"], p["reason"]) for p in problems] == expected
+
+
 @pytest.mark.parametrize("option", [[], ["--deep"], ["--json"]])
 def test_nothing_usable_is_exit_code_3(tmp_path, capsys, option):
     (tmp_path / "noise-0").mkdir()
