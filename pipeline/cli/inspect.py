@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory
     from pipeline.sources.log_lookup import SegmentLookup
 
+_EPOCH_MS = re.compile(r"[0-9]{1,18}")
 _DESCRIPTION = """\
 Says what is in Kafka logs, without a broker: a row per segment, totals per topic-partition and broker, and whatever is
 wrong. PATH is a segment file, a partition directory, a log directory, or a tree that holds several brokers.
@@ -98,7 +100,7 @@ def _parse_targets(offset: int | None, at: str | None) -> list[Row]:
             raise ConfigError(f"--offset {offset}: expected 0 or more")
         targets.append({"offset": offset})
     if at is not None:
-        targets.append({"at_ms": int(at) if at.isdecimal() else parse_instant_ms(at)})
+        targets.append({"at_ms": int(at) if _EPOCH_MS.fullmatch(at) else parse_instant_ms(at)})
     return targets
 
 

@@ -10,6 +10,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import InputError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHECKPOINT_VERSION = "0"
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 class MetaProperties(NamedTuple):
@@ -172,8 +174,8 @@ def _split_lines(data: bytes, path: Path | str | None) -> list[str]:
 
 
 def _parse_integer(text: str, path: Path | str | None, number: int, line: str) -> int:
-    if not text.removeprefix("-").isdecimal() or not text.isascii():
-        raise _bad_line(f"expected a number, found {text!r}", path, number, line)
+    if not _INTEGER.fullmatch(text):
+        raise _bad_line(f"expected a number, found {text[:40]!r}", path, number, line)
     return int(text)
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_COORDINATOR_ID = re.compile(r"\((\d+)\)")
+_COORDINATOR_ID = re.compile(r"\(([0-9]{1,10})\)")
+_COUNT = re.compile(r"[0-9]{1,10}")
 
 
 def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
@@ -60,7 +61,7 @@ def parse_consumer_group_states(text: str, *, path: Path | str | None = None) ->
     """
     rows = []
     for number, line, columns in _iter_rows(text, "ASSIGNMENT-STRATEGY", path):
-        if not columns.get("#MEMBERS", "").isdecimal():
+        if not _COUNT.fullmatch(columns.get("#MEMBERS", "")):
             raise InputError(f"no count of members: {line!r}", path=path, position=number, first_bytes=line.encode())
         coordinator = _COORDINATOR_ID.fullmatch(columns.get("(ID)", ""))
         rows.append(

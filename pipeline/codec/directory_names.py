@@ -16,8 +16,8 @@ MAX_TOPIC_LENGTH = 249
 MAX_DIRECTORY_NAME_LENGTH = 255
 _MAX_PARTITION = 2**31 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
-_MOVING = re.compile(r"(?P<name>\S+-\d+)\.(?P<unique>[0-9a-f]{32})-(?P<kind>delete|stray|future)")
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_MOVING = re.compile(r"(?P<name>\S+-[0-9]+)\.(?P<unique>[0-9a-f]{32})-(?P<kind>delete|stray|future)")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class DirectoryName(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
-_OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>\d+):(?P<offset>-?\d*)")
+_OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
 
 
 class TopicsDescription(NamedTuple):
@@ -108,7 +108,7 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
         if line.startswith("{"):
             try:
                 return tuple(sorted(_list_replicas(json.loads(line))))
-            except (ValueError, KeyError, TypeError, InputError) as error:
+            except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
                 reason = f"not the JSON that kafka-log-dirs prints: {error}"
                 raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
     raise InputError("no line of JSON in the output of kafka-log-dirs", path=path, first_bytes=text.encode())

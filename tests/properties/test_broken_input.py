@@ -1,0 +1,134 @@
+"""No bytes, however broken, raise anything but `InputError`, and no tree of such files stops `inspect`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from pipeline.cli import main
+from pipeline.codec.checkpoints import (
+    parse_leader_epochs,
+    parse_meta_properties,
+    parse_offset_checkpoint,
+    parse_partition_metadata,
+)
+from pipeline.codec.cluster_metadata import parse_metadata_record
+from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
+from pipeline.codec.directory_names import parse_directory_name
+from pipeline.codec.exposition import parse_exposition
+from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.producer_snapshot import parse_producer_snapshot
+from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.errors import InputError
+
+BYTE_PARSERS = [
+    parse_offset_checkpoint,
+    parse_leader_epochs,
+    parse_meta_properties,
+    parse_partition_metadata,
+    parse_metadata_record,
+    parse_producer_snapshot,
+]
+TEXT_PARSERS = [
+    parse_topics_describe,
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_consumer_groups,
+    parse_consumer_group_states,
+    parse_directory_name,
+    parse_exposition,
+]
+DIGITS = "9" * 5000  # more than Python turns into a number
+WORDS = st.sampled_from(
+    [
+        "0",
+        "1",
+        "-1",
+        DIGITS,
+        " ",
+        "\n",
+        "\r\n",
+        "\t",
+        "t",
+        "-",
+        ":",
+        ",",
+        "=",
+        "{",
+        "}",
+        '"',
+        "[" * 5000,
+        "\x00",
+        "é",
+        "version",
+        "version=0",
+        "broker.id=",
+        "topic_id: ",
+        "Topic: a",
+        "Partition: 0",
+        "Leader: ",
+        "Replicas: 1",
+        "Isr: ",
+        "GROUP",
+        "CURRENT-OFFSET",
+        "ASSIGNMENT-STRATEGY",
+        "#MEMBERS",
+        '{"brokers":',
+        "a:0:",
+        "a-0",
+    ]
+)
+TEXTS = st.one_of(st.text(), st.lists(WORDS, max_size=30).map("".join))
+RECORD_STARTS = st.tuples(st.just(1), st.integers(0, 30), st.integers(0, 3)).map(bytes)
+BYTES = st.one_of(st.binary(), TEXTS.map(str.encode), st.tuples(RECORD_STARTS, st.binary()).map(b"".join))
+
+
+@pytest.mark.parametrize("parse", BYTE_PARSERS)
+@given(data=BYTES)
+def test_bytes(parse, data):
+    with suppress(InputError):
+        parse(data)
+
+
+@pytest.mark.parametrize("parse", TEXT_PARSERS)
+@given(text=TEXTS)
+@example(text="a:0:" + DIGITS)
+@example(text='{"brokers":' + "[" * 100_000)
+@example(text="a-" + DIGITS)
+@example(text="Topic: a\tPartition: " + DIGITS)
+def test_texts(parse, text):
+    with suppress(InputError):
+        parse(text)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.binary(max_size=200), base_offset=st.integers(0, 2**63 - 1))
+def test_indexes(tmp_path, data, base_offset):
+    path = tmp_path / "index"
+    path.write_bytes(data)
+    assert len(read_offset_index(path, base_offset).offset) <= len(data) // 8
+    assert len(read_time_index(path, base_offset).offset) <= len(data) // 12
+    with suppress(InputError):
+        assert len(read_transaction_index(path).last_offset) == len(data) // 34
+
+
+FILES = ("log", "index", "timeindex", "txnindex", "snapshot")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(data=st.lists(st.binary(max_size=150), min_size=9, max_size=9))
+def test_inspect_of_noise(tmp_path, capsys, data):
+    folder = tmp_path / "orders-0"
+    folder.mkdir(exist_ok=True)
+    names = [*(f"orders-0/{0:020d}.{ending}" for ending in FILES), "orders-0/leader-epoch-checkpoint"]
+    names += ["orders-0/partition.metadata", "meta.properties", "replication-offset-checkpoint"]
+    for name, content in zip(names, data, strict=True):
+        (tmp_path / name).write_bytes(content)
+    code = main(["inspect", str(tmp_path), "--deep", "--verify", "--json", "--offset", "3", "--at", "5"])
+    report = json.loads(capsys.readouterr().out)
+    assert code in {0, 3}
+    assert code == 0 or report["problems"]
