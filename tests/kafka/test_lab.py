@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 
 from confluent_kafka import Producer
@@ -37,11 +36,9 @@ def test_proxy_holds_produce_responses_only_while_its_schedule_says_so(tmp_path)
         before = acknowledge_one_by_one(producer, 20)
         now_ms = time.time_ns() // 1_000_000
         proxy.slow(0, now_ms - 1000, now_ms + 600_000, delay_ms=20)
-        time.sleep(0.2)  # the proxy reads its orders from a pipe
         during = acknowledge_one_by_one(producer, 20)
 
-    assert min(during) >= 20
-    assert statistics.median(before) < statistics.median(during) - 10
+    assert min(before) < 20 <= min(during)
 
 
 def test_archive_is_the_same_bytes_for_the_same_files(tmp_path):

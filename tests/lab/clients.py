@@ -95,6 +95,7 @@ def _start_perf_tool(recording: Recording, load: traffic.PerfLoad, payload: Path
             "rate_per_s": traffic.KEYLESS_RATE_PER_S,
             "value_bytes": traffic.KEYLESS_BYTES,
             "keys": None,
+            "linger_ms": traffic.DEFAULT_LINGER_MS[load.client_version],
             "settings": {},
         }
     )
@@ -117,6 +118,7 @@ def _start_keyed(recording: Recording, name: str, streams: tuple[traffic.KeyedSt
             "rate_per_s": stream.rate_per_s,
             "value_bytes": stream.value_bytes,
             "keys": stream.keys,
+            "linger_ms": int(stream.settings.get("linger.ms", traffic.DEFAULT_LINGER_MS[BROKER_VERSION])),
             "settings": stream.settings,
         }
         for stream in streams
@@ -149,12 +151,13 @@ def _start_librdkafka(recording: Recording) -> None:
         {
             "process": LIBRDKAFKA_PROCESS,
             "topic": "devices",
-            "client_id": "devices-producer",
+            "client_id": "devices-rdkafka",
             "client": "librdkafka",  # its version is what the process prints
             "tool": "confluent-kafka",
             "rate_per_s": traffic.LIBRDKAFKA_RATE_PER_S,
             "value_bytes": 200,
             "keys": "device-:500:0",
+            "linger_ms": traffic.DEFAULT_LINGER_MS["librdkafka"],
             "settings": {},
         }
     )

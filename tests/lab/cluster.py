@@ -6,6 +6,7 @@ import base64
 import subprocess
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,18 +151,18 @@ def start_cluster(
 
 
 def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
-    configs = cluster.root / "config"
-    configs.mkdir(parents=True, exist_ok=True)
-    controller = configs / "controller.properties"
-    controller.write_text(_format_properties(_controller_settings(cluster, controller_port)))
-    _format_storage(cluster, controller)
-    cluster.processes.append(_start_node(cluster, "controller", controller, None, heap_mb))
+    settings = {"controller": _controller_settings(cluster, controller_port)}
     for broker in cluster.brokers:
-        file = configs / f"broker-{broker.node_id}.properties"
-        file.write_text(_format_properties(_broker_settings(cluster, broker, controller_port)))
-        _format_storage(cluster, file)
-        name = f"broker-{broker.node_id}"
-        cluster.processes.append(_start_node(cluster, name, file, broker.exporter_port, heap_mb))
+        settings[f"broker-{broker.node_id}"] = _broker_settings(cluster, broker, controller_port)
+    files = {name: cluster.root / "config" / f"{name}.properties" for name in settings}
+    (cluster.root / "config").mkdir(parents=True, exist_ok=True)
+    for name, file in files.items():
+        file.write_text(_format_properties(settings[name]))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda file: _format_storage(cluster, file), files.values()))
+    exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
+    for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
+        cluster.processes.append(_start_node(cluster, name, file, exporter_port, heap_mb))
     for broker, process in zip(cluster.brokers, cluster.processes[1:], strict=True):
         wait_until(lambda port=broker.internal_port: is_listening(port), "open port", process)
     _wait_for_registration(cluster)

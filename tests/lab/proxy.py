@@ -21,8 +21,11 @@ class Proxy:
         self.process = process
 
     def slow(self, broker_id: int, from_ms: int, to_ms: int, delay_ms: float) -> None:
-        """Hold that broker's Produce responses ``delay_ms`` each between two instants."""
-        self.process.send_line(f"slow {broker_id} {from_ms} {to_ms} {delay_ms}")
+        """Hold that broker's Produce responses ``delay_ms`` each between two instants; returns once it will."""
+        line = f"slow {broker_id} {from_ms} {to_ms} {delay_ms}"
+        known = self.process.tail().count(line)
+        self.process.send_line(line)
+        wait_until(lambda: self.process.tail().count(line) > known, "schedule", self.process)
 
 
 @contextmanager

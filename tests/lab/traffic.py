@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 KEYLESS_RATE_PER_S = 500
 KEYLESS_BYTES = 300
 SEGMENT_BYTES = 16 * 1024 * 1024
+DEFAULT_LINGER_MS = {"3.2.3": 0, "3.9.1": 0, "4.1.1": 5, "librdkafka": 5}
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 SLOW_BROKER = 1
 SLOW_MS = 20

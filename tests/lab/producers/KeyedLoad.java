@@ -80,13 +80,6 @@ public class KeyedLoad {
             .getBytes(StandardCharsets.UTF_8);
         producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
         partitions = producer.partitionsFor(topic).size();
-        if (isTransactional()) {
-            producer.initTransactions();
-        }
-    }
-
-    private boolean isTransactional() {
-        return own.containsKey("transaction.records");
     }
 
     private void run(long fromMs, long toMs) {
@@ -95,6 +88,10 @@ public class KeyedLoad {
         long perTransaction = Long.parseLong(own.getOrDefault("transaction.records", "0"));
         long committed = 0;
         long aborted = 0;
+        sleepUntil(fromMs);
+        if (perTransaction > 0) {
+            producer.initTransactions(); // writes to the coordinator's log, so not before the first window
+        }
         for (long i = 0; i < total; i++) {
             sleepUntil(fromMs + (i + random.nextDouble()) / rate * 1000.0);
             if (perTransaction > 0 && i % perTransaction == 0) {

@@ -31,9 +31,9 @@ def main(bootstrap: str, from_ms: int, to_ms: int, rate_per_s: float, statistics
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
-            "client.id": "devices-producer",
+            "client.id": "devices-rdkafka",
             "statistics.interval.ms": 5000,
-            "stats_cb": (statistics / f"{time.time_ns() // 1_000_000}.json").write_text,
+            "stats_cb": keep,
             "on_delivery": count,
         }
     )
@@ -43,7 +43,7 @@ def main(bootstrap: str, from_ms: int, to_ms: int, rate_per_s: float, statistics
     for number in range(round((to_ms - from_ms) / 1000 * rate_per_s)):
         due_ms = from_ms + (number + rng.random()) / rate_per_s * 1000
         while (left_ms := due_ms - time.time_ns() / 1e6) > 0:
-            producer.poll(left_ms / 1000)
+            producer.poll(max(left_ms, 1) / 1000)  # below 1 ms it does not wait at all
         producer.produce(TOPIC, key=f"device-{rng.randrange(KEY_COUNT):05d}", value=VALUE)
     producer.flush(30)
     print(f"sent topic={TOPIC} acked={outcome['acked']} failed={outcome['failed']}", flush=True)
