@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline.codec.checkpoints import has_crlf
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Siblings: TypeAlias = "dict[Path, tuple[Mapping[str, Path], str]]"
+SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +39,20 @@ class DirectoryWalk:
         root: The resolved directory that nothing may lead out of.
         problems: Problems are appended here.
         seen: Real paths of the directories already listed; shared by the paths of one discovery.
+        siblings: Listings of directories whose files are given one by one; shared likewise.
         is_confined: The root was named as a source root; else it is a path somebody gave, and its parent may be read.
 
     Attributes:
         met_again: A directory was left out because it had been listed before.
     """
 
-    def __init__(self, root: Path, problems: list[Problem], seen: set[str], *, is_confined: bool) -> None:
+    def __init__(
+        self, root: Path, problems: list[Problem], seen: set[str], siblings: Siblings, *, is_confined: bool
+    ) -> None:
         self.met_again = False
         self._root = root
         self._is_confined = is_confined
+        self._siblings = siblings
         self._problems = problems
         self._seen = seen
 
@@ -74,6 +82,16 @@ class DirectoryWalk:
     def peek(self, path: Path) -> Listing | None:
         """Lists a directory that will be listed again: notes no problem and does not remember it."""
         return self._scan(path, notes=False)
+
+    def siblings(self, path: Path) -> tuple[Mapping[str, Path], str]:
+        """Files of a directory of which some are given one by one, and the highest segment name; listed once."""
+        known = self._siblings.get(path)
+        if known is None:
+            listing = self.peek(path)
+            files = {} if listing is None else listing.files
+            highest = max((name for name in files if SEGMENT_NAME.fullmatch(name)), default="")
+            known = self._siblings[path] = (files, highest)
+        return known
 
     def read_text(self, path: Path | None) -> bytes | None:
         """A small text file's bytes; None, with a problem noted, where it cannot be read; None for no file.

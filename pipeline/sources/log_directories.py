@@ -22,7 +22,7 @@ from pipeline.codec.directory_names import parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, LogTree
-from pipeline.sources.directory_walk import DirectoryWalk, Listing
+from pipeline.sources.directory_walk import DirectoryWalk, Listing, Siblings
 from pipeline.sources.log_directory_files import CHECKPOINT_NAMES, META_PROPERTIES, read_log_directory_files
 from pipeline.sources.node_identity import refuse_doubles
 from pipeline.sources.partition_directories import has_partition_files, read_partition_directory, read_segment_file
@@ -50,32 +50,39 @@ def discover_logs(paths: Iterable[Path | str], *, root: Path | str | None = None
     problems: list[Problem] = []
     found: list[LogDirectory] = []
     seen: set[str] = set()
+    siblings: Siblings = {}
     for given in paths:
         path = Path(given) if root is None else Path(root) / given
-        found += _discover_path(path, None if root is None else Path(root), problems, seen)
+        top = _resolve(path, None if root is None else Path(root), problems)
+        if top is not None:
+            walk = DirectoryWalk(top, problems, seen, siblings, is_confined=root is not None)
+            found += _visit(path, walk, problems)
     directories, double_problems = refuse_doubles(found)
-    return LogTree(directories=directories, problems=(*problems, *double_problems))
+    # files given one by one share their log directory's files, and what is wrong with those
+    return LogTree(directories=directories, problems=tuple(dict.fromkeys((*problems, *double_problems))))
 
 
-def _discover_path(path: Path, root: Path | None, problems: list[Problem], seen: set[str]) -> list[LogDirectory]:
+def _resolve(path: Path, root: Path | None, problems: list[Problem]) -> Path | None:
+    """The directory that must not be left; None, with a problem noted, where the path cannot be used."""
     try:
         real = path.resolve(strict=True)
     except OSError as error:
         problems.append(Problem(path=str(path), position=None, reason=error.strerror or "cannot be reached"))
-        return []
+        return None
     except RuntimeError:  # a loop of links, before Python 3.13
         problems.append(Problem(path=str(path), position=None, reason="a loop of links"))
-        return []
-    if str(real) in seen:
-        return []
+        return None
     top = (real if real.is_dir() else real.parent) if root is None else root.resolve()
     if not real.is_relative_to(top):
         reason = f"leads out of the source root {top}"
         problems.append(Problem(path=str(path), position=None, reason=reason))
-        return []
-    walk = DirectoryWalk(top, problems, seen, is_confined=root is not None)
+        return None
+    return top
+
+
+def _visit(path: Path, walk: DirectoryWalk, problems: list[Problem]) -> list[LogDirectory]:
     before = len(problems)
-    found = _visit_directory(path, walk, depth=0) if real.is_dir() else _visit_file(path, walk)
+    found = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
     if not found and not walk.met_again and len(problems) == before:
         problems.append(Problem(path=str(path), position=None, reason="no Kafka log in it"))
     return found

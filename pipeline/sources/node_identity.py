@@ -9,7 +9,9 @@ from pipeline.model.log import Problem
 from pipeline.model.log_tree import DirectoryKind, LogDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from pipeline.model.log_tree import PartitionDirectory
 
 
 def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
@@ -73,25 +75,25 @@ def _shared_live_partitions(one: LogDirectory, other: LogDirectory) -> list[str]
 
 
 def _put_together(found: Iterable[LogDirectory]) -> list[LogDirectory]:
-    by_path: dict[str, LogDirectory] = {}
+    by_path: dict[str, list[LogDirectory]] = {}
     for directory in found:
-        first = by_path.get(directory.path)
-        if first is None:
-            by_path[directory.path] = directory
-            continue
-        by_path[directory.path] = _with_partitions(first, directory)
-    return list(by_path.values())
+        by_path.setdefault(directory.path, []).append(directory)
+    return [same[0] if len(same) == 1 else _merge(same) for same in by_path.values()]
 
 
-def _with_partitions(first: LogDirectory, second: LogDirectory) -> LogDirectory:
-    partitions = {p.path: p for p in first.partitions}
-    for partition in second.partitions:
-        known = partitions.get(partition.path)
-        if known is None:
-            partitions[partition.path] = partition
-            continue
-        segments = {s.path: s for s in (*known.segments, *partition.segments)}
-        ordered = sorted(segments.values(), key=lambda s: (s.base_offset is None, s.base_offset or 0, s.path))
-        partitions[partition.path] = replace(known, segments=tuple(ordered))
-    ordered_partitions = sorted(partitions.values(), key=lambda p: (p.topic, p.partition, p.kind, p.path))
-    return replace(first, partitions=tuple(ordered_partitions))
+def _merge(same: Sequence[LogDirectory]) -> LogDirectory:
+    """One log directory of which several partitions or files were given."""
+    by_path: dict[str, list[PartitionDirectory]] = {}
+    for directory in same:
+        for partition in directory.partitions:
+            by_path.setdefault(partition.path, []).append(partition)
+    partitions = [_merge_segments(parts) for parts in by_path.values()]
+    partitions.sort(key=lambda p: (p.topic, p.partition, p.kind, p.path))
+    return replace(same[0], partitions=tuple(partitions))
+
+
+def _merge_segments(parts: Sequence[PartitionDirectory]) -> PartitionDirectory:
+    segments = {segment.path: segment for partition in parts for segment in partition.segments}
+    ordered = sorted(segments.values(), key=lambda s: (s.base_offset is None, s.base_offset or 0, s.path))
+    fullest = max(parts, key=lambda partition: len(partition.segments))
+    return replace(fullest, segments=tuple(ordered))

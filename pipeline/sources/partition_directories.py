@@ -10,6 +10,7 @@ from pipeline.codec.checkpoints import parse_leader_epochs, parse_partition_meta
 from pipeline.codec.directory_names import DirectoryName, parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind, LeaderEpoch, PartitionDirectory, SegmentFile
+from pipeline.sources.directory_walk import SEGMENT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-_SEGMENT_NAME = re.compile(r"(?P<offset>\d{20})\.log")
 _SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
 _METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
@@ -68,10 +68,8 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
     Returns:
         A partition directory with one segment; None, with a problem noted, where the file cannot be used.
     """
-    siblings = {entry.name: entry for entry in sorted(path.parent.glob(f"{path.stem}.*"))}
-    others = path.parent.glob("*.log")
-    highest = max((other.name for other in others if _SEGMENT_NAME.fullmatch(other.name)), default=path.name)
-    segment = _read_segment(path, siblings, walk, is_active=path.name == highest)
+    siblings, highest = walk.siblings(path.parent)
+    segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
         return None
     try:
@@ -89,14 +87,14 @@ def _read_segments(listing: Listing, name: DirectoryName, walk: DirectoryWalk) -
         if directory.name.endswith(".log"):
             walk.problem(directory, "a directory where a segment file was expected")
     for file in logs:
-        if not _SEGMENT_NAME.fullmatch(file):
+        if not SEGMENT_NAME.fullmatch(file):
             walk.problem(listing.files[file], "expected <20 digits>.log as the name of a segment")
     for file in sorted(listing.files):
         if file.endswith(".log.swap") and file.removesuffix(".swap") not in listing.files:
             walk.problem(
                 listing.files[file], "left by an interrupted replacement of segments; not read", severity=_SUSPECT
             )
-    names = sorted(file for file in logs if _SEGMENT_NAME.fullmatch(file))
+    names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
     if not names and not (name.topic and _has_metadata_snapshot(listing)):
         walk.problem(listing.path, "a partition directory without a segment file")
     found = (_read_segment(listing.files[file], listing.files, walk, is_active=file == names[-1]) for file in names)
@@ -128,7 +126,7 @@ def _read_segment(
     if reason:
         walk.problem(path, reason, position=0, first_bytes=start)
         return None
-    match = _SEGMENT_NAME.fullmatch(path.name)
+    match = SEGMENT_NAME.fullmatch(path.name)
     base_offset = int(match["offset"]) if match else None
     if base_offset is not None and base_offset > _MAX_OFFSET:
         walk.problem(path, "the base offset in the file name is beyond a 64-bit number")

@@ -342,3 +342,27 @@ def test_paths_given_twice_or_one_in_another_count_once(two_brokers):
     assert names(tree) == [(0, "clicks-1"), (0, "orders-0"), (1, "orders-1")]
     assert [len(p.segments) for _, p in tree.iter_partitions()] == [1, 1, 1]
     assert tree.problems == ()
+
+
+def test_files_given_one_by_one_are_one_partition_and_share_its_problems(two_brokers):
+    folder = two_brokers / "b0/orders-0"
+    for offset in (5, 9):
+        shutil.copy(folder / SEGMENT, folder / f"{offset:020d}.log")
+    _crlf_checkpoint(two_brokers)
+    tree = discover_logs(sorted(folder.glob("*.log"), reverse=True))
+    ((_, partition),) = tree.iter_partitions()
+    assert [(s.base_offset, s.is_active) for s in partition.segments] == [(0, False), (5, False), (9, True)]
+    assert partition.segments[0].index_path is not None
+    assert len(tree.problems) == 1
+
+
+def test_links_in_a_circle(two_brokers):
+    (two_brokers / "one").symlink_to(two_brokers / "two")
+    (two_brokers / "two").symlink_to(two_brokers / "one")
+    tree = discover_logs([two_brokers, two_brokers / "one"])
+    assert len(names(tree)) == 3
+    assert [(path, reason) for path, _, reason in reasons(tree, two_brokers)][:2] == [
+        ("one", "a link that leads nowhere"),
+        ("two", "a link that leads nowhere"),
+    ]
+    assert len(tree.problems) == 3
