@@ -16,12 +16,15 @@ from pipeline.config import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.session import running_session
+from pipeline.tables import TABLES
 
 if TYPE_CHECKING:
     import argparse
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from pipeline.tables import Table
 
 _SHOWN_ROWS = 1000
 _CELL_WIDTH = 100
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """
     config = load_config(args.config)
     with running_session(config.spark, app_name="sql") as spark:
-        names = register_tables(spark, config.warehouse)
+        names = register_tables(spark, config.warehouse, _named_in(args.statement or ""))
         if args.statement is not None:
             sys.stdout.write(_answer(spark, args.statement, as_json=args.json))
             return 0
@@ -79,6 +82,11 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 print(error, file=sys.stderr)
     return 0
+
+
+def _named_in(statement: str) -> tuple[Table, ...]:
+    """The tables a statement names, all where it names none: each costs a third of a second."""
+    return tuple(table for table in TABLES if table.name in statement.lower()) or TABLES
 
 
 def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:

@@ -1,0 +1,89 @@
+"""The doctor on folders and servers that are there, and on ones that are not."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.handlers import Sink
+
+from pipeline.cli import main
+from pipeline.storage.tables_on_disk import ensure_tables
+
+CONFIG = """
+warehouse: tables
+outbox: outbox
+clusters:
+  demo: {{sources: [{{kind: log_directories, paths: [logs]}}]}}
+mail: {mail}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "logs").mkdir()
+    jar = tmp_path / "delta.jar"
+    jar.write_bytes(b"")
+    monkeypatch.setenv("DELTA_JARS", str(jar))
+    monkeypatch.delenv("AIRFLOW_HOME", raising=False)
+    return tmp_path
+
+
+def examined(folder, capsys, mail="{}"):
+    """Exit code, and what is wrong by name."""
+    path = folder / "config.yaml"
+    path.write_text(CONFIG.format(mail=mail))
+    code = main(["doctor", "--config", str(path), "--json"])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert all(bool(check["advice"]) is not check["is_ok"] for check in checks)
+    return code, {check["name"]: check["found"] for check in checks if not check["is_ok"]}, {c["name"] for c in checks}
+
+
+def test_where_all_is_well_it_says_so(folder, capsys):
+    ensure_tables(folder / "tables")
+    code, wrong, names = examined(folder, capsys)
+    assert (code, wrong) == (0, {})
+    assert {
+        "Java",
+        "Delta jars",
+        "packages",
+        "warehouse",
+        "tables",
+        "demo: log_directories",
+        "mail",
+        "Airflow",
+    } <= names
+
+
+def test_what_is_missing_is_named(folder, capsys, monkeypatch):
+    (folder / "logs").rmdir()
+    (folder / "tables").write_text("a file in the way")
+    monkeypatch.setenv("DELTA_JARS", "/nowhere/delta.jar")
+    code, wrong, _ = examined(folder, capsys)
+    assert code == 2
+    assert set(wrong) == {"Delta jars", "warehouse", "demo: log_directories"}
+
+
+def test_a_mail_server_is_spoken_to(folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    controller = Controller(Sink(), hostname="127.0.0.1", port=port)
+    controller.start()
+    smtp = f"{{smtp: {{host: 127.0.0.1, port: {port}, tls: none}}}}"
+    assert examined(folder, capsys, smtp)[0] == 0
+    controller.stop()
+    code, wrong, _ = examined(folder, capsys, smtp)
+    assert (code, set(wrong)) == (2, {"mail"})
+
+
+@pytest.mark.parametrize("text", [None, "warehouse: [", "warehouse: here\n"], ids=["absent", "no YAML", "incomplete"])
+def test_a_configuration_that_cannot_be_used_is_one_of_the_findings(folder, capsys, text):
+    path = folder / "config.yaml"
+    if text:
+        path.write_text(text)
+    assert main(["doctor", "--config", str(path)]) == 2
+    out = capsys.readouterr().out
+    assert "FAIL  configuration" in out
+    assert "ok    Java" in out
