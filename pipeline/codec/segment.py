@@ -8,6 +8,7 @@ reading.
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,11 +115,20 @@ def iter_record_scans(
         Kafka `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
     """
     path = Path(path)
-    with _open_segment(path, start, end, small_file_bytes, max_records=SMALL_RECORD_COUNT) as (segment, end_position):
-        position, stop, last_offset = start, Stop.END, None
-        while True:
+    with (
+        _open_segment(path, start, end, small_file_bytes, max_records=SMALL_RECORD_COUNT) as (segment, end_position),
+        ThreadPoolExecutor(1) as ahead,  # walks, and checks, the next chunk while this one is decoded
+    ):
+
+        def walk(position: int) -> tuple[NDArray[np.void], int, Stop]:
             chunk_end = min(end_position, position + chunk_bytes)
-            rows, after, stop = segment.walk(position, chunk_end, check_crc=check_crc, keep_pages=True)
+            return segment.walk(position, chunk_end, check_crc=check_crc, keep_pages=True)
+
+        position, last_offset, walked = start, None, walk(start)
+        while True:
+            rows, after, stop = walked
+            is_last = stop is not Stop.END or after >= end_position
+            walking = None if is_last else ahead.submit(walk, after)
             _open_wrappers(segment.data, rows)
             decoded = segment.decode(rows, want_keys=want_keys)
             headers = _describe(path, segment, rows, after, stop, last_offset=last_offset)
@@ -126,9 +136,9 @@ def iter_record_scans(
             yield RecordScan(
                 headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data
             )
-            if stop is not Stop.END or after >= end_position:
+            if walking is None:
                 return
-            position, last_offset = after, int(rows["last_offset"][-1])
+            position, last_offset, walked = after, int(rows["last_offset"][-1]), walking.result()
 
 
 @contextmanager
