@@ -26,16 +26,19 @@ STAMPED = TopicPartition("stamped", 0)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A broker that snapshots its metadata often, with a topic of odd timestamps and one that was deleted."""
-    settings = {"metadata.log.max.snapshot.interval.ms": "400", "metadata.log.max.record.bytes.between.snapshots": "1"}
+    settings = {
+        "metadata.log.max.snapshot.interval.ms": "400",
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+        "log.segment.delete.delay.ms": "3600000",
+    }
     with start_cluster(tmp_path_factory.mktemp("live"), settings=settings) as cluster:
         cluster.create_topic("gone", partitions=2)
         cluster.create_topic("stamped", segment_bytes=1 << 20, index_interval_bytes=512, retention_ms=-1)
         cluster.create_topic("kept", partitions=3, retention_ms=777_000)
         produce(cluster.internal_bootstrap)
         cluster.run_tool("kafka-topics", "--delete", "--topic", "gone")
-        wait_until(
-            lambda: list(cluster.brokers[0].log_directory.glob("gone-*-delete")), "deleted", cluster.processes[1]
-        )
+        log_directory = cluster.brokers[0].log_directory
+        wait_until(lambda: len(list(log_directory.glob("gone-*-delete"))) == 2, "deletion", cluster.processes[1])
         yield cluster
 
 
