@@ -102,7 +102,8 @@ def watch(recording: Recording) -> None:
         target.fetch()  # the first page costs seconds; not while the traffic runs
     wait_s = recording.start_ms / 1000 - time.time()
     say(f"traffic from {recording.start_ms} to {recording.end_ms}, {wait_s:.0f} s from now")
-    with scraping(producers, recording.start_ms + 2500), scraping(brokers, recording.start_ms):
+    start_ms, end_ms = recording.start_ms, recording.end_ms
+    with scraping(producers, start_ms + 2500, end_ms), scraping(brokers, start_ms, end_ms):
         sleep_until(recording.start_ms + 500)
         readers = start_readers(recording)
         recording.processes.append(readers)

@@ -43,8 +43,8 @@ class Target:
 
 
 @contextmanager
-def scraping(targets: Sequence[Target], start_ms: int) -> Iterator[None]:
-    """Scrape the targets in turn from ``start_ms`` on, until the block ends; one thread, so never two at once.
+def scraping(targets: Sequence[Target], start_ms: int, end_ms: int) -> Iterator[None]:
+    """Scrape the targets in turn between two instants, or until the block ends; one thread, so never two at once.
 
     A target that is late keeps its rhythm: instants missed stay missed.
     """
@@ -54,7 +54,7 @@ def scraping(targets: Sequence[Target], start_ms: int) -> Iterator[None]:
         due = dict.fromkeys(range(len(targets)), start_ms / 1000)
         while not over.is_set():
             index = min(due, key=due.__getitem__)
-            if over.wait(max(0.0, due[index] - time.time())):
+            if due[index] >= end_ms / 1000 or over.wait(max(0.0, due[index] - time.time())):
                 return
             targets[index].scrape()
             interval_s = targets[index].interval_s
