@@ -1,8 +1,9 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
-Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window of which a
-source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's
-stored rows and is marked `source_expired`.
+Segments are scanned twice: once for what each file holds (few rows, taken by the driver, which sees what the run
+covers before it writes), once for the batches. Every table's windows are replaced; `bronze.window_status` is written
+last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
+scrapes were rotated away) keeps that source's stored rows and is marked `source_expired`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pipeline.errors import NothingUsableError
 from pipeline.model.window import instant_of
 from pipeline.runs import JobReport
 from pipeline.sources.arrivals import iter_arrivals
-from pipeline.sources.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.cluster_reading import (
+    CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS,
+)
 from pipeline.sources.cluster_reading import LOG_DIRECTORIES, METRIC_SOURCES, ClusterReading, read_cluster
 from pipeline.sources.cluster_rows import (
     compacted_topics,
@@ -26,28 +29,17 @@ from pipeline.sources.cluster_rows import (
     iter_consumer_group_rows,
     retention_ms,
 )
-from pipeline.sources.frames import (
-    batch_frame,
-    leader_epoch_frame,
-    register_sources,
-    sample_frame,
-    segment_frame,
-)
+from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
 from pipeline.sources.metric_pages import pages_within
-from pipeline.sources.problem_rows import collect_problems, iter_quarantine_rows
+from pipeline.sources.problem_rows import iter_quarantine_rows, problems_of
 from pipeline.sources.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.segment_rows import iter_segment_rows
-from pipeline.storage.delta import merge, replace_windows
+from pipeline.storage.delta import load, replace_windows
 from pipeline.storage.frames import rows_of
+from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.window_status import (
-    Coverage,
-    Subject,
-    collect_coverage,
-    load_stored_windows,
-    windows_to_keep,
-)
+from pipeline.storage.window_status import Coverage, Subject, load_stored_windows, windows_to_keep
 from pipeline.tables.bronze import (
     BROKERS,
     CLUSTER_STATE,
@@ -58,44 +50,46 @@ from pipeline.tables.bronze import (
     WINDOW_STATUS,
 )
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
-from pipeline.transforms.batches import as_record_batches, join_segment_facts, with_leader, with_window
+from pipeline.transforms.batches import as_record_batches, with_leader, with_window
 from pipeline.transforms.producer_nodes import summarise_producer_nodes
 from pipeline.transforms.samples import as_metric_samples
 from pipeline.transforms.traffic import summarise_traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
     from pipeline.sources.segment_plan import SegmentRead
+    from pipeline.storage.window_status import StoredWindows, WindowCoverage
     from pipeline.tables import Table
 
 JOB = "ingest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Frames:
-    """The frames of one run; the two source frames are cached."""
+class _Input:
+    """What a run found, before anything is written.
 
-    rows: DataFrame
+    Attributes:
+        reading: Everything but batches and samples.
+        reads: Segments to be scanned.
+        summaries: Rows of `kafka_segment_summaries`.
+        samples: Rows of `metric_pages`, cached.
+        row_counts: Record batches, samples and described partitions, by source and window.
+        problems: By source.
+    """
+
+    reading: ClusterReading
+    reads: tuple[SegmentRead, ...]
+    summaries: list[dict[str, Any]]
     samples: DataFrame
-    record_batches: DataFrame
-    traffic: DataFrame
+    row_counts: Counter[tuple[str, TimeWindow]]
+    problems: dict[str, list[Problem]]
 
-    def unpersist(self) -> None:
-        for frame in (self.rows, self.samples, self.record_batches):
-            frame.unpersist()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
-    """What each source gave: rows by source and window, and the newest event time of any batch."""
-
-    rows: Counter[tuple[str, TimeWindow]]
-    newest_batch_ms: int | None
+    def window_rows(self) -> list[dict[str, Any]]:
+        return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
 def run(spark: SparkSession, run: RunContext) -> JobReport:
@@ -110,180 +104,203 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     """
     reading = read_cluster(run.cluster)
     if not reading.tree.directories and not any(reading.pages.values()) and not reading.groups:
+        found = [f"{p.path}: {p.reason}" for problems in reading.problems.values() for p in problems]
         raise NothingUsableError(
-            f"cluster {run.cluster_name}: no source holds anything usable: "
-            + ("; ".join(f"{p.path}: {p.reason}" for found in reading.problems.values() for p in found) or "all empty")
+            f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
         )
     register_sources(spark)
     ensure_tables(run.warehouse)
-    replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
-    reads = plan_reads(replicas, run.span)
-    frames = _frames(spark, run, reading, reads)
-    counts = _row_counts(frames, reading, run)
-    expired = _expired_windows(run, frames, counts)
-    versions = _replace_tables(run, reading, frames, expired)
-    versions |= _merge_tables(spark, run, reading, frames, reads)
-    versions[WINDOW_STATUS.name] = _commit_windows(run, reading, counts, expired, versions)
-    frames.unpersist()
+    found_now = _read_input(spark, run, reading)
+    stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+    expired = {} if run.force else _expired_windows(run, found_now, stored)
+    versions = _write_cluster(run, reading, expired)
+    versions |= _write_traffic(spark, run, found_now, expired)
+    versions |= _write_metrics(run, found_now, expired)
+    versions |= _merge_files(run, found_now)
+    versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
+    found_now.samples.unpersist()
     return JobReport(job=JOB, table_versions=versions, notes=_notes(expired))
 
 
-def _frames(spark: SparkSession, run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]) -> _Frames:
-    rows = batch_frame(spark, reads, run.as_of_ms).cache()
+def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading) -> _Input:
+    replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
+    reads = plan_reads(replicas, run.span)
+    summaries = summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
     pages = tuple(page for kind in METRIC_SOURCES for page in pages_within(reading.pages.get(kind, ()), run.span))
-    batches = with_window(rows.where("row_kind = 'batch'"), run.config.window_ms)
-    led = with_leader(batches, leader_epoch_frame(spark, reading.history))
-    record_batches = _within(as_record_batches(led, run.cluster_name), run.windows).cache()
-    compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
-    return _Frames(
-        rows=rows,
-        samples=sample_frame(spark, pages).cache(),
-        record_batches=record_batches,
-        traffic=summarise_traffic(record_batches, compacted, run.cluster.batch_size_bytes),
-    )
-
-
-def _within(frame: DataFrame, windows: Iterable[TimeWindow]) -> DataFrame:
-    return frame.where(F.unix_millis("window_start").isin([window.start_ms for window in windows]))
-
-
-def _replace_tables(
-    run: RunContext, reading: ClusterReading, frames: _Frames, expired: dict[str, set[TimeWindow]]
-) -> dict[str, int]:
-    """Replaces the windows of every table whose source still covers what is stored."""
-    cluster, windows, window_ms = run.cluster_name, run.windows, run.config.window_ms
-    samples = frames.samples.where("row_kind = 'sample'")
-    producer_samples = samples.where("source = 'producer_metrics'")
-    state_rows = iter_cluster_state_rows(cluster, reading.history, reading.replicas, windows, reading.relative)
-    expired_scrapes = set().union(*(expired.get(kind, set()) for kind in METRIC_SOURCES))
-    small: tuple[tuple[str, Table, Iterable[dict[str, Any]]], ...] = (
-        (LOG_DIRECTORIES, BROKERS, iter_broker_rows(cluster, reading.history, reading.tree, windows)),
-        (LOG_DIRECTORIES, CLUSTER_STATE, state_rows),
-        (CONSUMER_GROUP_TEXTS, CONSUMER_GROUPS, iter_consumer_group_rows(cluster, reading.groups, windows)),
-    )
-    large: tuple[tuple[set[TimeWindow], Table, DataFrame], ...] = (
-        (expired.get(LOG_DIRECTORIES, set()), RECORD_BATCHES, frames.record_batches),
-        (expired.get(LOG_DIRECTORIES, set()), PARTITION_TRAFFIC, frames.traffic),
-        (expired_scrapes, METRIC_SAMPLES, as_metric_samples(samples, cluster, run.span, window_ms)),
-        (expired_scrapes, PRODUCER_NODES, summarise_producer_nodes(producer_samples, cluster, run.span, window_ms)),
-    )
-    versions = {}
-    for source, table, rows in small:
-        fresh = _fresh(windows, expired.get(source, set()))
-        if fresh:
-            starts = {instant_of(window.start_ms) for window in fresh}
-            kept = rows_of(table, (row for row in rows if row["window_start"] in starts), run_id=run.run_id)
-            versions[table.name] = replace_rows(kept, run.warehouse, table, cluster=cluster, windows=fresh)
-    for stale, table, frame in large:
-        fresh = _fresh(windows, stale)
-        if fresh:
-            versions[table.name] = replace_windows(
-                _within(frame, fresh), run.warehouse, table, cluster=cluster, windows=fresh, run_id=run.run_id
-            )
-    return versions
-
-
-def _fresh(windows: tuple[TimeWindow, ...], stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
-    return tuple(window for window in windows if window not in stale)
-
-
-def _merge_tables(
-    spark: SparkSession, run: RunContext, reading: ClusterReading, frames: _Frames, reads: tuple[SegmentRead, ...]
-) -> dict[str, int]:
-    """Upserts what belongs to files rather than windows: segments and problems."""
-    state = reading.history.state_at(run.as_of_ms)
-    compacted = compacted_topics(state, reading.tree)
-    retention = {
-        topic: retention_ms(state.topic_config(topic)) for topic in state.topic_configs if topic not in compacted
-    }
-    segments = iter_segment_rows(
-        run.cluster_name,
-        reading.tree,
-        {read.path for read in reads},
-        {topic: kept_ms for topic, kept_ms in retention.items() if kept_ms is not None},
-        reading.relative,
-    )
-    problems = frames.rows.where("row_kind = 'problem'")
-    batches = frames.rows.where("row_kind = 'batch'")
-    facts = join_segment_facts(segment_frame(spark, segments), batches, problems).cache()
-    merge(facts.where("is_scanned"), run.warehouse, LOG_SEGMENTS, run_id=run.run_id)
-    versions = {
-        # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
-        LOG_SEGMENTS.name: merge(
-            facts.where("NOT is_scanned"), run.warehouse, LOG_SEGMENTS, run_id=run.run_id, insert_only=True
-        )
-    }
-    facts.unpersist()
-    found = {
-        **reading.problems,
-        LOG_DIRECTORIES: [*reading.problems.get(LOG_DIRECTORIES, ()), *collect_problems(problems)],
-    }
-    for kind in METRIC_SOURCES:
-        page_problems = frames.samples.where((F.col("row_kind") == "problem") & (F.col("source") == kind))
-        found[kind] = [*reading.problems.get(kind, ()), *collect_problems(page_problems)]
-    rows = iter_quarantine_rows(run.cluster_name, found, reading.relative)
-    seen = rows_of(QUARANTINE, ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in rows), run_id=run.run_id)
-    versions[QUARANTINE.name] = merge_rows(seen, run.warehouse, QUARANTINE, insert_only=True)
-    return versions
-
-
-def _row_counts(frames: _Frames, reading: ClusterReading, run: RunContext) -> _Counts:
-    """Rows each source gives each window: record batches, samples, rows of described groups."""
-    by_window = {window.start_ms: window for window in run.windows}
-    counts: Counter[tuple[str, TimeWindow]] = Counter()
-    start_ms = F.unix_millis("window_start").alias("start_ms")
-    for row in frames.record_batches.groupBy(start_ms).count().collect():
-        counts[LOG_DIRECTORIES, by_window[row["start_ms"]]] = row["count"]
-    observed = F.col("observed_at_ms")
-    scraped = frames.samples.where("row_kind = 'sample'").groupBy(
-        "source", (observed - observed % run.config.window_ms).alias("start_ms")
-    )
-    for row in scraped.count().collect():
-        if row["start_ms"] in by_window:  # the scrape before the first window serves as a predecessor only
-            counts[row["source"], by_window[row["start_ms"]]] = row["count"]
+    samples = sample_frame(spark, pages).cache()
+    row_counts, page_problems = _count_samples(run, samples)
+    by_start = {window.start_ms: window for window in run.windows}
+    for row in summaries:
+        if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
+            row_counts[LOG_DIRECTORIES, by_start[row["window_start_ms"]]] += row["batch_count"]
     for observed_at_ms, _ in reading.groups:
-        for window in run.windows:
-            counts[CONSUMER_GROUP_TEXTS, window] += observed_at_ms in window
-    newest = frames.rows.where("row_kind = 'batch' AND is_committed").agg(F.max("event_time_ms")).first()
-    return _Counts(rows=counts, newest_batch_ms=newest[0] if newest else None)
+        start_ms = observed_at_ms - observed_at_ms % run.config.window_ms
+        if start_ms in by_start:
+            row_counts[CONSUMER_GROUP_TEXTS, by_start[start_ms]] += 1
+    problems = {kind: [*found] for kind, found in reading.problems.items()}
+    scanned = problems_of(row for row in summaries if row["row_kind"] == "problem")
+    problems.setdefault(LOG_DIRECTORIES, []).extend(scanned)
+    for kind, found in page_problems.items():
+        problems.setdefault(kind, []).extend(found)
+    return _Input(
+        reading=reading, reads=reads, summaries=summaries, samples=samples, row_counts=row_counts, problems=problems
+    )
 
 
-def _expired_windows(run: RunContext, frames: _Frames, counts: _Counts) -> dict[str, set[TimeWindow]]:
-    """Per source, the committed windows of which it now gives less than is stored; none when forced."""
-    stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
-    if run.force or not stored.windows:
-        return {}
-    columns = ("window_start", *Subject._fields, *Coverage._fields)
-    found = collect_coverage(frames.traffic.select(*columns).toArrow().to_pylist(), stored.windows)
+def _count_samples(
+    run: RunContext, samples: DataFrame
+) -> tuple[Counter[tuple[str, TimeWindow]], dict[str, list[Problem]]]:
+    """Samples by source and window, and the pages' problems; fills the cache."""
+    by_start = {window.start_ms: window for window in run.windows}
+    counts: Counter[tuple[str, TimeWindow]] = Counter()
+    problem_kinds = set()
+    observed = F.col("observed_at_ms")
+    start_ms = (observed - observed % run.config.window_ms).alias("start_ms")
+    for row in samples.groupBy("row_kind", "source", start_ms).count().collect():
+        if row["row_kind"] == "problem":
+            problem_kinds.add(row["source"])
+        elif row["start_ms"] in by_start:  # the scrape before the first window serves as a predecessor only
+            counts[row["source"], by_start[row["start_ms"]]] = row["count"]
+    problems = {
+        kind: problems_of(
+            samples.where((F.col("row_kind") == "problem") & (F.col("source") == kind)).toArrow().to_pylist()
+        )
+        for kind in sorted(problem_kinds)
+    }
+    return counts, problems
+
+
+def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
+    """Per source, the committed windows of which it now gives less than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
-    expired[LOG_DIRECTORIES] = windows_to_keep(stored.traffic, found, stored.windows)
+    coverage = _coverage(run, found)
+    expired[LOG_DIRECTORIES] = windows_to_keep(stored.traffic, coverage, stored.windows)
     for (source, window), row_count in stored.row_counts.items():
-        if source != LOG_DIRECTORIES and counts.rows[source, window] < row_count:
+        if source != LOG_DIRECTORIES and found.row_counts[source, window] < row_count:
             expired[source].add(window)
     return expired
 
 
+def _coverage(run: RunContext, found: _Input) -> WindowCoverage:
+    by_start = {window.start_ms: window for window in run.windows}
+    covered: WindowCoverage = defaultdict(dict)
+    for row in found.window_rows():
+        window = by_start.get(row["window_start_ms"])
+        if window is not None:
+            subject = Subject(row["topic"], row["topic_id"], row["partition"])
+            coverage = Coverage(row["first_offset"], row["last_offset"], row["record_count"])
+            known = covered[window].get(subject)
+            covered[window][subject] = known.joined(coverage) if known else coverage
+    return covered
+
+
+def _fresh(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
+    return tuple(window for window in run.windows if window not in stale)
+
+
+def _write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+    """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
+    fresh = _fresh(run, expired.get(LOG_DIRECTORIES, set()))
+    fresh_groups = _fresh(run, expired.get(CONSUMER_GROUP_TEXTS, set()))
+    name, history = run.cluster_name, reading.history
+    plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
+        (BROKERS, iter_broker_rows(name, history, reading.tree, fresh), fresh),
+        (CLUSTER_STATE, iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative), fresh),
+        (CONSUMER_GROUPS, iter_consumer_group_rows(name, reading.groups, fresh_groups), fresh_groups),
+    )
+    return {
+        table.name: replace_rows(
+            rows_of(table, rows, run_id=run.run_id), run.warehouse, table, cluster=name, windows=windows
+        )
+        for table, rows, windows in plan
+        if windows
+    }
+
+
+def _write_traffic(
+    spark: SparkSession, run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]
+) -> dict[str, int]:
+    """Record batches, then what the partitions got: summed up from the batches as they were stored."""
+    fresh = _fresh(run, expired.get(LOG_DIRECTORIES, set()))
+    if not fresh:
+        return {}
+    batches = with_window(batch_frame(spark, found.reads, run.as_of_ms, run.span), run.config.window_ms)
+    led = with_leader(batches, leader_epoch_frame(spark, found.reading.history))
+    record_batches = as_record_batches(led, run.cluster_name)
+    versions = {RECORD_BATCHES.name: _replace(run, RECORD_BATCHES, record_batches, fresh)}
+    stored = load(spark, run.warehouse, RECORD_BATCHES).where(format_predicate(RECORD_BATCHES, run.cluster_name, fresh))
+    compacted = compacted_topics(found.reading.history.state_at(run.as_of_ms), found.reading.tree)
+    traffic = summarise_traffic(stored, compacted, run.cluster.batch_size_bytes)
+    return versions | {PARTITION_TRAFFIC.name: _replace(run, PARTITION_TRAFFIC, traffic, fresh)}
+
+
+def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+    """Samples, and what the producers' say of each broker."""
+    fresh = _fresh(run, set().union(*(expired.get(kind, set()) for kind in METRIC_SOURCES)))
+    if not fresh:
+        return {}
+    window_ms, samples = run.config.window_ms, found.samples.where("row_kind = 'sample'")
+    nodes = summarise_producer_nodes(
+        samples.where("source = 'producer_metrics'"), run.cluster_name, run.span, window_ms
+    )
+    stored = as_metric_samples(samples, run.cluster_name, run.span, window_ms)
+    return {
+        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh),
+        PRODUCER_NODES.name: _replace(run, PRODUCER_NODES, nodes, fresh),
+    }
+
+
+def _replace(run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...]) -> int:
+    starts = [window.start_ms for window in windows]
+    within = frame.where(F.unix_millis("window_start").isin(starts)) if len(windows) < len(run.windows) else frame
+    return replace_windows(within, run.warehouse, table, cluster=run.cluster_name, windows=windows, run_id=run.run_id)
+
+
+def _merge_files(run: RunContext, found: _Input) -> dict[str, int]:
+    """Upserts what belongs to files rather than windows: segments and problems."""
+    reading = found.reading
+    state = reading.history.state_at(run.as_of_ms)
+    compacted = compacted_topics(state, reading.tree)
+    kept_ms = {
+        topic: retention_ms(state.topic_config(topic)) for topic in state.topic_configs if topic not in compacted
+    }
+    known_ms = {topic: span_ms for topic, span_ms in kept_ms.items() if span_ms is not None}
+    segments = list(iter_segment_rows(run.cluster_name, reading.tree, found.summaries, known_ms, reading.relative))
+    problems = iter_quarantine_rows(run.cluster_name, found.problems, reading.relative)
+    first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
+    scanned = rows_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]), run_id=run.run_id)
+    # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
+    others = rows_of(LOG_SEGMENTS, (row for row in segments if not row["is_scanned"]), run_id=run.run_id)
+    merge_rows(scanned, run.warehouse, LOG_SEGMENTS)
+    return {
+        LOG_SEGMENTS.name: merge_rows(others, run.warehouse, LOG_SEGMENTS, insert_only=True),
+        QUARANTINE.name: merge_rows(
+            rows_of(QUARANTINE, first_seen, run_id=run.run_id), run.warehouse, QUARANTINE, insert_only=True
+        ),
+    }
+
+
 def _commit_windows(
     run: RunContext,
-    reading: ClusterReading,
-    counts: _Counts,
+    found: _Input,
+    stored: StoredWindows,
     expired: dict[str, set[TimeWindow]],
     versions: dict[str, int],
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
-    stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows) if expired else None
+    newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
     rows = []
-    for window, columns in iter_arrivals(run.cluster, reading, run.windows, counts.newest_batch_ms):
-        is_expired = window in expired.get(columns["source"], set())
-        row_count = counts.rows[columns["source"], window]
-        if stored is not None and is_expired:
-            row_count = stored.row_counts.get((columns["source"], window), row_count)
+    for window, columns in iter_arrivals(run.cluster, found.reading, run.windows, newest_ms):
+        source = columns["source"]
+        is_expired = window in expired.get(source, set())
+        counts = stored.row_counts if is_expired else found.row_counts
         rows.append(
             {
                 "cluster": run.cluster_name,
                 "window_start": instant_of(window.start_ms),
                 "window_end": instant_of(window.end_ms),
-                "row_count": row_count,
+                "row_count": counts.get((source, window), 0),
+                "problem_count": len(found.problems.get(source, ())),
                 "as_of": instant_of(run.as_of_ms),
                 "source_expired": is_expired,
                 "table_versions": versions,

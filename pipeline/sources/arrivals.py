@@ -39,7 +39,6 @@ def iter_arrivals(
                     "source": source.kind,
                     "expected_count": expected,
                     "arrived_count": arrived,
-                    "problem_count": len(reading.problems.get(source.kind, ())),
                     "newest_at": None if newest_ms is None else instant_of(newest_ms),
                 },
             )

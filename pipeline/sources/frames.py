@@ -10,14 +10,17 @@ from pipeline.sources.metric_pages import MetricPageSource, format_pages
 from pipeline.sources.record_batches import SOURCE_NAME as RECORD_BATCHES
 from pipeline.sources.record_batches import RecordBatchSource
 from pipeline.sources.segment_plan import format_plan
+from pipeline.sources.segment_summaries import SOURCE_NAME as SEGMENT_SUMMARIES
+from pipeline.sources.segment_summaries import SegmentSummarySource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from pipeline.model.cluster import ClusterHistory
+    from pipeline.model.window import TimeWindow
     from pipeline.sources.metric_pages import MetricPage
     from pipeline.sources.segment_plan import SegmentRead
 
@@ -25,44 +28,46 @@ _LEADER_EPOCHS = (
     "topic string, topic_id string, partition bigint, leader_epoch bigint, leader_id bigint, is_current boolean"
 )
 
-_SEGMENTS = (
-    "cluster string, broker_id bigint, log_directory string, topic string, topic_id string, partition bigint, "
-    "base_offset bigint, path string, absolute_path string, size_bytes bigint, is_scanned boolean, "
-    "is_active boolean, retention_ms bigint"
-)
-
 
 def register_sources(spark: SparkSession) -> None:
-    """Makes `kafka_record_batches` and `metric_pages` known to a session, for `spark.read.format` and SQL."""
+    """Makes `kafka_record_batches`, `kafka_segment_summaries` and `metric_pages` known to a session, for `spark.read.format` and SQL."""
     spark.dataSource.register(RecordBatchSource)
+    spark.dataSource.register(SegmentSummarySource)
     spark.dataSource.register(MetricPageSource)
 
 
-def batch_frame(spark: SparkSession, reads: Sequence[SegmentRead], as_of_ms: int) -> DataFrame:
-    """Batches and problems of the segments, see `record_batches`; both cores (or all executors) read."""
+def batch_frame(spark: SparkSession, reads: Sequence[SegmentRead], as_of_ms: int, span: TimeWindow) -> DataFrame:
+    """Batches of the segments whose event time lies in the span; both cores (or all executors) read."""
     return (
-        spark.read.format(RECORD_BATCHES)
-        .option("plan", format_plan(reads))
+        _planned(spark, RECORD_BATCHES, format_plan(reads))
         .option("as_of_ms", str(as_of_ms))
-        .option("spark_partitions", str(spark.sparkContext.defaultParallelism))
+        .load()
+        .where(f"event_time_ms >= {span.start_ms} AND event_time_ms < {span.end_ms}")
+    )
+
+
+def summary_rows(
+    spark: SparkSession, reads: Sequence[SegmentRead], as_of_ms: int, window_ms: int
+) -> list[dict[str, Any]]:
+    """What each segment holds, per file and per window, and what is wrong with it; see `segment_summaries`."""
+    frame = (
+        _planned(spark, SEGMENT_SUMMARIES, format_plan(reads))
+        .option("as_of_ms", str(as_of_ms))
+        .option("window_ms", str(window_ms))
         .load()
     )
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
 
 
 def sample_frame(spark: SparkSession, pages: Sequence[MetricPage]) -> DataFrame:
     """Samples and problems of the exporter pages, see `metric_pages`."""
-    return (
-        spark.read.format(METRIC_PAGES)
-        .option("plan", format_pages(pages))
-        .option("spark_partitions", str(spark.sparkContext.defaultParallelism))
-        .load()
-    )
+    return _planned(spark, METRIC_PAGES, format_pages(pages)).load()
 
 
-def segment_frame(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Discovered segment files, see `segment_rows`."""
-    held = [tuple(row.values()) for row in rows]
-    return spark.createDataFrame(held, _SEGMENTS)
+def _planned(spark: SparkSession, source: str, plan: str) -> DataFrameReader:
+    reader = spark.read.format(source).option("plan", plan)
+    return reader.option("spark_partitions", str(spark.sparkContext.defaultParallelism))
 
 
 def leader_epoch_frame(spark: SparkSession, history: ClusterHistory) -> DataFrame:

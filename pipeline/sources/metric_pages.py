@@ -7,6 +7,7 @@ kind `sample`, and of kind `problem` for pages or lines that could not be read.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from math import isnan
@@ -36,6 +37,7 @@ KNOWN_PREFIXES = (
     "kafka_controller_kafkacontroller_",
     "kafka_log_log_size",
 )
+_OTHER_REQUEST = re.compile(r'^kafka_network_requestmetrics_[^\n]*request="(?!Produce")[^\n]*\n', re.MULTILINE)
 _SAMPLE_SCHEMA = pa.schema(
     [
         ("row_kind", pa.string()),
@@ -175,21 +177,26 @@ def _page_rows(page: MetricPage) -> list[tuple[object, ...]]:
     try:
         text = Path(page.path).read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
-        return [_problem_row(head, page.path, -1, f"cannot be read: {error}", b"")]
-    exposition = parse_exposition(text, name_prefixes=KNOWN_PREFIXES)
+        return [_problem_row(head, page.path, None, f"cannot be read: {error}", b"")]
+    exposition = parse_exposition(_without_other_requests(text), name_prefixes=KNOWN_PREFIXES)
     rows: list[tuple[object, ...]] = [
         ("sample", *head, s.name, tuple(s.labels.items()), None if isnan(s.value) else s.value, page.path, *[None] * 4)
         for s in exposition.samples
     ]
     if not rows and "# TYPE" not in text and "# HELP" not in text:
-        rows.append(_problem_row(head, page.path, -1, "no exporter page: no metric in it", text.encode()))
+        rows.append(_problem_row(head, page.path, None, "no exporter page: no metric in it", text.encode()))
     return rows + [
         _problem_row(head, page.path, number, "a line that is no sample", line.encode())
         for number, line in exposition.bad_lines
     ]
 
 
+def _without_other_requests(text: str) -> str:
+    """The page without the request metrics of other requests than Produce: most of a broker's page."""
+    return _OTHER_REQUEST.sub("", text)
+
+
 def _problem_row(
-    head: tuple[str, str, int], path: str, position: int, reason: str, first_bytes: bytes
+    head: tuple[str, str, int], path: str, position: int | None, reason: str, first_bytes: bytes
 ) -> tuple[object, ...]:
     return ("problem", *head, None, None, None, path, position, reason, "refused", first_bytes[:64].hex())

@@ -9,21 +9,18 @@ from pipeline.model.log import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame
 
-
-def collect_problems(rows: DataFrame) -> list[Problem]:
-    """Problems found by Spark tasks: rows of kind `problem` of either data source."""
-    found = rows.select("path", "position", "reason", "severity", "first_bytes_hex").distinct().collect()
+def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    """Problems found by Spark tasks, from collected rows of kind `problem`."""
     return [
         Problem(
             path=row["path"],
-            position=None if row["position"] < 0 else row["position"],
+            position=row["position"],
             reason=row["reason"],
             first_bytes=bytes.fromhex(row["first_bytes_hex"]),
             severity=row["severity"],
         )
-        for row in sorted(found)
+        for row in rows
     ]
 
 

@@ -1,9 +1,9 @@
 """Spark data source `kafka_record_batches`: the record batches of segment files, as Arrow record batches.
 
 One Spark partition holds one or more whole segments (about 128 MiB: a header scan reads a gigabyte in well under a
-second, so cutting one file further gains nothing). Rows are of two kinds: `batch`, and `problem` for what the scan
-found wrong. Filters on `topic`, `partition` and `event_time_ms` are pushed down: into the list of files, and before
-rows leave Python.
+second, so cutting one file further gains nothing). Filters on `topic`, `partition` and `event_time_ms` are pushed
+down: into the list of files, and before rows leave Python. What a scan found wrong, and what a file holds as a whole,
+`kafka_segment_summaries` tells.
 
 Options: `plan` (from `format_plan`) or `path` (a source root to discover), `as_of_ms`, `spark_partitions`.
 """
@@ -11,7 +11,6 @@ Options: `plan` (from `format_plan`) or `path` (a source root to discover), `as_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +26,10 @@ from pyspark.sql.datasource import (
     LessThan,
 )
 
-from pipeline.codec.segment import scan_headers
-from pipeline.errors import InputError
-from pipeline.model.log import Codec, Problem
-from pipeline.sources.event_time import assign_event_times
+from pipeline.model.log import Codec
 from pipeline.sources.log_directories import discover_logs
 from pipeline.sources.segment_plan import SegmentRead, choose_replicas, pack, parse_plan, plan_reads
+from pipeline.sources.segment_scan import ScannedSegment, scan_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
 
 SOURCE_NAME = "kafka_record_batches"
 TARGET_BYTES = 128 << 20
-_CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
+CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
 _TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
 
 _SEGMENT_FIELDS = (
@@ -80,8 +77,7 @@ _BATCH_FIELDS = (
     ("is_crc_ok", pa.bool_()),
     ("is_committed", pa.bool_()),
 )
-_PROBLEM_FIELDS = (("reason", pa.string()), ("severity", pa.string()), ("first_bytes_hex", pa.string()))
-ARROW_SCHEMA = pa.schema([("row_kind", pa.string()), *_SEGMENT_FIELDS, *_BATCH_FIELDS, *_PROBLEM_FIELDS])
+ARROW_SCHEMA = pa.schema([*_SEGMENT_FIELDS, *_BATCH_FIELDS])
 _SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
 
 
@@ -155,36 +151,14 @@ class RecordBatchReader(DataSourceReader):
         return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Scans each segment: one Arrow record batch of batches, one of problems where there are any."""
+        """Scans each segment; one that cannot be read has no rows here and a problem in the summaries."""
         assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
         for read in partition.reads:
-            try:
-                path = Path(read.path)
-                scan = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
-            except (InputError, OSError) as error:
-                yield _problem_rows(read, [_as_problem(read, error)])
-                continue
-            rows, problems = self._batch_rows(read, scan)
-            if rows.num_rows:
-                yield rows
-            if problems:
-                yield _problem_rows(read, problems)
-
-    def _batch_rows(self, read: SegmentRead, scan: HeaderScan) -> tuple[pa.RecordBatch, list[Problem]]:
-        problems = list(scan.problems)
-        times = assign_event_times(scan.max_timestamp_ms.astype(np.int64), self._as_of_ms)
-        if len(scan) and (times.event_time_ms < 0).all():
-            problems.append(_no_timestamps(read))
-        keep = self._filter.mask(times.event_time_ms)
-        columns = {
-            **_header_columns(scan),
-            "event_time_ms": times.event_time_ms,
-            "is_time_outlier": times.is_outlier,
-            "lateness_ms": times.lateness_ms,
-            "missing_offset_count": missing_offsets(scan, read.base_offset, read.next_base_offset),
-            "is_committed": scan.base_offset < (read.high_watermark if read.high_watermark >= 0 else 2**63 - 1),
-        }
-        return _arrow(read, "batch", {name: values[keep] for name, values in columns.items()}), problems
+            scanned = scan_segment(read, self._as_of_ms)
+            if isinstance(scanned, ScannedSegment):
+                rows = _arrow(read, scanned, scanned.is_countable & self._filter.mask(scanned.times.event_time_ms))
+                if rows.num_rows:
+                    yield rows
 
 
 class RecordBatchSource(DataSource):
@@ -204,24 +178,6 @@ class RecordBatchSource(DataSource):
         return RecordBatchReader(self.options)
 
 
-def missing_offsets(scan: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
-    """Offsets that no batch covers: before each batch, and after the last one up to the next segment.
-
-    Args:
-        scan: Batches of one segment in append order.
-        base_offset: Offset in the file's name.
-        next_base_offset: Base offset of the next segment, -1 where there is none.
-    """
-    first, last = scan.base_offset.astype(np.int64), scan.rows["last_offset"].astype(np.int64)
-    if first.size == 0:
-        return first
-    gaps = first - np.concatenate([[base_offset], last[:-1] + 1])
-    if next_base_offset >= 0:
-        gaps[-1] += next_base_offset - (last[-1] + 1)
-    missing: NDArray[np.int64] = np.maximum(gaps, 0)
-    return missing
-
-
 def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
     base_timestamp = np.where(scan.has_delete_horizon, -1, scan.rows["base_timestamp_ms"])
     direct = ("position", "size_bytes", "base_offset", "last_offset", "magic", "producer_id", "producer_epoch")
@@ -229,7 +185,7 @@ def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
         **{name: scan.rows[name] for name in (*direct, "base_sequence", "record_count", "max_timestamp_ms")},
         "leader_epoch": scan.rows["partition_leader_epoch"],
         "base_timestamp_ms": base_timestamp,
-        "codec": _CODECS[scan.codec],
+        "codec": CODECS[scan.codec],
         "timestamp_type": _TIMESTAMP_TYPES[scan.timestamp_type],
         "is_transactional": scan.is_transactional,
         "is_control": scan.is_control,
@@ -237,10 +193,8 @@ def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
     }
 
 
-def _arrow(read: SegmentRead, row_kind: str, columns: dict[str, NDArray[Any] | list[Any]]) -> pa.RecordBatch:
-    count = len(next(iter(columns.values())))
+def _arrow(read: SegmentRead, scanned: ScannedSegment, keep: NDArray[np.bool_]) -> pa.RecordBatch:
     constants = {
-        "row_kind": row_kind,
         "broker_id": read.broker_id,
         "log_directory": read.log_directory,
         "topic": read.topic,
@@ -249,40 +203,22 @@ def _arrow(read: SegmentRead, row_kind: str, columns: dict[str, NDArray[Any] | l
         "segment_base_offset": read.base_offset,
         "path": read.path,
     }
-    arrays = []
-    for field in ARROW_SCHEMA:
-        if field.name in constants:
-            arrays.append(pa.repeat(pa.scalar(constants[field.name], field.type), count))
-        elif field.name in columns:
-            arrays.append(pa.array(columns[field.name]).cast(field.type))
-        else:
-            arrays.append(pa.nulls(count, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
-
-
-def _problem_rows(read: SegmentRead, problems: list[Problem]) -> pa.RecordBatch:
-    columns: dict[str, NDArray[Any] | list[Any]] = {
-        "position": [-1 if problem.position is None else problem.position for problem in problems],
-        "reason": [problem.reason for problem in problems],
-        "severity": [problem.severity for problem in problems],
-        "first_bytes_hex": [problem.first_bytes.hex() for problem in problems],
+    columns = {
+        **_header_columns(scanned.headers),
+        "event_time_ms": scanned.times.event_time_ms,
+        "is_time_outlier": scanned.times.is_outlier,
+        "lateness_ms": scanned.times.lateness_ms,
+        "missing_offset_count": scanned.missing_offset_count,
+        "is_committed": scanned.is_committed,
     }
-    return _arrow(read, "problem", columns)
-
-
-def _as_problem(read: SegmentRead, error: InputError | OSError) -> Problem:
-    if isinstance(error, InputError):
-        return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
-    return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
-
-
-def _no_timestamps(read: SegmentRead) -> Problem:
-    return Problem(
-        path=read.path,
-        position=None,
-        reason="no batch has a timestamp (record format 0): its batches belong to no window",
-        severity="suspect",
-    )
+    count = int(keep.sum())
+    arrays = [
+        pa.repeat(pa.scalar(constants[field.name], field.type), count)
+        if field.name in constants
+        else pa.array(columns[field.name][keep]).cast(field.type)
+        for field in ARROW_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 def _discover(path: str) -> tuple[SegmentRead, ...]:

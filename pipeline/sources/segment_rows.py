@@ -1,23 +1,30 @@
-"""Segment files as rows of `bronze.log_segments`, before anything was read from them."""
+"""Segment files as rows of `bronze.log_segments`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.window import instant_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from pipeline.model.log_tree import LogTree
 
-KEY = ("broker_id", "log_directory", "topic", "topic_id", "partition", "base_offset")
+FACTS = (
+    *("first_offset", "last_offset", "batch_count", "record_count", "control_batch_count", "missing_offset_count"),
+    *("producer_id_count", "crc_error_count", "magic", "codecs"),
+)
+"""Columns of `bronze.log_segments` that a scan fills, under their own names."""
 
 
 def iter_segment_rows(
     cluster: str,
     tree: LogTree,
-    read_paths: Collection[str],
+    summaries: Sequence[Mapping[str, Any]],
     retention_ms: Mapping[str, int],
     relative: Callable[[str], str],
 ) -> Iterator[dict[str, Any]]:
@@ -26,11 +33,16 @@ def iter_segment_rows(
     Args:
         cluster: Name in the configuration.
         tree: What was found.
-        read_paths: Files whose batches this run read.
+        summaries: Rows of `kafka_segment_summaries`: of the files whose batches this run read.
         retention_ms: `retention.ms` by topic, where it is known and the topic is not compacted.
         relative: Shortens a path to what it is under its source root.
     """
+    facts_of = {row["path"]: row for row in summaries if row["row_kind"] == "segment"}
+    problem_counts = Counter(row["path"] for row in summaries if row["row_kind"] == "problem")
     for directory, partition, segment in tree.iter_segments(kind=DirectoryKind.LIVE):
+        facts = facts_of.get(segment.path, {})
+        newest_ms: int | None = facts.get("max_timestamp_ms")
+        kept_ms = None if segment.is_active else retention_ms.get(partition.topic)
         yield {
             "cluster": cluster,
             "broker_id": -1 if directory.broker_id is None else directory.broker_id,
@@ -40,9 +52,16 @@ def iter_segment_rows(
             "partition": partition.partition,
             "base_offset": segment.base_offset or 0,
             "path": relative(segment.path),
-            "absolute_path": segment.path,
             "size_bytes": segment.size_bytes,
-            "is_scanned": segment.path in read_paths,
+            "is_scanned": bool(facts),
             "is_active": segment.is_active,
-            "retention_ms": None if segment.is_active else retention_ms.get(partition.topic),
+            "problem_count": problem_counts[segment.path],
+            "deletable_at": None if newest_ms is None or kept_ms is None else instant_of(newest_ms + kept_ms),
+            "min_timestamp": _instant(facts.get("min_timestamp_ms")),
+            "max_timestamp": _instant(newest_ms),
+            **{name: facts.get(name) for name in FACTS},
         }
+
+
+def _instant(instant_ms: int | None) -> datetime | None:
+    return None if instant_ms is None else instant_of(instant_ms)

@@ -1,0 +1,172 @@
+"""Spark data source `kafka_segment_summaries`: what each segment file holds, without its batches.
+
+Few rows, so that the driver can take them all: of kind `segment` (one per file: the scanned columns of
+`bronze.log_segments`), `window` (one per file and window: offsets and batches, to see what a run covers before it
+writes) and `problem`. It reads the files that `kafka_record_batches` reads, with the same plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pipeline.codec.header_sums import sum_headers
+from pipeline.model.log import Problem
+from pipeline.sources.record_batches import TARGET_BYTES, SegmentGroup
+from pipeline.sources.segment_plan import pack, parse_plan
+from pipeline.sources.segment_scan import ScannedSegment, scan_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructType
+
+    from pipeline.sources.segment_plan import SegmentRead
+
+SOURCE_NAME = "kafka_segment_summaries"
+SCHEMA = pa.schema(
+    [
+        ("row_kind", pa.string()),
+        ("path", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("min_timestamp_ms", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("batch_count", pa.int64()),
+        ("record_count", pa.int64()),
+        ("control_batch_count", pa.int64()),
+        ("missing_offset_count", pa.int64()),
+        ("producer_id_count", pa.int64()),
+        ("crc_error_count", pa.int64()),
+        ("magic", pa.string()),
+        ("codecs", pa.string()),
+        ("window_start_ms", pa.int64()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("severity", pa.string()),
+        ("first_bytes_hex", pa.string()),
+    ]
+)
+_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string"}
+
+
+class SegmentSummaryReader(DataSourceReader):
+    """Scans the plan's segments in Python workers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = dict(options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Groups the segments into Spark partitions."""
+        groups = pack(parse_plan(self._options["plan"]), TARGET_BYTES, int(self._options["spark_partitions"]))
+        return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of each segment."""
+        assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
+        as_of_ms, window_ms = int(self._options["as_of_ms"]), int(self._options["window_ms"])
+        rows: list[dict[str, Any]] = []
+        for read in partition.reads:
+            scanned = scan_segment(read, as_of_ms)
+            if isinstance(scanned, Problem):
+                rows.append(_problem_row(read, scanned))
+                continue
+            rows += [_problem_row(read, problem) for problem in scanned.problems]
+            rows.append(_segment_row(read, scanned))
+            rows += _window_rows(read, scanned, window_ms)
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+class SegmentSummarySource(DataSource):
+    """The data source as Spark knows it; options `plan`, `as_of_ms`, `window_ms`, `spark_partitions`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `spark.read.format`."""
+        return SOURCE_NAME
+
+    def schema(self) -> str:
+        """Spark SQL types of the rows."""
+        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader; the schema is always the whole one."""
+        return SegmentSummaryReader(self.options)
+
+
+def _head(read: SegmentRead, row_kind: str) -> dict[str, Any]:
+    return {
+        "row_kind": row_kind,
+        "path": read.path,
+        "topic": read.topic,
+        "topic_id": read.topic_id,
+        "partition": read.partition,
+    }
+
+
+def _problem_row(read: SegmentRead, problem: Problem) -> dict[str, Any]:
+    return {
+        **_head(read, "problem"),
+        "position": problem.position,
+        "reason": problem.reason,
+        "severity": problem.severity,
+        "first_bytes_hex": problem.first_bytes.hex(),
+    }
+
+
+def _segment_row(read: SegmentRead, scanned: ScannedSegment) -> dict[str, Any]:
+    sums, rows = sum_headers(scanned.headers), scanned.headers.rows
+    return {
+        **_head(read, "segment"),
+        "first_offset": _least(rows["base_offset"]),
+        "last_offset": _most(rows["last_offset"]),
+        "min_timestamp_ms": sums.min_timestamp_ms,
+        "max_timestamp_ms": sums.max_timestamp_ms,
+        "batch_count": len(rows),
+        "record_count": sums.record_count,
+        "control_batch_count": sums.control_batch_count,
+        "missing_offset_count": int(scanned.missing_offset_count.sum()),
+        "producer_id_count": len(sums.producer_ids),
+        "crc_error_count": sums.crc_error_count,
+        "magic": ",".join(str(magic) for magic in sums.magics),
+        "codecs": ",".join(sums.codecs),
+    }
+
+
+def _window_rows(read: SegmentRead, scanned: ScannedSegment, window_ms: int) -> list[dict[str, Any]]:
+    """What the segment gives each window: committed batches, their offsets and data records."""
+    headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
+    counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
+    starts = event_time_ms - event_time_ms % window_ms
+    out = []
+    for start_ms in np.unique(starts[counted]).tolist():
+        chosen = headers.rows[counted & (starts == start_ms)]
+        is_data = ~headers.is_control[counted & (starts == start_ms)]
+        out.append(
+            {
+                **_head(read, "window"),
+                "window_start_ms": start_ms,
+                "first_offset": _least(chosen["base_offset"]),
+                "last_offset": _most(chosen["last_offset"]),
+                "batch_count": len(chosen),
+                "record_count": int(chosen["record_count"][is_data].sum(dtype=np.int64)),
+                "max_timestamp_ms": _most(event_time_ms[counted & (starts == start_ms)]),
+            }
+        )
+    return out
+
+
+def _least(values: NDArray[Any]) -> int | None:
+    return int(values.min()) if values.size else None
+
+
+def _most(values: NDArray[Any]) -> int | None:
+    return int(values.max()) if values.size else None
