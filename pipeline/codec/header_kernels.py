@@ -11,8 +11,10 @@ from pipeline.codec import compression as bounds
 from pipeline.codec import header_walk as layout
 from pipeline.codec.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.codec.crc_kernels import crc32_by_tables, crc32c_kernel
-from pipeline.codec.machine import address_of, load_big_word, load_byte
+from pipeline.codec.machine import address_of, load_big_word, load_byte, prefetch
 from pipeline.codec.scans import HEADER_ROW, Flaw
+
+_BATCHES_AHEAD = 8  # full batches are alike in size, so the place of a later header is a good guess
 
 ROWS = types.Array(nb.from_dtype(HEADER_ROW), 1, "C")
 _STOP = nb.types.UniTuple(types.int64, 3)
@@ -154,6 +156,7 @@ def walk_rows(data: Array, start: int, end: int, rows: Rows) -> tuple[int, int, 
         row.flaw = _fill_batch(row, address) if magic == 2 else _fill_message(row, address, magic)
         count += 1
         position += size_bytes
+        prefetch(address + nb.uint64(_BATCHES_AHEAD * size_bytes))
     return count, position, _END
 
 

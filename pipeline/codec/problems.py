@@ -92,11 +92,13 @@ def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> N
         rows: `HEADER_ROW`s; those with a flaw are left out.
         last_offset: Last offset of the batch before the first row, if there is one.
     """
-    sound = np.flatnonzero(rows["flaw"] == Flaw.NONE)
-    before = np.empty(len(sound), np.int64)
-    before[1:] = rows["last_offset"][sound[:-1]]
-    before[:1] = -1 if last_offset is None else last_offset
-    return sound[rows["base_offset"][sound] <= before]
+    flawed = rows["flaw"] != Flaw.NONE
+    sound = np.flatnonzero(~flawed) if flawed.any() else slice(None)
+    base_offset, last = rows["base_offset"][sound], rows["last_offset"][sound]
+    steps_back = np.flatnonzero(base_offset[1:] <= last[:-1]) + 1
+    if last_offset is not None and len(base_offset) and base_offset[0] <= last_offset:
+        steps_back = np.concatenate([np.zeros(1, np.int64), steps_back])
+    return steps_back if isinstance(sound, slice) else sound[steps_back]
 
 
 def describe_step_back(path: str, row: np.void) -> Problem:
