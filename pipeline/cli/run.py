@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     runs = plan_runs(config, span, run_id=f"cli-{uuid.uuid4()}", now_ms=now_ms, cluster=args.cluster, force=args.force)
     with running_session(config.spark) as spark:
         judged = [_run_cluster(spark, run) for run in runs]
-    delivered = deliver_alerts.run(config, smtp=config.mail.smtp, now_ms=now_ms)
+    delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
     document = {
         "window": str(span),
         "clusters": judged,
