@@ -37,23 +37,6 @@ class Causes:
     partition_skew_term: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicExcess:
-    """What one topic adds to a broker's excess.
-
-    Attributes:
-        topic: The topic.
-        topic_id: Its id, or "".
-        size_bytes: Bytes of the topic on this broker.
-        excess_bytes: Those, less the broker's fair share of the topic's bytes; negative: it carries less than that.
-    """
-
-    topic: str
-    topic_id: str
-    size_bytes: int
-    excess_bytes: float
-
-
 def split_causes(loads: Sequence[PartitionLoad], expected_share: dict[int, float]) -> dict[int, Causes] | None:
     """The three terms for every broker.
 
@@ -86,29 +69,3 @@ def split_causes(loads: Sequence[PartitionLoad], expected_share: dict[int, float
         )
         for broker_id, fair in expected_share.items()
     }
-
-
-def excess_by_topic(loads: Sequence[PartitionLoad], broker_id: int, expected_share: float) -> tuple[TopicExcess, ...]:
-    """The topics that carry a broker's excess, largest first; their excesses sum to the broker's.
-
-    Args:
-        loads: Loads of one window whose leader is known, of all brokers.
-        broker_id: The broker.
-        expected_share: Its fair share, 0..1.
-    """
-    on_broker: Counter[tuple[str, str]] = Counter()
-    everywhere: Counter[tuple[str, str]] = Counter()
-    for load in loads:
-        everywhere[load.topic, load.topic_id] += load.size_bytes
-        if load.leader_id == broker_id:
-            on_broker[load.topic, load.topic_id] += load.size_bytes
-    excesses = (
-        TopicExcess(
-            topic=topic,
-            topic_id=topic_id,
-            size_bytes=on_broker[topic, topic_id],
-            excess_bytes=on_broker[topic, topic_id] - expected_share * size_bytes,
-        )
-        for (topic, topic_id), size_bytes in everywhere.items()
-    )
-    return tuple(sorted(excesses, key=lambda excess: (-excess.excess_bytes, excess.topic, excess.topic_id)))

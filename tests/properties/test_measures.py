@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.measures.broker_share import measure_brokers, measure_partitions
-from pipeline.measures.causes import excess_by_topic
 from pipeline.measures.chance import chance_p_value
 from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
 from pipeline.measures.verdicts import ShareLimits, judge_broker_share
@@ -56,16 +55,6 @@ def test_the_three_terms_sum_to_the_excess_and_each_to_zero_over_brokers(loads, 
         assert terms == pytest.approx(row.share - row.expected_share, abs=1e-9)
     for term in ("leaders_term", "topic_mix_term", "partition_skew_term"):
         assert math.fsum(getattr(row, term) for row in rows) == pytest.approx(0, abs=1e-9)
-
-
-@given(partition_loads(), capacities)
-def test_topic_excesses_sum_to_the_brokers(loads, capacity):
-    total = sum(load.size_bytes for load in loads)
-    for row in measure_brokers(loads, capacity, BROKERS):
-        excesses = excess_by_topic(loads, row.broker_id, row.expected_share)
-        excess = math.fsum(topic.excess_bytes for topic in excesses)
-        assert excess == pytest.approx(row.size_bytes - row.expected_share * total, abs=1e-9 * total + 1e-9)
-        assert [topic.excess_bytes for topic in excesses] == sorted((t.excess_bytes for t in excesses), reverse=True)
 
 
 @given(partition_loads(), capacities, st.randoms())

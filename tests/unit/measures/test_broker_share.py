@@ -7,7 +7,6 @@ from dataclasses import fields
 import pytest
 
 from pipeline.measures.broker_share import BrokerMeasures, PartitionMeasures, measure_brokers, measure_partitions
-from pipeline.measures.causes import excess_by_topic
 from pipeline.model.load import PartitionLoad
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 
@@ -128,11 +127,3 @@ def test_partitions_beside_their_topics_mean():
 def test_a_recreated_topic_is_another_topic():
     rows = measure_partitions([load("a", 0, 0, 100, topic_id="old"), load("a", 0, 1, 300, topic_id="new")])
     assert [(row.topic_id, row.ratio_to_mean) for row in rows] == [("new", 1.0), ("old", 1.0)]
-
-
-def test_topics_that_carry_the_excess_come_first():
-    loads = [load("hot", 0, 0, 100), load("hot", 1, 1, 400), load("even", 0, 0, 100), load("even", 1, 1, 100)]
-    assert [(topic.topic, topic.size_bytes, topic.excess_bytes) for topic in excess_by_topic(loads, 1, 0.5)] == [
-        ("hot", 400, 150.0),
-        ("even", 100, 0.0),
-    ]
