@@ -1,12 +1,17 @@
-"""One Airflow database for the lane, made once (5 s), copied by every test that writes into it."""
+"""One Airflow database for the lane, made once (5 s) and copied by every test that writes; one slice of the capture."""
 
 from __future__ import annotations
+
+import shutil
 
 import pytest
 import yaml
 
+from pipeline.demo import prepare_demo
+from pipeline.model.window import TimeWindow
 from tests.dags.airflow_process import AirflowHome
 
+MINUTE_MS = 60_000
 EMPTY = {
     "warehouse": "warehouse",
     "outbox": "outbox",
@@ -25,3 +30,32 @@ def described(tmp_path_factory):
     config.write_text(yaml.safe_dump(EMPTY))
     home = AirflowHome(folder, config, {})
     return home.run_script("describe_dags") | {"home": home}
+
+
+class Slice:
+    """Three windows of the capture in which broker 1 is slow, and one topic: enough for one incident."""
+
+    def __init__(self, folder) -> None:
+        self.demo = prepare_demo(folder)
+        start_ms = self.demo.span.start_ms + 5 * MINUTE_MS
+        self.span = TimeWindow(start_ms, start_ms + 3 * MINUTE_MS)
+        self.windows = tuple(self.span.split(MINUTE_MS))
+
+    def write_config(self, folder):
+        """A configuration whose tables and mails lie in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        document = yaml.safe_load(self.demo.config.read_text())
+        cluster = document["clusters"]["demo"]
+        cluster["topics"] = ["orders"]
+        cluster["sources"] = [{"kind": "log_directories", "paths": [str(self.demo.config.parent / "capture/brokers")]}]
+        config = folder / "partition-health.yaml"
+        config.write_text(yaml.safe_dump(document))
+        return config
+
+
+@pytest.fixture(scope="session")
+def capture_slice(tmp_path_factory):
+    """The slice; half a gigabyte on disk while the lane runs."""
+    folder = tmp_path_factory.mktemp("capture")
+    yield Slice(folder)
+    shutil.rmtree(folder)

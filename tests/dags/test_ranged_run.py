@@ -1,0 +1,59 @@
+"""One ranged run per DAG by `dag.test()`, as `make run` does it; oracle: the capture's own slow broker, number 1."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from pipeline.config import load_config
+from pipeline.storage.row_counts import count_rows
+
+
+@pytest.fixture(scope="module")
+def ranged(described, capture_slice, tmp_path_factory):
+    """Results per DAG and the configuration, after ingest and health over the slice and then maintenance."""
+    folder = tmp_path_factory.mktemp("ranged")
+    home = described["home"].copy_to(folder / "airflow", capture_slice.write_config(folder))
+    span = str(capture_slice.span)
+    ran = home.run_script("run_dags", f"ingest={span}", f"health={span}", "maintenance")
+    return dict(zip(("ingest", "health", "maintenance"), ran, strict=True)), load_config(home.config)
+
+
+def test_every_task_ran_once_and_only_the_verdict_fails(ranged):
+    ran, _ = ranged
+    assert {dag_id: result["tasks"] for dag_id, result in ran.items()} == {
+        "ingest": {"ingest": ["success", 1]},
+        "health": {
+            "score_health": ["success", 1],
+            "deliver_alerts": ["success", 1],
+            "health_verdict": ["failed", 1],
+        },
+        "maintenance": {"maintain": ["success", 1]},
+    }
+
+
+def test_the_tables_hold_the_three_windows(ranged, capture_slice):
+    _, config = ranged
+    counts = count_rows(config.warehouse)
+    assert counts["bronze.window_status"] == 3
+    assert counts["gold.broker_share"] == 3 * 3
+    assert counts["gold.verdicts"] == 3 * 3
+    assert counts["silver.record_batches"] > 10_000
+    committed = DeltaTable(str(config.warehouse / "bronze/window_status")).to_pyarrow_table(columns=["window_start"])
+    starts_ms = {round(start.timestamp() * 1000) for start in committed["window_start"].to_pylist()}
+    assert starts_ms == {window.start_ms for window in capture_slice.windows}
+
+
+def test_the_mail_left_before_the_verdict_failed(ranged):
+    ran, config = ranged
+    (path,) = config.outbox.glob("*.eml")
+    assert "broker 1 carries" in path.read_text()
+    (line,) = ran["health"]["results"]["deliver_alerts"]
+    assert line.endswith(str(path))
+    assert ran["health"]["results"]["score_health"]["failed"] is True
+
+
+def test_maintenance_names_every_table(ranged):
+    ran, config = ranged
+    named = {line.split(":")[0] for line in ran["maintenance"]["results"]["maintain"]}
+    assert named == set(count_rows(config.warehouse))
