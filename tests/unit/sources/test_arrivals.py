@@ -1,0 +1,116 @@
+"""Expected and arrived per source and window. Oracle: the tables below, from the docstring of `iter_arrivals`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import BrokerMetrics, Cluster, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
+from pipeline.model.cluster import Broker, ClusterHistory, Timeline
+from pipeline.model.consumer_group import ConsumerGroupMember
+from pipeline.model.log_tree import LogTree
+from pipeline.model.window import TimeWindow
+from pipeline.sources.arrivals import iter_arrivals
+from pipeline.sources.cluster_reading import ClusterReading
+from pipeline.sources.metric_pages import MetricPage, discover_pages, expected_pages, pages_within
+from tests.unit.sources.trees import log_directory
+
+S = 1000
+WINDOWS = (TimeWindow(0, 60 * S), TimeWindow(60 * S, 120 * S))
+LOGS = LogDirectories(kind="log_directories", paths=(Path("d"),))
+MEMBER = ConsumerGroupMember(
+    **dict.fromkeys(("group_id", "topic", "partition", "committed_offset", "log_end_offset", "lag_count")),
+    **dict.fromkeys(("member_id", "client_host", "client_id")),
+)
+
+
+def reading(*, disks=(), brokers=None, pages=(), groups=()):
+    return ClusterReading(
+        tree=LogTree(directories=tuple(disks)),
+        history=ClusterHistory(
+            state_source="cluster_metadata",
+            known_since_ms=0,
+            brokers={b: Timeline((at,), (Broker(broker_id=b),)) for b, at in (brokers or {}).items()},
+        ),
+        replicas=(),
+        groups=tuple((at, MEMBER) for at in groups),
+        pages={"producer_metrics": tuple(pages)},
+        problems={},
+        roots=(),
+    )
+
+
+def scrapes(instance, *seconds):
+    return [
+        MetricPage(source="producer_metrics", instance=instance, observed_at_ms=int(s * S), path=f"{instance}/{s}")
+        for s in seconds
+    ]
+
+
+def arrivals(source, found, newest_ms=None):
+    rows = iter_arrivals(Cluster(sources=(source,)), found, WINDOWS, newest_ms)
+    return [(row["expected_count"], row["arrived_count"]) for _, row in rows]
+
+
+def test_log_directories_expect_the_brokers_registered_at_the_windows_end():
+    disks = [log_directory(b, {"t-0": [(0, 1)]}) for b in (1, 1, 3)] + [
+        log_directory(100, {"__cluster_metadata-0": [(0, 1)]})
+    ]
+    found = reading(disks=disks, brokers={1: 0, 2: 70 * S, 100: 500 * S})
+    assert arrivals(LOGS, found) == [(2, 2), (3, 2)]  # 3 was found though nobody registered it
+
+
+def test_groups_are_described_when_somebody_cares_to():
+    source = ConsumerGroups(kind="consumer_groups", paths=(Path("g"),))
+    assert arrivals(source, reading(groups=(5, 5, 10 * S, 60 * S))) == [(None, 2), (None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        (scrapes("a", *range(0, 125, 5)), [(12, 12), (12, 12)]),
+        (scrapes("a", *range(0, 125, 5)) + scrapes("b", *range(30, 95, 5)), [(18, 18), (18, 19)]),
+        (scrapes("a", 0, *range(40, 125, 5)), [(12, 5), (12, 12)]),  # the exporter was silent for half a minute
+        ([], [(0, 0), (0, 0)]),
+        (scrapes("a", 61), [(0, 0), (0, 1)]),
+    ],
+)
+def test_scrapes_are_expected_while_the_instance_lived(pages, expected):
+    source = ProducerMetrics(kind="producer_metrics", path=Path("p"))
+    assert arrivals(source, reading(pages=pages)) == expected
+
+
+def test_every_kind_once_with_the_newest_instant():
+    cluster = Cluster(
+        sources=(
+            LOGS,
+            LOGS,
+            TopicsDescribe(kind="topics_describe", path=Path("t")),
+            ProducerMetrics(kind="producer_metrics", path=Path("p")),
+            BrokerMetrics(kind="broker_metrics", path=Path("b")),
+        )
+    )
+    rows = iter_arrivals(cluster, reading(pages=scrapes("a", 1, 90)), WINDOWS[:1], 7 * S)
+    newest = [(row["source"], row["newest_at"] and row["newest_at"].timestamp()) for _, row in rows]
+    assert newest == [("log_directories", 7), ("producer_metrics", 90), ("broker_metrics", None)]
+
+
+def test_pages_of_a_span_come_with_the_one_before():
+    pages = scrapes("b", 50, 55, 60, 119.999, 120) + scrapes("a", 130)
+    chosen = [(page.instance, page.observed_at_ms) for page in pages_within(pages, WINDOWS[1])]
+    assert chosen == [("b", 55_000), ("b", 60_000), ("b", 119_999)]
+
+
+def test_expected_pages_never_go_below_nothing():
+    assert expected_pages(scrapes("a", 500, 600), WINDOWS[0], 5 * S) == 0
+
+
+def test_pages_are_found_by_instance_and_instant(tmp_path):
+    for name in ("b/10.prom", "a/200.prom", "a/30.prom", "a/late.prom", "a/30.txt", "31.prom"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    pages, problems = discover_pages(tmp_path, "producer_metrics")
+    assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
+    assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
+    assert [p.reason for p in discover_pages(tmp_path / "none", "x")[1]] == ["no such directory: no scrapes were read"]
