@@ -15,7 +15,7 @@ COMMITTED = Path(__file__).parents[1] / "data/capture.tar.zst"
 
 def pack(folder: Path, archive: Path) -> None:
     """Write ``folder`` (its own name kept, modification times kept, owners dropped, order fixed)."""
-    # A decoder keeps the window of 128 MiB at hand. Level 22 saves 7 %, for ten times the work.
+    # A decoder keeps the window of 128 MiB at hand. Level 22 saves 7 %, for twenty times the work.
     parameters = zstandard.ZstdCompressionParameters.from_level(19, window_log=27)
     archive.parent.mkdir(parents=True, exist_ok=True)
     compressor = zstandard.ZstdCompressor(compression_params=parameters)
