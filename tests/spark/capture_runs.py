@@ -1,0 +1,172 @@
+"""Runs of the jobs on the committed capture or parts of it, and what they left, fit to be compared."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path  # noqa: TC003  (a field's type)
+
+import pyarrow as pa
+import yaml
+
+from expectations import gates
+from pipeline.config import load_config
+from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.runs import RunContext, plan_runs
+from pipeline.storage.rows import load_rows
+from pipeline.tables import TABLES
+
+CLUSTER = "demo"
+MINUTE_MS = 60_000
+SCRAPES = ("producers/orders", "producers/jobs", "brokers/1")
+"""Enough of them: one producer, three in one process, one broker."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """An unpacked capture, or a copy with changes, and its clock."""
+
+    folder: Path
+    start_ms: int
+    end_ms: int
+    recorded_until_ms: int
+
+    def span(self, first=0, last=None):
+        """Minutes of the capture, the last one excluded."""
+        return TimeWindow(
+            self.start_ms + first * MINUTE_MS, self.end_ms if last is None else self.start_ms + last * MINUTE_MS
+        )
+
+    def minute_of(self, instant_ms):
+        return (instant_ms - self.start_ms) // MINUTE_MS
+
+    def part(self, target, *, topics, scrapes=(), with_metadata=True):
+        """A tree with the same files (linked: replace them, do not write into them) of some topics and scrapes."""
+        kept = {*topics, "__cluster_metadata"} if with_metadata else {*topics}
+        for broker in (self.folder / "brokers").iterdir():
+            for entry in broker.iterdir():
+                if not entry.is_dir() or entry.name.rpartition("-")[0] in kept:
+                    _link(entry, target / "brokers" / broker.name / entry.name)
+        for name in (*(f"scrapes/{scrape}" for scrape in scrapes), "tools"):
+            _link(self.folder / name, target / name)
+        return replace(self, folder=target)
+
+    def write_config(self, folder, *, topics=(), sources=("log_directories",), window_s=60, **document):
+        """A configuration whose tables and mails lie in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        at = self.folder
+        known = {
+            "log_directories": {"paths": [str(at / "brokers")]},
+            "topics_describe": {"path": str(at / "tools/topics-describe.txt")},
+            "consumer_groups": {"paths": [str(p) for p in sorted((at / "tools").glob("*groups-describe*.txt"))]},
+            "producer_metrics": {"path": str(at / "scrapes/producers")},
+            "broker_metrics": {"path": str(at / "scrapes/brokers")},
+        }
+        cluster = {
+            "as_of": format_instant(self.recorded_until_ms),
+            "topics": list(topics),
+            "sources": [{"kind": kind, **known[kind]} for kind in sources],
+        }
+        config = folder / "partition-health.yaml"
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "warehouse": "warehouse",
+                    "outbox": "outbox",
+                    "window": f"PT{window_s}S",
+                    "mail": {"to": ["kafka-platform@example.org"]},
+                    "clusters": {CLUSTER: cluster},
+                    **document,
+                }
+            )
+        )
+        return load_config(config)
+
+
+ALL_SOURCES = ("log_directories", "topics_describe", "consumer_groups", "producer_metrics", "broker_metrics")
+
+
+def _link(source, target):
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=_link_file)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _link_file(source, target)
+
+
+def _link_file(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run of everything reported."""
+
+    context: RunContext
+    gate_reports: tuple
+    health: object
+    deliveries: tuple
+
+    @property
+    def config(self):
+        return self.context.config
+
+    @property
+    def warehouse(self):
+        return self.context.warehouse
+
+
+def plan(config, span, *, run_id="test", force=False, now_ms=None):
+    now_ms = span.end_ms + MINUTE_MS if now_ms is None else now_ms
+    (context,) = plan_runs(config, span, run_id=run_id, now_ms=now_ms, force=force)
+    return context
+
+
+def run_all(spark, context, *, check_data=True):
+    """Jobs and gates in the order of `partition-health run`."""
+    ingest.run(spark, context)
+    reports = gates.check_ingested(spark, context) if check_data else ()
+    windows = score_health.pending_windows(context)
+    score_health.run(spark, context, windows)
+    health = gates.check_health(spark, context, windows)
+    raise_incidents.run(context, health.verdicts)
+    delivered = deliver_alerts.run(context.config, None, now_ms=context.now_ms)
+    return Ran(context, reports, health, delivered.deliveries)
+
+
+def stored(warehouse, name, *columns):
+    """Rows of a table as dicts (some columns only), by key."""
+    table = next(table for table in TABLES if table.name == name)
+    rows = load_rows(warehouse, table)
+    rows = rows.sort_by([(column, "ascending") for column in table.key])
+    return (rows.select(list(columns)) if columns else rows).to_pylist()
+
+
+def differences(left, right, *, leave_out=()):
+    """Per table whose stable columns differ: how many rows each side has and the first one that the other lacks."""
+    found = {}
+    for table in TABLES:
+        columns = [name for name in table.stable_columns if f"{table.name}.{name}" not in leave_out]
+        sides = [_comparable(load_rows(warehouse, table).select(columns)) for warehouse in (left, right)]
+        if sides[0] != sides[1]:
+            only = [next(iter(sides[i] - sides[1 - i]), None) for i in (0, 1)]
+            counts = [sum(side.values()) for side in sides]
+            found[table.name] = (counts, [only and dict(zip(columns, row, strict=True)) for row in only])
+    return found
+
+
+def _comparable(rows: pa.Table):
+    """Rows as a multiset; maps as sorted text."""
+    columns = [
+        [None if value is None else str(sorted(value)) for value in column.to_pylist()]
+        if pa.types.is_map(column.type)
+        else column.to_pylist()
+        for column in (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in rows.columns)
+    ]
+    return Counter(zip(*columns, strict=True))

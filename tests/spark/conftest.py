@@ -1,0 +1,36 @@
+"""The committed capture ingested once for the lane."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.lab.facts import read_capture
+from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan, run_all
+
+
+@pytest.fixture(scope="session")
+def manifest(capture_folder):
+    return json.loads((capture_folder / "manifest.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def capture(capture_folder, manifest):
+    clock = manifest["clock"]
+    return Capture(capture_folder, clock["start_ms"], clock["end_ms"], clock["recorded_until_ms"])
+
+
+@pytest.fixture(scope="session")
+def facts(capture_folder):
+    """Counts by a reader of headers that shares no code with the pipeline."""
+    return read_capture(capture_folder)
+
+
+@pytest.fixture(scope="session")
+def ingested(spark, capture, manifest, tmp_path_factory):
+    """All topics of the capture, all windows in one run, a few of the scrapes."""
+    folder = tmp_path_factory.mktemp("ingested")
+    part = capture.part(folder / "capture", topics=manifest["topics"], scrapes=SCRAPES)
+    config = part.write_config(folder, sources=ALL_SOURCES)
+    return run_all(spark, plan(config, capture.span()))

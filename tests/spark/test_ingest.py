@@ -1,0 +1,102 @@
+"""The ingested capture. Oracle: `tests/lab/facts.py`, a reader of batch headers of its own, and the capture's manifest."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from pipeline.model.window import milliseconds_of
+from tests.lab.facts import measure_share_ratios
+from tests.spark.capture_runs import MINUTE_MS, stored
+
+
+@pytest.fixture(scope="module")
+def traffic(ingested):
+    return stored(ingested.warehouse, "silver.partition_traffic")
+
+
+def test_every_record_and_every_byte_of_every_minute_is_counted_once(traffic, facts, capture, manifest):
+    records, control, batches, sizes = Counter(), Counter(), Counter(), Counter()
+    for row in traffic:
+        key = (row["topic"], row["partition"], row["leader_id"])
+        records[key] += row["record_count"]
+        control[key] += row["control_record_count"]
+        batches[key] += row["batch_count"]
+        sizes[key, capture.minute_of(milliseconds_of(row["window_start"]))] += row["size_bytes"]
+    assert records == Counter({key: fact.record_count for key, fact in facts.items()})
+    assert +control == +Counter({key: fact.control_record_count for key, fact in facts.items()})
+    assert sizes == Counter({(key, m): size for key, fact in facts.items() for m, size in fact.bytes_by_minute.items()})
+    assert sum(batches.values()) == sum(fact.batch_count for fact in facts.values()) - sum(
+        fact.control_record_count
+        for fact in facts.values()  # a marker is a batch of one record
+    )
+
+
+def test_topics_hold_what_the_producers_saw_acknowledged(traffic, manifest):
+    read = Counter()
+    for row in traffic:
+        read[row["topic"]] += row["record_count"]
+    acked = Counter({str(producer["topic"]): producer["acked_count"] for producer in manifest["producers"]})
+    assert read == acked
+
+
+def test_nothing_is_quarantined_and_every_source_says_it_arrived(ingested, manifest, capture):
+    assert stored(ingested.warehouse, "bronze.quarantine") == []
+    rows = stored(ingested.warehouse, "bronze.window_status")
+    windows = {row["source"]: [] for row in rows}
+    for row in rows:
+        windows[row["source"]].append(capture.minute_of(milliseconds_of(row["window_start"])))
+        assert not row["source_expired"]
+    minutes = list(range((capture.end_ms - capture.start_ms) // MINUTE_MS))
+    assert windows == dict.fromkeys(
+        ("broker_metrics", "consumer_groups", "log_directories", "producer_metrics"), minutes
+    )
+    disks = [row for row in rows if row["source"] == "log_directories"]
+    assert {(row["expected_count"], row["arrived_count"]) for row in disks} == {(3, 3)}
+    missed = sum(manifest["missed_scrapes"].values())
+    late = sum(max(0, row["expected_count"] - row["arrived_count"]) for row in rows if row["expected_count"])
+    assert late <= missed + len(minutes)  # a scrape may fall behind the edge of its minute
+
+
+def test_status_counts_are_the_rows_stored(ingested):
+    batches, samples, groups = Counter(), Counter(), Counter()
+    for row in stored(ingested.warehouse, "silver.record_batches", "window_start"):
+        batches["log_directories", row["window_start"]] += 1
+    for row in stored(ingested.warehouse, "bronze.metric_samples", "source", "window_start"):
+        samples[row["source"], row["window_start"]] += 1
+    for row in stored(ingested.warehouse, "bronze.consumer_groups", "window_start"):
+        groups["consumer_groups", row["window_start"]] += 1
+    status = stored(ingested.warehouse, "bronze.window_status", "source", "window_start", "row_count")
+    told = Counter({(row["source"], row["window_start"]): row["row_count"] for row in status})
+    assert +told == batches + samples + groups
+
+
+def test_every_data_gate_passes(ingested):
+    assert len(ingested.gate_reports) == 7
+    assert [check.describe() for report in ingested.gate_reports for check in report.checks if not check.success] == []
+
+
+def test_shares_are_those_of_an_independent_count(ingested, facts, capture, manifest):
+    told = defaultdict(dict)
+    for row in stored(ingested.warehouse, "gold.broker_share"):
+        told[capture.minute_of(milliseconds_of(row["window_start"]))][row["broker_id"]] = row["share_ratio"]
+    expected = measure_share_ratios(facts)
+    assert told.keys() == expected.keys()
+    for minute, ratios in expected.items():
+        assert told[minute] == pytest.approx(ratios, abs=1e-9), minute
+    slow = manifest["slow"]
+    above = [minute for minute, ratios in sorted(told.items()) if ratios[slow["broker_id"]] >= 1.2]
+    assert above == list(range(capture.minute_of(slow["from_ms"]), capture.minute_of(slow["to_ms"])))
+
+
+def test_producers_nodes_and_latency_show_the_slow_broker(ingested, capture, manifest):
+    slow = manifest["slow"]
+    rows = [row for row in stored(ingested.warehouse, "silver.producer_nodes") if row["client_id"] == "orders-producer"]
+    by_minute = defaultdict(dict)
+    for row in rows:
+        by_minute[capture.minute_of(milliseconds_of(row["window_start"]))][row["broker_id"]] = row
+    in_the_middle = by_minute[capture.minute_of(slow["from_ms"]) + 2]
+    latency = {broker: row["request_latency_avg_ms"] for broker, row in in_the_middle.items()}
+    others = [value for broker, value in latency.items() if broker != slow["broker_id"]]
+    assert latency[slow["broker_id"]] > slow["produce_delay_ms"] > max(others)
