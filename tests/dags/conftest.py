@@ -7,6 +7,7 @@ import shutil
 import pytest
 import yaml
 
+from pipeline.config import load_config
 from pipeline.demo import prepare_demo
 from pipeline.model.window import TimeWindow
 from tests.dags.airflow_process import AirflowHome
@@ -59,3 +60,13 @@ def capture_slice(tmp_path_factory):
     folder = tmp_path_factory.mktemp("capture")
     yield Slice(folder)
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def ranged(described, capture_slice, tmp_path_factory):
+    """Results per DAG and the configuration, after ingest and health over the slice by `dag.test()`, then maintenance."""
+    folder = tmp_path_factory.mktemp("ranged")
+    home = described["home"].copy_to(folder / "airflow", capture_slice.write_config(folder))
+    span = str(capture_slice.span)
+    ran = home.run_script("run_dags", f"ingest={span}", f"health={span}", "maintenance")
+    return dict(zip(("ingest", "health", "maintenance"), ran, strict=True)), load_config(home.config)

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from deltalake import DeltaTable
 
-from pipeline.config import load_config
 from pipeline.storage.row_counts import count_rows
-
-
-@pytest.fixture(scope="module")
-def ranged(described, capture_slice, tmp_path_factory):
-    """Results per DAG and the configuration, after ingest and health over the slice and then maintenance."""
-    folder = tmp_path_factory.mktemp("ranged")
-    home = described["home"].copy_to(folder / "airflow", capture_slice.write_config(folder))
-    span = str(capture_slice.span)
-    ran = home.run_script("run_dags", f"ingest={span}", f"health={span}", "maintenance")
-    return dict(zip(("ingest", "health", "maintenance"), ran, strict=True)), load_config(home.config)
 
 
 def test_every_task_ran_once_and_only_the_verdict_fails(ranged):
