@@ -1,0 +1,3 @@
+"""Speed, as ratios against a named baseline in the same run: `make bench`."""
+
+from __future__ import annotations

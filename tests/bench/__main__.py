@@ -1,0 +1,8 @@
+"""`make bench`: every benchmark, one after another."""
+
+from __future__ import annotations
+
+from tests.bench import scan_bench
+
+if __name__ == "__main__":
+    scan_bench.main()
