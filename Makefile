@@ -26,8 +26,8 @@ help: ## this list
 setup: $(READY) ## .venv with partition-health in it
 	@echo "ready: .venv/bin/partition-health"
 
-$(READY): pyproject.toml requirements-dev.lock requirements-setup.lock scripts/setup
-	@scripts/setup
+$(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
+	@.ci/setup
 	@touch $@
 
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow
@@ -42,7 +42,7 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 check: $(READY) ## format, lint, types, import contracts, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"shellcheck scripts/setup .ci/run"; do \
+		"shellcheck .ci/setup .ci/run"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \
