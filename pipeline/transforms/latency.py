@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from pipeline.transforms.exact_sums import exact_sum
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -56,7 +58,7 @@ def _all_clients(nodes: DataFrame) -> DataFrame:
 
 def _summed() -> tuple[Column, ...]:
     requests = F.when(F.col("request_latency_avg_ms").isNotNull(), F.col("request_count"))
-    weighted = F.try_divide(F.sum(F.col("request_latency_avg_ms") * requests), F.sum(requests))
+    weighted = F.try_divide(exact_sum(F.col("request_latency_avg_ms") * requests), F.sum(requests))
     return (
         F.sum("request_count").alias("request_count"),
         weighted.alias("request_latency_avg_ms"),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from pipeline.transforms.exact_sums import exact_mean
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
@@ -23,11 +25,11 @@ CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 _SAMPLE = ("instance", "client_id", "node_id", "observed_at_ms")
 _PAIR = ("window_start_ms", "instance", "client_id", "broker_id")
 _CLIENT_COLUMNS = {
-    "batch_size_avg_bytes": (F.avg, "batch_size_avg"),
-    "records_per_request_avg": (F.avg, "records_per_request_avg"),
-    "queue_time_avg_ms": (F.avg, "record_queue_time_avg"),
-    "throttle_time_avg_ms": (F.avg, "produce_throttle_time_avg"),
-    "requests_in_flight": (F.avg, "requests_in_flight"),
+    "batch_size_avg_bytes": (exact_mean, "batch_size_avg"),
+    "records_per_request_avg": (exact_mean, "records_per_request_avg"),
+    "queue_time_avg_ms": (exact_mean, "record_queue_time_avg"),
+    "throttle_time_avg_ms": (exact_mean, "produce_throttle_time_avg"),
+    "requests_in_flight": (exact_mean, "requests_in_flight"),
     "buffer_available_bytes": (F.min, "buffer_available_bytes"),
 }
 
@@ -52,7 +54,7 @@ def summarise_producer_nodes(samples: DataFrame, cluster: str, span: TimeWindow,
         F.try_divide(F.sum("request_increase"), observed_s).alias("request_rate_per_s"),
         F.sum("byte_increase").alias("outgoing_bytes"),
         F.try_divide(F.sum("byte_increase"), observed_s).alias("outgoing_rate_bytes_per_s"),
-        F.avg("latency_avg").alias("request_latency_avg_ms"),
+        exact_mean(F.col("latency_avg")).alias("request_latency_avg_ms"),
         F.max("latency_max").alias("request_latency_max_ms"),
         F.sum("reset_count").alias("counter_reset_count"),
     )

@@ -90,6 +90,8 @@ def _measure_by_window(loads: DataFrame, row_type: type[Any], measure: Any) -> D
             for row in window.select(list(_LOAD_FIELDS)).to_pylist()
             if row["topic"] is not None
         ]
+        # Sums of doubles then do not depend on how the rows came here.
+        loads_of_window.sort(key=lambda load: (load.topic, load.topic_id, load.partition, load.leader_id))
         rows = measure(loads_of_window, window["broker_ids"][0].as_py())
         columns = {"window_start": pa.repeat(window["window_start"][0], len(rows))}
         columns |= {

@@ -39,8 +39,9 @@ def summarise_traffic(record_batches: DataFrame, compacted_topics: frozenset[str
         F.sum((~F.col("is_crc_ok")).cast("bigint")).alias("crc_error_count"),
         F.count_distinct("producer_id").alias("producer_count"),
         F.try_divide(data_record_count, data_batch_count).alias("records_per_batch"),
-        F.avg(F.when(is_data, size / batch_size_bytes)).alias("fill_ratio"),
-        F.sum(size.cast("double") * size).alias("batch_bytes_squared"),
+        F.try_divide(F.sum(F.when(is_data, size)), data_batch_count * batch_size_bytes).alias("fill_ratio"),
+        # Exact: a sum of doubles beyond 2^53 would depend on the order of the batches.
+        F.sum((size * size).cast("decimal(19,0)")).cast("double").alias("batch_bytes_squared"),
         F.max("lateness_ms").alias("max_lateness_ms"),
         F.sum(F.col("is_time_outlier").cast("bigint")).alias("time_outlier_count"),
     )

@@ -54,7 +54,7 @@ class Capture:
             _link(self.folder / name, target / name)
         return replace(self, folder=target)
 
-    def write_config(self, folder, *, topics=(), sources=("log_directories",), window_s=60, **document):
+    def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, **document):
         """A configuration whose tables and mails lie in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         at = self.folder
@@ -68,6 +68,7 @@ class Capture:
         cluster = {
             "as_of": format_instant(self.recorded_until_ms),
             "topics": list(topics),
+            "gate": gate or {},
             "sources": [{"kind": kind, **known[kind]} for kind in sources],
         }
         config = folder / "partition-health.yaml"
@@ -76,7 +77,7 @@ class Capture:
                 {
                     "warehouse": "warehouse",
                     "outbox": "outbox",
-                    "window": f"PT{window_s}S",
+                    "window": "PT1M",
                     "mail": {"to": ["kafka-platform@example.org"]},
                     "clusters": {CLUSTER: cluster},
                     **document,
