@@ -11,8 +11,9 @@ import os
 import shlex
 import shutil
 import sys
-import threading
 import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email import message_from_bytes
 from email.policy import SMTP
@@ -26,6 +27,7 @@ from pipeline.storage.row_counts import count_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import TracebackType
 
 ROOT = DAGS_FOLDER.parent
 FOLDER = ROOT / "build/run"
@@ -47,6 +49,16 @@ class Console:
         with log.open("wb") as sink:
             os.dup2(sink.fileno(), 1)
             os.dup2(sink.fileno(), 2)
+
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, frames: TracebackType | None) -> None:
+        if error is not None:
+            traceback.print_exception(error)  # into the log
+            sys.stderr.flush()
+            self.say(f"\n{type(error).__name__}: {error}")
+            self.show_log_end()
 
     def say(self, line: str = "") -> None:
         """Prints a line."""
@@ -70,15 +82,22 @@ class Console:
 def main() -> int:
     """Runs the three DAGs and prints what they found; 0 unless something other than the health gate failed."""
     shutil.rmtree(FOLDER, ignore_errors=True)  # the recording never changes, so neither does a fresh warehouse
-    console = Console(FOLDER / "airflow.log")
+    with Console(FOLDER / "airflow.log") as console:
+        return run_all(console)
+
+
+def run_all(console: Console) -> int:
+    """What `main` does, while the outputs of everything else go to the log."""
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER)
     use_airflow_home(ROOT / ".airflow", demo.config)
-    spark = threading.Thread(target=start_spark, name="spark", daemon=True)
-    spark.start()  # the JVM starts on the other core while Airflow is imported
-    with console.phase("Airflow imported, database ready"):
-        bag = load_dags()
+    with ThreadPoolExecutor(1) as other_core:
+        spark = other_core.submit(start_spark)  # the JVM starts while Airflow is imported
+        with console.phase("Airflow imported, database ready"):
+            bag = load_dags()
+        with console.phase("Spark ready"):
+            spark.result()
     states: dict[str, dict[str, str]] = {}
     for dag_id in DAG_IDS:
         with console.phase(f"DAG {dag_id}"):
@@ -92,7 +111,11 @@ def main() -> int:
 
 
 def start_spark() -> None:
-    """Starts the session that the tasks then find running in their process."""
+    """Starts the session that the tasks then find running in their process.
+
+    Raises:
+        ConfigError: without a usable Java, or where Delta's jars cannot be had.
+    """
     from pipeline.storage.session import create_session  # noqa: PLC0415 - loads pyspark, in this thread
 
     create_session(load_config().spark, app_name="run_once")
