@@ -9,6 +9,7 @@ scrapes were rotated away) keeps that source's stored rows and is marked `source
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,9 @@ class _Input:
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
 
+    def count(self, *sources: str) -> int:
+        return sum(count for (source, _), count in self.row_counts.items() if source in sources)
+
     def window_rows(self) -> list[dict[str, Any]]:
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
@@ -113,10 +117,10 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     found_now = _read_input(spark, run, reading)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else _expired_windows(run, found_now, stored)
-    versions = _write_cluster(run, reading, expired)
-    versions |= _write_traffic(spark, run, found_now, expired)
-    versions |= _write_metrics(run, found_now, expired)
-    versions |= _merge_files(run, found_now)
+    with ThreadPoolExecutor(1) as beside:  # Spark has two tables to write, and rarely work for all cores in one
+        metrics = beside.submit(_write_metrics, run, found_now, expired)
+        versions = _write_cluster(run, reading, expired) | _write_traffic(spark, run, found_now, expired)
+    versions |= metrics.result() | _merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
     found_now.samples.unpersist()
     return JobReport(job=JOB, table_versions=versions, notes=_notes(expired))
@@ -125,10 +129,12 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
 def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading) -> _Input:
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
-    summaries = summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
     pages = tuple(page for kind in METRIC_SOURCES for page in pages_within(reading.pages.get(kind, ()), run.span))
     samples = sample_frame(spark, pages).cache()
-    row_counts, page_problems = _count_samples(run, samples)
+    with ThreadPoolExecutor(1) as beside:
+        counted = beside.submit(_count_samples, run, samples)
+        summaries = summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
+    row_counts, page_problems = counted.result()
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
@@ -227,7 +233,8 @@ def _write_traffic(
     batches = with_window(batch_frame(spark, found.reads, run.as_of_ms, run.span), run.config.window_ms)
     led = with_leader(batches, leader_epoch_frame(spark, found.reading.history))
     record_batches = as_record_batches(led, run.cluster_name)
-    versions = {RECORD_BATCHES.name: _replace(run, RECORD_BATCHES, record_batches, fresh)}
+    batch_count = found.count(LOG_DIRECTORIES)
+    versions = {RECORD_BATCHES.name: _replace(run, RECORD_BATCHES, record_batches, fresh, batch_count)}
     stored = load(spark, run.warehouse, RECORD_BATCHES).where(format_predicate(RECORD_BATCHES, run.cluster_name, fresh))
     compacted = compacted_topics(found.reading.history.state_at(run.as_of_ms), found.reading.tree)
     traffic = summarise_traffic(stored, compacted, run.cluster.batch_size_bytes)
@@ -245,15 +252,25 @@ def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWi
     )
     stored = as_metric_samples(samples, run.cluster_name, run.span, window_ms)
     return {
-        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh),
+        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*METRIC_SOURCES)),
         PRODUCER_NODES.name: _replace(run, PRODUCER_NODES, nodes, fresh),
     }
 
 
-def _replace(run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...]) -> int:
+def _replace(
+    run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...], row_count: int | None = None
+) -> int:
     starts = [window.start_ms for window in windows]
     within = frame.where(F.unix_millis("window_start").isin(starts)) if len(windows) < len(run.windows) else frame
-    return replace_windows(within, run.warehouse, table, cluster=run.cluster_name, windows=windows, run_id=run.run_id)
+    return replace_windows(
+        within,
+        run.warehouse,
+        table,
+        cluster=run.cluster_name,
+        windows=windows,
+        run_id=run.run_id,
+        row_count=row_count,
+    )
 
 
 def _merge_files(run: RunContext, found: _Input) -> dict[str, int]:
@@ -294,6 +311,8 @@ def _commit_windows(
         source = columns["source"]
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else found.row_counts
+        # A kept window's row goes on to vouch for what had arrived when its rows were stored.
+        arrived_before = stored.arrivals.get((source, window)) if is_expired else None
         rows.append(
             {
                 "cluster": run.cluster_name,
@@ -306,6 +325,7 @@ def _commit_windows(
                 "table_versions": versions,
                 "committed_at": instant_of(run.now_ms),
                 **columns,
+                **(arrived_before._asdict() if arrived_before else {}),
             }
         )
     status = rows_of(WINDOW_STATUS, rows, run_id=run.run_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.model.window import TimeWindow
 from pipeline.storage.rows import load_rows
@@ -53,6 +53,13 @@ class Coverage(NamedTuple):
         )
 
 
+class Arrivals(NamedTuple):
+    """What a source was to bring into a window, and what it brought."""
+
+    expected_count: int | None
+    arrived_count: int
+
+
 WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
 
 
@@ -64,11 +71,13 @@ class StoredWindows:
         windows: The committed ones.
         traffic: Offsets per committed window and topic-partition.
         row_counts: `row_count` of `bronze.window_status`, by source and window.
+        arrivals: Expected and arrived of `bronze.window_status`, by source and window.
     """
 
     windows: frozenset[TimeWindow] = frozenset()
     traffic: WindowCoverage = field(default_factory=dict)
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
+    arrivals: Mapping[tuple[str, TimeWindow], Arrivals] = field(default_factory=dict)
 
 
 def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
@@ -79,18 +88,21 @@ def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindo
         cluster: Whose windows.
         windows: Only among these; all by default.
     """
-    return frozenset(window for _, window, _ in _status_rows(warehouse, cluster, windows))
+    return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows))
 
 
 def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """What the tables hold of the windows that a run is about to replace."""
     status = _status_rows(warehouse, cluster, windows)
-    committed = frozenset(window for _, window, _ in status)
+    committed = frozenset(_window(row) for row in status)
     columns = load_rows(warehouse, PARTITION_TRAFFIC, cluster=cluster, windows=windows).select(_TRAFFIC_COLUMNS)
     return StoredWindows(
         windows=committed,
         traffic=collect_coverage(columns.to_pylist(), committed),
-        row_counts={(source, window): row_count for source, window, row_count in status},
+        row_counts={(row["source"], _window(row)): row["row_count"] for row in status},
+        arrivals={
+            (row["source"], _window(row)): Arrivals(row["expected_count"], row["arrived_count"]) for row in status
+        },
     )
 
 
@@ -133,12 +145,13 @@ def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]
     return all(subject in found and found[subject].holds(coverage) for subject, coverage in stored.items())
 
 
-def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> list[tuple[str, TimeWindow, int]]:
-    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
-    return [
-        (row["source"], TimeWindow(_instant_ms(row["window_start"]), _instant_ms(row["window_end"])), row["row_count"])
-        for row in rows.select(["source", "window_start", "window_end", "row_count"]).to_pylist()
-    ]
+def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows).to_pylist()
+    return rows
+
+
+def _window(row: Mapping[str, Any]) -> TimeWindow:
+    return TimeWindow(_instant_ms(row["window_start"]), _instant_ms(row["window_end"]))
 
 
 def _instant_ms(instant: dt.datetime) -> int:
