@@ -44,11 +44,11 @@ class Capture:
         return (instant_ms - self.start_ms) // MINUTE_MS
 
     def part(self, target, *, topics, scrapes=(), with_metadata=True):
-        """A tree with the same files (linked: replace them, do not write into them) of some topics and scrapes."""
+        """A tree with the same files (linked: replace them, do not write into them) of some topics (or partitions) and scrapes."""
         kept = {*topics, "__cluster_metadata"} if with_metadata else {*topics}
         for broker in (self.folder / "brokers").iterdir():
             for entry in broker.iterdir():
-                if not entry.is_dir() or entry.name.rpartition("-")[0] in kept:
+                if not entry.is_dir() or kept & {entry.name, entry.name.rpartition("-")[0]}:
                     _link(entry, target / "brokers" / broker.name / entry.name)
         for name in (*(f"scrapes/{scrape}" for scrape in scrapes), "tools"):
             _link(self.folder / name, target / name)

@@ -99,7 +99,7 @@ FILTERS = [
     "topic = 'ledger'",
     "topic IN ('ledger', 'codec-lz4') AND partition = 1",
     "event_time_ms >= {start} AND event_time_ms < {end}",
-    "topic = 'audit' AND partition = 2 AND event_time_ms >= {start} AND event_time_ms < {end} AND record_count > 1",
+    "topic = 'audit' AND partition = 2 AND event_time_ms >= {start} AND event_time_ms < {end} AND record_count = 1",
     "partition > 1 AND is_control",
     "topic = 'none of these'",
     "topic = 'audit' AND topic IN ('ledger')",

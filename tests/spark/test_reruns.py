@@ -15,7 +15,6 @@ from pipeline.model.window import milliseconds_of
 from tests.lab.facts import read_batches
 from tests.spark.capture_runs import differences, plan, stored
 
-TOPICS = ("orders", "ledger")
 STEPS = ("first", "again", "expired", "forced")
 
 
@@ -23,9 +22,9 @@ class Reruns:
     """The warehouse after each step, and the minutes: before the lost segment's last one, that one, the one after."""
 
     def __init__(self, spark, capture, folder) -> None:
-        self.part = capture.part(folder / "capture", topics=TOPICS, scrapes=("producers/orders",))
+        self.part = capture.part(folder / "capture", topics=("orders-1", "ledger"), scrapes=("producers/orders",))
         sources = ("log_directories", "consumer_groups", "producer_metrics")
-        self.config = self.part.write_config(folder, topics=TOPICS, sources=sources)
+        self.config = self.part.write_config(folder, sources=sources)
         self.lost, *self.kept = sorted((self.part.folder / "brokers/1/orders-1").glob("*.log"))
         cut = max(self.records_by_minute([self.lost]))
         self.minutes = (cut - 1, cut, cut + 1)
