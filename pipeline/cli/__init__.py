@@ -32,6 +32,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("pipeline.cli.run", "the whole pipeline without Airflow: ingest, gates, health, mails"),
     "inspect": Command("pipeline.cli.inspect", "what is in these logs: segments, partitions, brokers, problems"),
+    "partition": Command("pipeline.cli.partition", "which partition each client would choose for a key"),
     "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),
     "tables": Command("pipeline.cli.tables", "the data dictionary: every table, every column"),
     "doctor": Command(

@@ -1,0 +1,287 @@
+"""`partition`: which partition each client would choose for a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.cli.text_table import format_table
+from pipeline.errors import ConfigError, InputError, NothingUsableError
+from pipeline.partitioners.registry import STRATEGIES, find_strategy
+from pipeline.partitioners.strategy import check_partition_count, choose_partition
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from pipeline.partitioners.strategy import Strategy, Use
+
+ALL = "all"
+_DESCRIPTION = """\
+KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
+record without a key. "-" in place of a partition: it is not a function of the key.
+"""
+_KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
+
+
+class Choice(NamedTuple):
+    """What a strategy does with a key; `reason` says why there is no partition."""
+
+    key: bytes | None
+    strategy: Strategy
+    partition: int | None
+    reason: str = ""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("partition", help=help_text, description=_DESCRIPTION)
+    parser.add_argument("keys", nargs="*", metavar="KEY", help="text, or hex:…")
+    parser.add_argument("--null", action="store_true", help="also a record without a key")
+    parser.add_argument(
+        "--keys-file", type=Path, metavar="F", help="a key in hex per line; an empty line is the empty key"
+    )
+    parser.add_argument(
+        "--strategy", action="append", metavar="S", help="name of a strategy, may be repeated; `all` compares"
+    )
+    parser.add_argument("--partitions", type=int, metavar="N", help="partitions of the topic")
+    parser.add_argument("--strategies", action="store_true", help="list the strategies and stop")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the partitions.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: A strategy is unknown, a key in hex is none, or an option is missing.
+        NothingUsableError: The file has no key that can be read.
+    """
+    if args.strategies:
+        sys.stdout.write(_format_strategies(as_json=args.json))
+        return 0
+    if not args.strategy or args.partitions is None:
+        raise ConfigError("--strategy and --partitions are needed; --strategies lists the names")
+    check_partition_count(args.partitions)
+    is_comparison = ALL in args.strategy
+    strategies = list(STRATEGIES.values()) if is_comparison else [find_strategy(name) for name in args.strategy]
+    keys = _list_keys(args)
+    choices = list(choose_all(keys, strategies, args.partitions))
+    _report_refusals(choices)
+    if args.json:
+        sys.stdout.write(json.dumps([_document(choice, args.partitions) for choice in choices], indent=1) + "\n")
+    else:
+        sys.stdout.write(_format_comparison(choices) if is_comparison else _format_choices(choices))
+    return 0
+
+
+def parse_key(text: str) -> bytes:
+    r"""The bytes of a key as given on the command line.
+
+    Raises:
+        ConfigError: After `hex:` comes no hex.
+
+    >>> parse_key("hex:00ff"), parse_key("text:hex:00"), parse_key("")
+    (b'\x00\xff', b'hex:00', b'')
+    """
+    if text.startswith("text:"):
+        return os.fsencode(text.removeprefix("text:"))
+    if not text.startswith("hex:"):
+        return os.fsencode(text)
+    try:
+        return bytes.fromhex(text.removeprefix("hex:"))
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not hex; expected pairs of 0-9 and a-f after hex:") from error
+
+
+def read_keys_file(path: Path) -> Iterator[bytes | InputError]:
+    """Reads a key per line, in hex.
+
+    Args:
+        path: The file.
+
+    Yields:
+        The key, or what is wrong with its line.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield bytes.fromhex(line.decode("ascii"))
+        except ValueError:
+            yield InputError("not hex; expected pairs of 0-9 and a-f", path=path, position=number, first_bytes=line)
+
+
+def choose_all(keys: Sequence[bytes | None], strategies: Sequence[Strategy], partition_count: int) -> Iterator[Choice]:
+    """The choices of each strategy for each key, key after key."""
+    if len(keys) < _KERNELS_FROM_KEYS:
+        for key in keys:
+            for strategy in strategies:
+                yield _choose(key, strategy, partition_count)
+        return
+    import pyarrow as pa  # noqa: PLC0415 - a second that few keys need not wait for
+
+    from pipeline.partitioners.assignment import REFUSED_KEY, assign_partitions  # noqa: PLC0415
+
+    column = pa.array(keys, pa.large_binary())
+    columns = [assign_partitions(strategy, column, partition_count).tolist() for strategy in strategies]
+    for row, key in enumerate(keys):
+        for strategy, partitions in zip(strategies, columns, strict=True):
+            partition = partitions[row]
+            if partition == REFUSED_KEY:
+                yield _choose(key, strategy, partition_count)
+            else:
+                yield Choice(key, strategy, None if partition < 0 else partition)
+
+
+def _choose(key: bytes | None, strategy: Strategy, partition_count: int) -> Choice:
+    try:
+        return Choice(key, strategy, choose_partition(strategy, key, partition_count))
+    except InputError as error:
+        return Choice(key, strategy, None, error.reason)
+
+
+def _list_keys(args: argparse.Namespace) -> list[bytes | None]:
+    keys: list[bytes | None] = [parse_key(text) for text in args.keys]
+    if args.null:
+        keys.append(None)
+    if args.keys_file is not None:
+        for key in read_keys_file(args.keys_file):
+            if isinstance(key, InputError):
+                print(f"skipped: {key}", file=sys.stderr)
+            else:
+                keys.append(key)
+        if not keys:
+            raise NothingUsableError(f"{args.keys_file}: no key in it")
+    if not keys:
+        raise ConfigError("no key; expected KEY, --null or --keys-file")
+    return keys
+
+
+def _report_refusals(choices: Sequence[Choice]) -> None:
+    for choice in choices:
+        if choice.reason:
+            print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
+
+
+def _document(choice: Choice, partition_count: int) -> dict[str, str | int | None]:
+    return {
+        "key_hex": None if choice.key is None else choice.key.hex(),
+        "strategy": choice.strategy.name,
+        "partitions": partition_count,
+        "partition": choice.partition,
+    }
+
+
+def format_key(key: bytes | None) -> str:
+    r"""A key for people: its text where that can be printed, else hex.
+
+    >>> format_key(b"kafka"), format_key(b"\xff"), format_key(None), format_key(b"")
+    ('kafka', 'hex:ff', '(null)', '(empty)')
+    """
+    if not key:
+        return "(null)" if key is None else "(empty)"
+    try:
+        text = key.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"hex:{key.hex()}"
+    return text if text.isprintable() and text == text.strip() else f"hex:{key.hex()}"
+
+
+def _format_partition(choice: Choice) -> str:
+    if choice.reason:
+        return "refused"
+    return "-" if choice.partition is None else str(choice.partition)
+
+
+def _explain(choice: Choice) -> str:
+    if choice.reason or choice.partition is not None:
+        return choice.reason
+    keyless = choice.strategy.keyless
+    return choice.strategy.differs if keyless is None else keyless.summary
+
+
+def _format_choices(choices: Sequence[Choice]) -> str:
+    rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
+    return format_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
+
+
+def _format_comparison(choices: Sequence[Choice]) -> str:
+    """A line per key and strategy, those that agree together."""
+    rows = []
+    order = {key: place for place, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
+
+    def place(choice: Choice) -> tuple[int, int, bool]:
+        return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)
+
+    before = None
+    for choice in sorted(choices, key=place):
+        head = (format_key(choice.key), _format_partition(choice))
+        rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
+        before = head
+    return format_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
+
+
+def _format_strategies(*, as_json: bool) -> str:
+    if as_json:
+        return json.dumps([_describe(strategy) for strategy in STRATEGIES.values()], indent=1) + "\n"
+    rows = []
+    for strategy in STRATEGIES.values():
+        for index, use in enumerate(strategy.uses):
+            head = [strategy.name, strategy.client] if index == 0 else ["", ""]
+            source = strategy.source if index == 0 else ""
+            rows.append([*head, _format_versions(use), "default" if use.is_default else "", use.setting, source])
+    return format_table(["strategy", "client", "versions", "", "setting", "source"], rows)
+
+
+def _format_versions(use: Use) -> str:
+    """A version range, the end of it excluded."""
+    if use.before:
+        return f"{use.since} to before {use.before}".strip()
+    return f"{use.since} on" if use.since else "all"
+
+
+def _describe(strategy: Strategy) -> dict[str, object]:
+    keyless = strategy.keyless
+    return {
+        "strategy": strategy.name,
+        "client": strategy.client,
+        "uses": [
+            {"setting": use.setting, "since": use.since, "before": use.before, "is_default": use.is_default}
+            for use in strategy.uses
+        ],
+        "source": strategy.source,
+        "hash": None if strategy.hash is None else strategy.hash.value,
+        "mask": None if strategy.hash is None else strategy.mask.value,
+        "hashes": None if strategy.hash is None else strategy.form.value,
+        "null_key": strategy.rule_of(None).value,
+        "empty_key": strategy.rule_of(b"").value,
+        "availability": strategy.availability.value,
+        "keyless": None if keyless is None else keyless.summary,
+        "simulated": None if keyless is None or not keyless.simulated else keyless.simulated,
+        "differs": strategy.differs,
+    }

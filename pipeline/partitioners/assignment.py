@@ -1,0 +1,77 @@
+"""Columns of keys to columns of partitions: `strategy.choose_partition` over Arrow arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.partitioners.columns import hash_keys, view_offsets
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.masks import take_modulo
+from pipeline.partitioners.strategy import KeyForm, KeyRule, check_partition_count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.partitioners.strategy import Strategy
+
+NO_PARTITION = -1
+"""Not a function of the key."""
+REFUSED_KEY = -2
+"""The client refuses such a key."""
+
+
+def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
+    """The partitions a client chooses for a column of keys.
+
+    Args:
+        strategy: What the client does.
+        keys: Array of binary or string.
+        partition_count: Partitions of the topic.
+
+    Returns:
+        By row the partition, `NO_PARTITION` or `REFUSED_KEY`.
+
+    Raises:
+        ConfigError: There is no partition.
+        InputError: The column has another type.
+    """
+    check_partition_count(partition_count)
+    lengths = np.diff(view_offsets(keys))
+    if strategy.hash is None:
+        return np.full(len(keys), NO_PARTITION, dtype=np.int32)
+    is_key = keys.is_valid().to_numpy(zero_copy_only=False)
+    hashes = hash_keys(_prepare_keys(strategy.form, keys), strategy.hash)
+    is_text = hashes.is_hashed
+    if strategy.form is KeyForm.TEXT and strategy.hash is not HashName.JAVA_STRING:
+        is_text = hash_keys(keys, HashName.JAVA_STRING).is_hashed
+    masked = strategy.mask.apply(hashes.values.astype(np.int64))
+    partitions = take_modulo(masked, partition_count).astype(np.int32)
+    partitions[is_key & ~is_text] = REFUSED_KEY
+    _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
+    _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
+    return partitions
+
+
+def _apply_rule(
+    strategy: Strategy, rule: KeyRule, rows: NDArray[np.bool_], partitions: NDArray[np.int32], partition_count: int
+) -> None:
+    if rule is KeyRule.KEYLESS:
+        partitions[rows] = NO_PARTITION
+    elif rule is KeyRule.REFUSED:
+        partitions[rows] = REFUSED_KEY
+    elif rule is KeyRule.FIRST:
+        partitions[rows] = 0
+    elif strategy.hash is not None and rows.any():
+        value = int(hash_keys(_prepare_keys(strategy.form, pa.array([b""])), strategy.hash).values[0])
+        partitions[rows] = take_modulo(strategy.mask.apply(value), partition_count)
+
+
+def _prepare_keys(form: KeyForm, keys: pa.Array) -> pa.Array:
+    """The texts that stand for keys, made one by one; other forms are hashed as they lie."""
+    if form not in {KeyForm.BASE64, KeyForm.DECIMALS}:
+        return keys
+    raw = keys.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if key is None else form.prepare(key) for key in raw], pa.large_binary())

@@ -1,0 +1,57 @@
+"""franz-go (Go), and `rpk topic produce`.
+
+`SaramaHasher` is not Sarama's choice but the unsigned remainder (librdkafka's, for CRC-32) on 64-bit machines;
+`SaramaCompatHasher` is Sarama's. A nil key is no key, an empty slice is hashed.
+
+References:
+    franz-go `pkg/kgo/partitioner.go`.
+"""
+
+from __future__ import annotations
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.machines import Pool, RoundRobin
+from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.strategy import Strategy, Use
+
+_STICKY = Keyless(
+    "one writable partition until a batch is full or sent, then another; never the same twice",
+    simulated="it moves on with a new batch, which only the producer's buffers know",
+)
+_UNIFORM = Keyless(
+    "64 KiB to one writable partition, then another, busy ones less often",
+    simulated="it weighs partitions by buffered records, which only the producer's buffers know",
+)
+_IN_TURN = Keyless("0, 1, 2 … over writable partitions", lambda _: RoundRobin(0, Pool.AVAILABLE))
+
+
+def _strategy(
+    name: str, setting: str, hash_name: HashName | None, mask: Mask = Mask.SIGN_BIT, keyless: Keyless = _STICKY
+) -> Strategy:
+    source = "pkg/kgo/partitioner.go"
+    return Strategy(f"franz-go-{name}", "franz-go", (Use(setting),), source, hash_name, mask, keyless=keyless)
+
+
+STRATEGIES = (
+    Strategy(
+        name="franz-go-default",
+        client="franz-go",
+        uses=(
+            Use("UniformBytesPartitioner(65536, true, true, nil)", since="1.5.3", is_default=True),
+            Use("StickyKeyPartitioner(nil)", before="1.5.3", is_default=True),
+            Use("StickyKeyPartitioner(nil)", since="1.5.3"),
+        ),
+        source="pkg/kgo/partitioner.go",
+        hash=HashName.MURMUR2,
+        keyless=_UNIFORM,
+    ),
+    _strategy("sarama-hasher", "SaramaHasher(fnv32a)", HashName.FNV1A, Mask.NOTHING),
+    _strategy("sarama-hasher-crc32", "SaramaHasher(crc32)", HashName.CRC32, Mask.NOTHING),
+    _strategy("sarama-compat-hasher", "SaramaCompatHasher(fnv32a)", HashName.FNV1A, Mask.MAGNITUDE),
+    _strategy("sarama-compat-hasher-crc32", "SaramaCompatHasher(crc32)", HashName.CRC32, Mask.MAGNITUDE),
+    _strategy("kafka-hasher-crc32", "KafkaHasher(crc32)", HashName.CRC32),
+    _strategy("kafka-hasher-fnv1a", "KafkaHasher(fnv32a)", HashName.FNV1A),
+    _strategy("sticky", "StickyPartitioner()", None),
+    _strategy("round-robin", "RoundRobinPartitioner()", None, keyless=_IN_TURN),
+)

@@ -1,0 +1,140 @@
+"""Apache Kafka's Java producer, from 0.8.2 on, and everything that wraps it.
+
+A key is hashed over all partitions, with a leader or not; a key of no bytes is a key. A partition named by the record
+wins. A custom partitioner's negative result is refused since 3.2 (`check_custom_choice`).
+
+References:
+    Kafka `clients/producer/internals/{DefaultPartitioner,BuiltInPartitioner,StickyPartitionCache}.java`,
+    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794; KAFKA-9965, KAFKA-17632.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.errors import InputError
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless, Scope
+from pipeline.partitioners.machines import Pool, RoundRobin
+from pipeline.partitioners.strategy import Strategy, Use, parse_version
+
+CLIENT = "kafka-clients"
+_REFUSES_NEGATIVE_SINCE = "3.2"
+_NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only the accumulator knows"
+_NEEDS_QUEUES = (
+    "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
+)
+
+
+def _round_robin(scope: Scope) -> Keyless:
+    summary = f"round robin over partitions with a leader from a random start, one counter for {scope.value}"
+    return Keyless(summary, lambda rng: RoundRobin(rng.getrandbits(31), Pool.AVAILABLE_OR_ALL), scope)
+
+
+_KEYED = Strategy(
+    name="java-murmur2",
+    client=CLIENT,
+    uses=(Use("DefaultPartitioner", since="0.10.2", before="2.4", is_default=True),),
+    source="internals.DefaultPartitioner",
+    hash=HashName.MURMUR2,
+    keyless=_round_robin(Scope.TOPIC),
+)
+_BUILT_IN = replace(
+    _KEYED,
+    name="java-builtin",
+    uses=(Use("partitioner.class=null", since="3.3", is_default=True),),
+    source="internals.BuiltInPartitioner, KIP-794",
+    keyless=Keyless("sticky by bytes, busy partitions less often", simulated=_NEEDS_QUEUES),
+)
+_STICKY = Keyless("one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES)
+
+STRATEGIES = (
+    _KEYED,
+    replace(
+        _KEYED,
+        name="java-murmur2-0.9",
+        uses=(Use("DefaultPartitioner", since="0.9", before="0.10.2", is_default=True),),
+        keyless=_round_robin(Scope.PRODUCER),
+    ),
+    replace(
+        _KEYED,
+        name="java-murmur2-0.8.2",
+        uses=(Use("internals.Partitioner", since="0.8.2", before="0.9", is_default=True),),
+        source="internals.Partitioner",
+        keyless=Keyless("round robin over all, leaderless ones skipped", scope=Scope.PRODUCER),
+    ),
+    _BUILT_IN,
+    replace(
+        _BUILT_IN,
+        name="java-builtin-uniform",
+        uses=(Use("partitioner.adaptive.partitioning.enable=false", since="3.3"),),
+        keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES),
+    ),
+    replace(
+        _BUILT_IN,
+        name="java-builtin-kip-794-draft",
+        uses=(Use("the draft of KIP-794, in no release"),),
+        source="KIP-794 before KAFKA-14156",
+        keyless=Keyless(
+            "sticky, moving on after batch.size bytes whether a batch is full or not", simulated=_NEEDS_QUEUES
+        ),
+    ),
+    replace(
+        _BUILT_IN,
+        name="java-builtin-ignore-keys",
+        uses=(Use("partitioner.ignore.keys=true", since="3.3"),),
+        hash=None,
+    ),
+    replace(
+        _KEYED,
+        name="java-sticky-2.4",
+        uses=(
+            Use("DefaultPartitioner", since="2.4", before="3.3", is_default=True),
+            Use("DefaultPartitioner", since="3.3", before="4.0"),
+        ),
+        source="internals.DefaultPartitioner, KIP-480",
+        keyless=_STICKY,
+    ),
+    replace(
+        _KEYED,
+        name="java-uniform-sticky",
+        uses=(Use("UniformStickyPartitioner", since="2.4", before="4.0"),),
+        source="UniformStickyPartitioner, KIP-480",
+        hash=None,
+        keyless=_STICKY,
+    ),
+    replace(
+        _KEYED,
+        name="java-round-robin-2.4",
+        uses=(Use("RoundRobinPartitioner", since="2.4", before="3.9.2"),),
+        source="RoundRobinPartitioner, with KAFKA-9965",
+        hash=None,
+        keyless=Keyless("round robin from 0; a record without an open batch takes two turns"),
+    ),
+    replace(
+        _KEYED,
+        name="java-round-robin-3.9.2",
+        uses=(Use("RoundRobinPartitioner", since="3.9.2"),),
+        source="RoundRobinPartitioner, after KAFKA-17632",
+        hash=None,
+        keyless=Keyless("round robin from 0 over partitions with a leader", lambda _: RoundRobin(0)),
+    ),
+)
+
+
+def check_custom_choice(partition: int, version: str) -> int:
+    """What the producer makes of a custom partitioner's result.
+
+    Args:
+        partition: The result.
+        version: The client's version.
+
+    Returns:
+        The result; before 3.2 also a negative one, which the producer then fails on later.
+
+    Raises:
+        InputError: It is negative: there is no way to ask for the built-in choice.
+    """
+    if partition < 0 and parse_version(version) >= parse_version(_REFUSES_NEGATIVE_SINCE):
+        raise InputError(f"a custom partitioner returned {partition}; expected a partition, 0 or more")
+    return partition

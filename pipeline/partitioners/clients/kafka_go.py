@@ -1,0 +1,62 @@
+"""segmentio/kafka-go: the writer's balancer, round robin for every record unless set, over all partitions.
+
+References:
+    kafka-go `balancer.go`. Before August 2019 (commit c2af8e7) `Hash` was not Sarama's where the top bit is set.
+"""
+
+from __future__ import annotations
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
+from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+
+_IN_TURN = Keyless("round robin over all partitions from 0", lambda _: RoundRobin(0, Pool.ALL, mask=0xFFFFFFFF))
+_RANDOM = Keyless("random over all partitions", lambda _: RandomPick(Pool.ALL))
+_LEAST_BYTES = Keyless("the partition with the fewest bytes so far, the lowest of equals")
+
+
+def _strategy(
+    name: str, setting: str, hash_name: HashName | None, mask: Mask, *, rule: KeyRule, keyless: Keyless | None
+) -> Strategy:
+    use = Use(setting, is_default=name == "round-robin")
+    # both CRC-32 balancers ask for the key's length, the others whether it is nil
+    empty_key = rule if hash_name is HashName.CRC32 and mask is Mask.NOTHING else KeyRule.HASHED
+    return Strategy(
+        name=f"kafka-go-{name}",
+        client="kafka-go",
+        uses=(use,),
+        source=f"balancer.go, {setting}",
+        hash=hash_name,
+        mask=mask,
+        null_key=rule,
+        empty_key=empty_key,
+        keyless=keyless,
+    )
+
+
+_KEYLESS, _HASHED = KeyRule.KEYLESS, KeyRule.HASHED
+
+STRATEGIES = (
+    _strategy("round-robin", "RoundRobin", None, Mask.NOTHING, rule=_KEYLESS, keyless=_IN_TURN),
+    _strategy("least-bytes", "LeastBytes", None, Mask.NOTHING, rule=_KEYLESS, keyless=_LEAST_BYTES),
+    _strategy("hash", "Hash", HashName.FNV1A, Mask.MAGNITUDE, rule=_KEYLESS, keyless=_IN_TURN),
+    _strategy(
+        "hash-crc32", "Hash{Hasher: crc32.NewIEEE}", HashName.CRC32, Mask.MAGNITUDE, rule=_KEYLESS, keyless=_IN_TURN
+    ),
+    _strategy("reference-hash", "ReferenceHash", HashName.FNV1A, Mask.SIGN_BIT, rule=_KEYLESS, keyless=_RANDOM),
+    _strategy("crc32", "CRC32Balancer", HashName.CRC32, Mask.NOTHING, rule=_KEYLESS, keyless=_RANDOM),
+    _strategy(
+        "crc32-consistent", "CRC32Balancer{Consistent: true}", HashName.CRC32, Mask.NOTHING, rule=_HASHED, keyless=None
+    ),
+    _strategy("murmur2", "Murmur2Balancer", HashName.MURMUR2, Mask.SIGN_BIT, rule=_KEYLESS, keyless=_RANDOM),
+    _strategy(
+        "murmur2-consistent",
+        "Murmur2Balancer{Consistent: true}",
+        HashName.MURMUR2,
+        Mask.SIGN_BIT,
+        rule=_HASHED,
+        keyless=None,
+    ),
+)

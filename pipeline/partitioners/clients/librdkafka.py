@@ -1,0 +1,51 @@
+"""librdkafka and all its bindings (Python, Go, .NET, Node, PHP, Rust): the topic property `partitioner`.
+
+Null keys, and empty ones under `consistent_random`, are sticky for `sticky.partitioning.linger.ms` since 1.6, random per
+message before and where that is 0.
+
+References:
+    librdkafka `src/rdkafka_msg.c` (`rd_kafka_msg_partitioner_*`, `rd_kafka_msg_sticky_partition`), `src/rdkafka_topic.c`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+
+_RANDOM = Strategy(
+    name="librdkafka-random",
+    client="librdkafka",
+    uses=(Use("partitioner=random"),),
+    source="rd_kafka_msg_partitioner_random",
+    empty_key=KeyRule.KEYLESS,
+    keyless=Keyless("sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once"),
+)
+
+
+def _keyed(value: str, hash_name: HashName, mask: Mask, null_key: KeyRule, empty_key: KeyRule) -> Strategy:
+    return replace(
+        _RANDOM,
+        name=f"librdkafka-{value}",
+        uses=(Use(f"partitioner={value}", is_default=value == "consistent_random"),),
+        source=f"rd_kafka_msg_partitioner_{value}",
+        hash=hash_name,
+        mask=mask,
+        null_key=null_key,
+        empty_key=empty_key,
+        keyless=_RANDOM.keyless if KeyRule.KEYLESS in {null_key, empty_key} else None,
+    )
+
+
+STRATEGIES = (
+    _RANDOM,
+    _keyed("consistent", HashName.CRC32, Mask.NOTHING, KeyRule.HASHED, KeyRule.HASHED),
+    _keyed("consistent_random", HashName.CRC32, Mask.NOTHING, KeyRule.KEYLESS, KeyRule.KEYLESS),
+    _keyed("murmur2", HashName.MURMUR2, Mask.SIGN_BIT, KeyRule.HASHED, KeyRule.HASHED),
+    _keyed("murmur2_random", HashName.MURMUR2, Mask.SIGN_BIT, KeyRule.KEYLESS, KeyRule.HASHED),
+    _keyed("fnv1a", HashName.FNV1A, Mask.MAGNITUDE, KeyRule.HASHED, KeyRule.HASHED),
+    _keyed("fnv1a_random", HashName.FNV1A, Mask.MAGNITUDE, KeyRule.KEYLESS, KeyRule.HASHED),
+)

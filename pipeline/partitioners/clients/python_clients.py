@@ -1,0 +1,69 @@
+"""kafka-python and aiokafka: Java's hash; without a key a random partition for every record.
+
+References:
+    kafka-python `kafka/partitioner/`, aiokafka `aiokafka/partitioner.py`. Before December 2016 (commit 46f9b1f6)
+    kafka-python took the remainder as an index into an unsorted list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
+from pipeline.partitioners.strategy import Availability, Strategy, Use
+
+_KAFKA_PYTHON = Strategy(
+    name="kafka-python",
+    client="kafka-python",
+    uses=(Use("DefaultPartitioner", since="1.0", is_default=True),),
+    source="kafka/partitioner/default.py",
+    hash=HashName.MURMUR2,
+    keyless=Keyless("random over partitions with a leader", lambda _: RandomPick(Pool.AVAILABLE_OR_ALL)),
+)
+
+STRATEGIES = (
+    _KAFKA_PYTHON,
+    replace(
+        _KAFKA_PYTHON,
+        name="kafka-python-sticky",
+        uses=(Use("StickyPartitioner", since="3.0"),),
+        source="kafka/partitioner/sticky.py, KIP-480",
+        keyless=Keyless(
+            "one partition until a batch is full or sent, or its leader is lost; then another",
+            simulated="it moves on with a new batch, which only the accumulator knows",
+        ),
+    ),
+    replace(
+        _KAFKA_PYTHON,
+        name="kafka-python-murmur2-1.4",
+        uses=(Use("Murmur2Partitioner", since="1.0", before="1.4.8"),),
+        source="kafka/partitioner/hashed.py",
+        availability=Availability.WITH_LEADER,
+        differs="over the partitions with a leader, so keys move when a leader is lost",
+    ),
+    replace(
+        _KAFKA_PYTHON,
+        name="kafka-python-legacy-1.4",
+        uses=(Use("LegacyPartitioner", since="1.0", before="1.4.8"),),
+        source="kafka/partitioner/hashed.py",
+        hash=None,
+        differs="Python's hash(), salted anew in every process: not a function of the key",
+    ),
+    replace(
+        _KAFKA_PYTHON,
+        name="kafka-python-round-robin-1.4",
+        uses=(Use("RoundRobinPartitioner", since="1.0", before="1.4.8"),),
+        source="kafka/partitioner/roundrobin.py",
+        hash=None,
+        keyless=Keyless("round robin over partitions with a leader", lambda _: RoundRobin(0)),
+    ),
+    replace(
+        _KAFKA_PYTHON,
+        name="aiokafka",
+        client="aiokafka",
+        uses=(Use("DefaultPartitioner", is_default=True),),
+        source="aiokafka/partitioner.py",
+    ),
+)

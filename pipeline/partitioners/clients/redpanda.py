@@ -1,0 +1,27 @@
+"""Redpanda's own producer, used by its HTTP proxy, schema registry and audit log; `rpk` is franz-go.
+
+References:
+    Redpanda `src/v/kafka/client/partitioners.cc`.
+"""
+
+from __future__ import annotations
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.machines import Pool, RoundRobin
+from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+
+STRATEGIES = (
+    Strategy(
+        name="redpanda-proxy",
+        client="redpanda",
+        uses=(Use("pandaproxy", is_default=True),),
+        source="kafka/client/partitioners.cc",
+        hash=HashName.MURMUR2,
+        mask=Mask.NOTHING,
+        empty_key=KeyRule.KEYLESS,
+        keyless=Keyless("round robin over all partitions from a given start", lambda _: RoundRobin(0, Pool.ALL)),
+        differs="murmur2 is taken as unsigned; an empty key is no key",
+    ),
+)

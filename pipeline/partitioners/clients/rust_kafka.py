@@ -1,0 +1,31 @@
+"""The Rust crate `kafka` (not `rdkafka`, which is librdkafka): XXH32; on the wire it does not tell empty from no key.
+
+References:
+    kafka-rust `src/producer.rs`, `DefaultPartitioner`.
+"""
+
+from __future__ import annotations
+
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.keyless import Keyless, Scope
+from pipeline.partitioners.machines import Pool, RoundRobin
+from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+
+STRATEGIES = (
+    Strategy(
+        name="rust-kafka",
+        client="kafka (Rust)",
+        uses=(Use("DefaultPartitioner", is_default=True),),
+        source="producer.rs, DefaultPartitioner",
+        hash=HashName.XXH32,
+        mask=Mask.NOTHING,
+        empty_key=KeyRule.KEYLESS,
+        keyless=Keyless(
+            "round robin over partitions with a leader, one counter for all topics",
+            lambda _: RoundRobin(0, Pool.AVAILABLE, mask=0xFFFFFFFF),
+            Scope.PRODUCER,
+        ),
+        differs="XXH32 instead of murmur2; an empty key is no key",
+    ),
+)

@@ -1,0 +1,67 @@
+"""All strategies: by name, or by client, version and setting."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
+from pipeline.partitioners import clients
+
+if TYPE_CHECKING:
+    from pipeline.partitioners.strategy import Strategy
+
+
+def _collect_strategies() -> dict[str, Strategy]:
+    found: dict[str, Strategy] = {}
+    for module in pkgutil.iter_modules(clients.__path__):
+        for strategy in importlib.import_module(f"{clients.__name__}.{module.name}").STRATEGIES:
+            if strategy.name in found:
+                raise ConfigError(f"two strategies are called {strategy.name}")
+            found[strategy.name] = strategy
+    return found
+
+
+STRATEGIES = _collect_strategies()
+"""Every strategy by name, client after client."""
+
+
+def find_strategy(name: str) -> Strategy:
+    """The strategy of that name.
+
+    Raises:
+        ConfigError: naming the most similar ones.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    similar = difflib.get_close_matches(name.lower(), STRATEGIES, n=5, cutoff=0.5)
+    parts = [known for known in STRATEGIES if name.lower() in known]
+    near = list(dict.fromkeys([*parts[:5], *similar]))
+    raise ConfigError(f"no strategy {name}; {'near: ' + ', '.join(near) if near else '--strategies lists them all'}")
+
+
+def find_strategies(client: str, version: str, setting: str | None = None) -> tuple[Strategy, ...]:
+    """What a version of a client does.
+
+    Args:
+        client: As in `Strategy.client`.
+        version: Numbers and dots.
+        setting: The client's own configuration value, or None for what it does by default.
+
+    Returns:
+        The strategies; none where the client, in that version, has no such setting.
+
+    >>> [strategy.name for strategy in find_strategies("kafka-clients", "2.8.1")]
+    ['java-sticky-2.4']
+    """
+    return tuple(
+        strategy
+        for strategy in STRATEGIES.values()
+        if strategy.client == client
+        and any(
+            use.covers(version) and (use.is_default if setting is None else use.setting == setting)
+            for use in strategy.uses
+        )
+    )

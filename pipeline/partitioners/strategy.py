@@ -1,0 +1,202 @@
+"""A strategy: what one client does with a key, as a frozen value; and the choice that follows from it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError, InputError
+from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.masks import Mask, take_modulo
+
+if TYPE_CHECKING:
+    from pipeline.partitioners.keyless import Keyless
+
+
+class KeyRule(Enum):
+    """What happens to a null or an empty key."""
+
+    HASHED = "hashed"
+    """Like any key; null like the empty one."""
+    FIRST = "partition 0"
+    KEYLESS = "not a function of the key"
+    """Drawn, sticky or in turn: see `Strategy.keyless`."""
+    REFUSED = "refused"
+
+
+class KeyForm(Enum):
+    """What of the key is hashed."""
+
+    BYTES = "the bytes"
+    TEXT = "the text; bytes that are not UTF-8 are refused"
+    BASE64 = "the Base64 text of the bytes"
+    DECIMALS = "the bytes written as decimal numbers with commas"
+
+    def prepare(self, key: bytes) -> bytes:
+        """The bytes to hash.
+
+        Raises:
+            InputError: The strategy takes text, and the key is none.
+
+        >>> KeyForm.DECIMALS.prepare(bytes([1, 200]))
+        b'1,200'
+        """
+        if self is KeyForm.BASE64:
+            return base64.b64encode(key)
+        if self is KeyForm.DECIMALS:
+            return ",".join(map(str, key)).encode()
+        if self is KeyForm.TEXT:
+            try:
+                key.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"byte {error.start} of the key is not UTF-8; this strategy takes text", first_bytes=key
+                ) from error
+        return key
+
+
+class Availability(Enum):
+    """Which partitions a keyed choice is among."""
+
+    ALL = "all partitions"
+    WITH_LEADER = "partitions with a leader"
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a client is told to use a strategy, and since when.
+
+    Attributes:
+        setting: Kafka's (or the client's) own configuration value, class or constructor.
+        since: First version that has it, or "".
+        before: First version that has it no more, or "".
+        is_default: The client does so unless told otherwise.
+    """
+
+    setting: str
+    since: str = ""
+    before: str = ""
+    is_default: bool = False
+
+    def covers(self, version: str) -> bool:
+        """Tells whether a version of the client has this.
+
+        >>> Use("x", since="2.4", before="3.3").covers("3.2.3")
+        True
+        """
+        number = parse_version(version)
+        is_new_enough = not self.since or number >= parse_version(self.since)
+        return is_new_enough and (not self.before or number < parse_version(self.before))
+
+
+def parse_version(version: str) -> tuple[int, ...]:
+    """Numbers of a version, without trailing zeros, to compare.
+
+    Raises:
+        ConfigError: It is not made of numbers and dots.
+    """
+    parts = version.split(".")
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"version {version!r}; expected numbers and dots, as in 3.9.1")
+    numbers = [int(part) for part in parts]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What one client does with a key.
+
+    Attributes:
+        name: Ours.
+        client: Which library.
+        uses: Its settings and versions, the usual one first.
+        source: Where it is written: class, file, improvement proposal.
+        hash: The hash, or None where the key is never looked at.
+        mask: What is done about the hash's sign.
+        form: What of the key is hashed.
+        null_key: What happens without a key.
+        empty_key: What happens to a key of no bytes.
+        availability: Which partitions a keyed choice is among.
+        wraps_explicit: A partition given with the record is taken modulo the count, not refused.
+        keyless: How partitions are picked where the key does not decide, or None where it always does.
+        differs: From Kafka's Java client, in words, or "".
+    """
+
+    name: str
+    client: str
+    uses: tuple[Use, ...]
+    source: str
+    hash: HashName | None = None
+    mask: Mask = Mask.SIGN_BIT
+    form: KeyForm = KeyForm.BYTES
+    null_key: KeyRule = KeyRule.KEYLESS
+    empty_key: KeyRule = KeyRule.HASHED
+    availability: Availability = Availability.ALL
+    wraps_explicit: bool = False
+    keyless: Keyless | None = None
+    differs: str = ""
+
+    @property
+    def is_default(self) -> bool:
+        """Some version of the client does this unless told otherwise."""
+        return any(use.is_default for use in self.uses)
+
+    def rule_of(self, key: bytes | None) -> KeyRule:
+        """Which rule a key falls under."""
+        if self.hash is None:
+            return KeyRule.KEYLESS
+        if key is None:
+            return self.null_key
+        return KeyRule.HASHED if key else self.empty_key
+
+
+def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int) -> int | None:
+    """The partition a client chooses for a key: the reference.
+
+    Args:
+        strategy: What the client does.
+        key: The serialized key, or None.
+        partition_count: Partitions of the topic (under `Availability.WITH_LEADER`: those with a leader).
+
+    Returns:
+        The partition, or None where it is not a function of the key.
+
+    Raises:
+        ConfigError: There is no partition.
+        InputError: The client refuses such a key.
+    """
+    check_partition_count(partition_count)
+    rule = strategy.rule_of(key)
+    if rule is KeyRule.REFUSED:
+        raise InputError(f"{strategy.client} refuses {'a record without a key' if key is None else 'an empty key'}")
+    if rule is KeyRule.KEYLESS or strategy.hash is None:
+        return None
+    if rule is KeyRule.FIRST:
+        return 0
+    value = hash_key(strategy.hash, strategy.form.prepare(key or b""))
+    return take_modulo(strategy.mask.apply(value), partition_count)
+
+
+def honour_explicit(strategy: Strategy, explicit: int, partition_count: int) -> int:
+    """The partition of a record that names one: it wins over the key, in every client.
+
+    Raises:
+        ConfigError: There is no partition.
+        InputError: The topic has no such partition.
+    """
+    check_partition_count(partition_count)
+    if strategy.wraps_explicit:
+        return explicit % partition_count
+    if not 0 <= explicit < partition_count:
+        raise InputError(f"partition {explicit} given with the record; the topic has 0 to {partition_count - 1}")
+    return explicit
+
+
+def check_partition_count(partition_count: int) -> None:
+    """Raises ConfigError unless a topic can have as many partitions."""
+    if not 1 <= partition_count <= 0x7FFFFFFF:
+        raise ConfigError(f"{partition_count} partitions; expected 1 to 2147483647")

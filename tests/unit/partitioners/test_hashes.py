@@ -1,0 +1,154 @@
+"""The reference hashes against the vectors that the clients' own tests publish."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.partitioners.hashes import (
+    crc32,
+    fnv1a,
+    java_array_hash,
+    java_string_hash,
+    kafkajs_murmur2,
+    murmur2,
+    murmur3,
+    xxh32,
+)
+from pipeline.partitioners.masks import Mask, mask_sign_bit, take_modulo, to_signed
+
+ANOTHER = b"this is another string with more length to it perhaps"
+
+
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        # Kafka, UtilsTest.testMurmur2 (franz-go has the same six)
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+        # KafkaJS, default/murmur2.spec.js (platformatic has the same)
+        (b"0", 971027396),
+        (b"1", -1993445489),
+        (b"128", -326012175),
+        (b"16384", -325739742),
+        (b"100:48069", 1009543857),
+    ],
+)
+def test_murmur2_as_java_prints_it(key, signed):
+    assert to_signed(murmur2(key)) == signed
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # librdkafka, rdmurmur2.c; "kafka" is in Sarama's list too
+        (b"kafka", 0xD067CF64),
+        (b"giberish123456789", 0x8F552B0C),
+        (b"1234", 0x9FC97B14),
+        (b"234", 0xE7C009CA),
+        (b"4", 0x5A4B5CA1),
+        # Sarama, partitioner_test.go
+        (b"foo", 597841616),
+        (b"bar", 988958145),
+        (b"baz", 1973573280),
+        (b"", 275646681),
+        (b"sarama", 770765511),
+    ],
+)
+def test_murmur2_unsigned(key, value):
+    assert murmur2(key) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "crc", "masked_murmur2", "fnv"),
+    [
+        # librdkafka, 0048-partitioner.c
+        (b"23456", 0xB1B451D7, 0x058D780F, 0x27E6F469),
+        (ANOTHER, 0xB0150DF7, 0x4F7703DA, 0x155E3E5F),
+        (b"hejsan", 0xD077037E, 0x5EC19395, 0x17B1E27A),
+        (b"", 0, 0x106E08D9, 0x7EE3623B),
+    ],
+)
+def test_three_hashes_of_librdkafka(key, crc, masked_murmur2, fnv):
+    magnitude = Mask.MAGNITUDE.apply(fnv1a(key))
+    assert (crc32(key), mask_sign_bit(murmur2(key)), magnitude) == (crc, masked_murmur2, fnv)
+
+
+@pytest.mark.parametrize(
+    ("key", "magnitude"),
+    # librdkafka, rdfnv1a.c
+    [(b"kafka", 0x0D33C4E1), (b"giberish123456789", 0x77A58295), (b"1234", 0x023BDD03)],
+)
+def test_fnv1a_without_its_sign(key, magnitude):
+    assert Mask.MAGNITUDE.apply(fnv1a(key)) == magnitude
+
+
+def test_fnv1a_at_the_smallest_int():
+    """Sarama's edge case: 2^31 has no positive twin in 32 bits."""
+    value = fnv1a(b"1468509572224")
+    assert (value, Mask.MAGNITUDE.apply(value), Mask.MAGNITUDE_OR_ZERO.apply(value)) == (2**31, 2**31, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        # KafkaJS, legacy/murmur2.spec.js
+        (b"0", 272173970),
+        (b"1", 1311020360),
+        (b"128", 2053105854),
+        (b"2187", -2081355488),
+        (b"16384", 204404061),
+        (b"78125", -677491393),
+        (b"10000000", -1778616326),
+        (b"170859375", 102939717),
+    ],
+)
+def test_murmur2_in_doubles(key, signed):
+    assert to_signed(kafkajs_murmur2(key)) == signed
+
+
+def test_pulsars_hashes():
+    """Oracle: Pulsar's HashTest."""
+    texts = ("keykeykeykeykey1", "keykeykey2")
+    assert [mask_sign_bit(java_string_hash(text)) for text in texts] == [434058482, 42978643]
+    assert [mask_sign_bit(murmur3(key)) for key in (b"key1", b"key2")] == [462881061, 1936800180]
+
+
+def test_java_hashes_by_hand():
+    """Oracle: the JDK's documentation, s[0]*31^(n-1) + … over chars, and the same from 1 over signed bytes."""
+    assert java_string_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
+    assert to_signed(java_string_hash("polygenelubricants")) == -(2**31)
+    assert java_array_hash(b"\xff\x02") == (31 * (31 - 1) + 2)
+    assert java_array_hash(b"") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    # XXH32's specification and its sanity checks, seed 0
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"abc", 0x32D153FF),
+        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
+    ],
+)
+def test_xxh32(key, value):
+    assert xxh32(key) == value
+
+
+@pytest.mark.parametrize(
+    ("mask", "partitions"),
+    # of 0, 1, 2^31 - 1, -2^31, -2^31 + 1, -1 at 10 partitions, by hand
+    [
+        (Mask.SIGN_BIT, [0, 1, 7, 0, 1, 7]),
+        (Mask.NOTHING, [0, 1, 7, 8, 9, 5]),
+        (Mask.MAGNITUDE, [0, 1, 7, 8, 7, 1]),
+        (Mask.MAGNITUDE_OR_ZERO, [0, 1, 7, 0, 7, 1]),
+    ],
+)
+def test_masks(mask, partitions):
+    values = [0, 1, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
+    assert [take_modulo(mask.apply(value), 10) for value in values] == partitions
