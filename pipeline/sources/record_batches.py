@@ -46,12 +46,10 @@ _TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
 
 _SEGMENT_FIELDS = (
     ("broker_id", pa.int64()),
-    ("log_directory", pa.string()),
     ("topic", pa.string()),
     ("topic_id", pa.string()),
     ("partition", pa.int64()),
     ("segment_base_offset", pa.int64()),
-    ("path", pa.string()),
 )
 _BATCH_FIELDS = (
     ("position", pa.int64()),
@@ -196,12 +194,10 @@ def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
 def _arrow(read: SegmentRead, scanned: ScannedSegment, keep: NDArray[np.bool_]) -> pa.RecordBatch:
     constants = {
         "broker_id": read.broker_id,
-        "log_directory": read.log_directory,
         "topic": read.topic,
         "topic_id": read.topic_id,
         "partition": read.partition,
         "segment_base_offset": read.base_offset,
-        "path": read.path,
     }
     columns = {
         **_header_columns(scanned.headers),
