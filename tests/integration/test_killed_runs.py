@@ -1,0 +1,114 @@
+"""`partition-health run` killed at three random moments, then left alone. Oracle: a run that nobody disturbed.
+
+A moment is a number of Delta commits since the process started, drawn with a seed: the kills land between tables, not
+in the start of the JVM, which takes half of the time. The process goes with its JVM, as a container does.
+"""
+
+from __future__ import annotations
+
+import email
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.spark.capture_runs import differences, plan, run_all, stored
+from tests.unit.alerting.smtp_servers import Mailbox, serving
+
+TOPICS = ("orders", "ledger")
+SOURCES = ("log_directories", "consumer_groups", "producer_metrics")
+SEED = 20261121
+LEFT_OUT = 5
+"""Commits a repeated run may save: merges that change nothing."""
+UNHEALTHY = 4
+DEADLINE_S = 300
+
+
+def count_commits(warehouse):
+    return len(list(warehouse.glob("*/*/_delta_log/*.json")))
+
+
+def run_process(config, span, warehouse, *, kill_after=None):
+    """Runs the command; returns its exit code, negative for a signal."""
+    begun = count_commits(warehouse)
+    command = [sys.executable, "-m", "pipeline", "run", "--config", str(config), "--window", str(span)]
+    with (config.parent / "output.txt").open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while process.poll() is None and time.monotonic() < deadline:
+            if kill_after is not None and count_commits(warehouse) - begun >= kill_after:
+                break
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+@pytest.fixture(scope="module")
+def span(capture, manifest):
+    well_again = capture.minute_of(manifest["slow"]["to_ms"])
+    return capture.span(well_again - 2, well_again + 2)
+
+
+@pytest.fixture(scope="module")
+def part(capture, tmp_path_factory):
+    return capture.part(tmp_path_factory.mktemp("part") / "capture", topics=TOPICS, scrapes=("producers/orders",))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark, part, span, tmp_path_factory):
+    config = part.write_config(
+        tmp_path_factory.mktemp("undisturbed"), topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}
+    )
+    return run_all(spark, plan(config, span))
+
+
+@pytest.fixture(scope="module")
+def killed(part, span, undisturbed, tmp_path_factory):
+    """Exit codes, the moments, the warehouse and the mails that reached the server."""
+    folder = tmp_path_factory.mktemp("killed")
+    total = count_commits(undisturbed.warehouse)
+    tables = len(list(undisturbed.warehouse.glob("*/*/_delta_log")))
+    rng = random.Random(SEED)
+    moments = [rng.randrange(1, total), *(rng.randrange(1, total - tables - LEFT_OUT) for _ in range(2))]
+    mailbox = Mailbox()
+    with serving(mailbox) as smtp:
+        mail = {"to": ["kafka-platform@example.org"], "smtp": {"host": smtp.host, "port": smtp.port, "tls": "none"}}
+        config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}, mail=mail)
+        path = folder / "partition-health.yaml"
+        codes = [run_process(path, span, config.warehouse, kill_after=moment) for moment in moments]
+        codes.append(run_process(path, span, config.warehouse))
+    return codes, moments, config.warehouse, mailbox, (folder / "output.txt").read_text()
+
+
+def test_three_runs_died_and_the_last_one_told_its_verdict(killed):
+    codes, moments, _, _, output = killed
+    assert codes == [-signal.SIGKILL] * 3 + [UNHEALTHY], (moments, output)
+
+
+def test_every_table_is_equal_to_that_of_a_run_left_alone(killed, undisturbed):
+    _, moments, warehouse, _, _ = killed
+    told_when = ("gold.alert_outbox.payload",)  # its Date
+    assert differences(undisturbed.warehouse, warehouse, leave_out=told_when) == {}, moments
+
+
+def test_every_mail_arrived_once_or_twice_under_one_id(killed, undisturbed):
+    _, _, warehouse, mailbox, _ = killed
+    arrived = Counter(email.message_from_bytes(message)["Message-ID"].strip("<>") for message in mailbox.kept)
+    queued = [row["message_id"] for row in stored(warehouse, "gold.alert_outbox", "message_id")]
+    assert sorted(arrived) == sorted(queued) == sorted(delivery.message_id for delivery in undisturbed.deliveries)
+    assert len(queued) == 2
+    assert max(arrived.values()) <= 2
