@@ -43,7 +43,7 @@ def judge_health(runs: tuple[RunContext, ...]) -> dict[str, Any]:
     def one(spark: SparkSession, run: RunContext) -> tuple[bool, str]:
         windows = score_health.pending_windows(run)
         if not windows:
-            return True, f"cluster {run.cluster_name}: no committed window to judge"
+            return True, f"cluster {run.cluster_name}: no trusted window to judge"
         score_health.run(spark, run, windows)
         health = gates.check_health(spark, run, windows)
         raise_incidents.run(run, health.verdicts)

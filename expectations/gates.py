@@ -30,7 +30,7 @@ _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES)
 
 
 def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ...]:
-    """The data gate of `ingest`: may the next step trust these windows?
+    """The data gate of `ingest`: may the next step trust these windows? If so, they are marked.
 
     Args:
         spark: Session.
@@ -43,6 +43,8 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
+    from pipeline.storage.window_status import trust_windows  # noqa: PLC0415  # keeps DAG files light
+
     limits: dict[str, Any] = {
         "windows_ms": [window.start_ms for window in run.windows],
         "max_age_ms": run.cluster.freshness_ms,
@@ -57,6 +59,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
     failed = [report for report in reports if not report.success]
     if failed:
         raise DataGateError("\n".join(report.describe_failures() for report in failed))
+    trust_windows(run.warehouse, run.cluster_name, run.windows)
     return tuple(reports)
 
 

@@ -1,4 +1,4 @@
-"""Measures the committed windows: `gold.broker_share`, `gold.partition_health`, `gold.latency`."""
+"""Measures the windows that are committed and trusted: `gold.broker_share`, `gold.partition_health`, `gold.latency`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.runs import JobReport
 from pipeline.storage.delta import load, replace_windows
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import load_rows
-from pipeline.storage.window_status import committed_windows
+from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
@@ -28,15 +28,15 @@ JOB = "score_health"
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to score: those of the run that are committed, and committed ones never judged before.
+    """Windows to score: those of the run over which the data gate passed, and such windows never judged before.
 
     An asset event sent to a paused DAG is lost; this is how its window is taken up all the same.
     """
-    committed = committed_windows(run.warehouse, run.cluster_name)
+    trusted = trusted_windows(run.warehouse, run.cluster_name)
     judged = load_rows(run.warehouse, VERDICTS, cluster=run.cluster_name)["window_start"].unique().to_pylist()
     judged_ms = {milliseconds_of(instant) for instant in judged}
     wanted = set(run.windows)
-    return tuple(sorted(w for w in committed if w in wanted or w.start_ms not in judged_ms))
+    return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in judged_ms))
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
@@ -48,7 +48,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         windows: From `pending_windows`.
     """
     if not windows:
-        return JobReport(job=JOB, notes=("no committed window to score",))
+        return JobReport(job=JOB, notes=("no trusted window to score",))
     state = _of_windows(spark, run, CLUSTER_STATE, windows)
     brokers = _of_windows(spark, run, BROKERS, windows)
     loads = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()

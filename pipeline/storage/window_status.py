@@ -10,8 +10,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from pipeline.model.window import TimeWindow
-from pipeline.storage.rows import load_rows
+from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -89,6 +91,29 @@ def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindo
         windows: Only among these; all by default.
     """
     return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows))
+
+
+def trusted_windows(warehouse: Path, cluster: str) -> frozenset[TimeWindow]:
+    """The committed windows over which the data gate passed."""
+    rows = _status_rows(warehouse, cluster, ())
+    return frozenset(_window(row) for row in rows if row["is_trusted"])
+
+
+def trust_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> int:
+    """Notes that the data gate passed over these windows.
+
+    Args:
+        warehouse: Folder of all tables.
+        cluster: Whose windows.
+        windows: Those the gate judged.
+
+    Returns:
+        The version of `bronze.window_status` after the commit.
+    """
+    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
+    place = rows.schema.get_field_index("is_trusted")
+    trusted = rows.set_column(place, rows.schema.field(place), pa.array([True] * rows.num_rows, pa.bool_()))
+    return replace_rows(trusted, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
 def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:

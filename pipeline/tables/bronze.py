@@ -74,6 +74,11 @@ WINDOW_STATUS = Table(
             doc="True where a rerun found less than is stored (retention): the stored rows were kept.",
         ),
         Column(
+            name="is_trusted",
+            type="boolean",
+            doc="True once the data gate passed over the window; NULL before. Health is judged over trusted windows only.",
+        ),
+        Column(
             name="table_versions",
             type="map<string,bigint>",
             doc="Delta version of each table that this row vouches for.",

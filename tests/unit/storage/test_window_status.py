@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.model.window import TimeWindow
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import replace_rows
+from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import (
     Coverage,
@@ -16,6 +16,8 @@ from pipeline.storage.window_status import (
     collect_coverage,
     committed_windows,
     load_stored_windows,
+    trust_windows,
+    trusted_windows,
     windows_to_keep,
 )
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -77,6 +79,10 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     replace_rows(rows_of(WINDOW_STATUS, [status], run_id="r"), tmp_path, WINDOW_STATUS, cluster="c", windows=W)
     assert committed_windows(tmp_path, "c") == {W[0]}
     assert committed_windows(tmp_path, "c", W[1:]) == committed_windows(tmp_path, "other") == frozenset()
+    assert trusted_windows(tmp_path, "c") == frozenset()  # no data gate has passed over it
+    trust_windows(tmp_path, "c", W)
+    assert trusted_windows(tmp_path, "c") == {W[0]}
+    assert load_rows(tmp_path, WINDOW_STATUS)["row_count"].to_pylist() == [5]
     stored = load_stored_windows(tmp_path, "c", W)
     assert stored.traffic == {W[0]: {P0: Coverage(3, 7, 5)}}
     assert stored.row_counts == {("log_directories", W[0]): 5}
