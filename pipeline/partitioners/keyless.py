@@ -28,7 +28,8 @@ class Keyless:
         summary: What it does, in a few words.
         start: Makes the state of a new producer from a source of chance; None where `simulated` says why not.
         scope: What shares one state.
-        simulated: Why the choice cannot be followed record by record without simulating the producer, or "".
+        simulated: What only a simulated producer can tell the state, so that the choice does not follow from the order
+            of records alone; or "".
     """
 
     summary: str

@@ -88,6 +88,45 @@ class RoundRobin:
 
 
 @dataclass(frozen=True)
+class SkippingRoundRobin:
+    """The next of all partitions, leaderless ones skipped by counting on: Java 0.8.2."""
+
+    count: int = 0
+
+    def choose(self, arrival: Arrival, rng: Random) -> tuple[int, SkippingRoundRobin]:
+        """The partition for a record, and the state after it; a leaderless one where every one is."""
+        count = self.count
+        for _ in range(arrival.partition_count):
+            partition = (count & 0x7FFFFFFF) % arrival.partition_count
+            count += 1
+            if partition in arrival.available:
+                return partition, SkippingRoundRobin(count)
+        return (count & 0x7FFFFFFF) % arrival.partition_count, SkippingRoundRobin(count + 1)
+
+
+@dataclass(frozen=True)
+class TwoTurnRoundRobin:
+    """Java's `RoundRobinPartitioner` from 2.4 to 3.9.1, with its defect (KAFKA-9965, mended by KAFKA-17632).
+
+    1. The next of the partitions with a leader, or of all where none has one.
+    2. Where that one has no batch with room the producer gives up, tells the partitioner, and asks again: the record
+       goes to the one after it.
+
+    So one producer with an even count of partitions never uses half of them.
+    """
+
+    count: int = 0
+
+    def choose(self, arrival: Arrival, rng: Random) -> tuple[int, TwoTurnRoundRobin]:
+        """The partition for a record, and the state after it."""
+        partitions = Pool.AVAILABLE_OR_ALL.list_partitions(arrival)
+        count = self.count
+        if partitions[(count & 0x7FFFFFFF) % len(partitions)] not in arrival.open_batches:
+            count += 1
+        return partitions[(count & 0x7FFFFFFF) % len(partitions)], TwoTurnRoundRobin(count + 1)
+
+
+@dataclass(frozen=True)
 class RandomPick:
     """Uniform over the list, anew for every record."""
 
@@ -96,3 +135,18 @@ class RandomPick:
     def choose(self, arrival: Arrival, rng: Random) -> tuple[int, RandomPick]:
         """The partition for a record, and the state after it."""
         return rng.choice(self.pool.list_partitions(arrival)), self
+
+
+@dataclass(frozen=True)
+class RandomPickTwice:
+    """Uniform over all; a leaderless one is drawn once more, and that stands: librdkafka's `random`."""
+
+    def choose(self, arrival: Arrival, rng: Random) -> tuple[int, RandomPickTwice]:
+        """The partition for a record, and the state after it."""
+        return draw_twice(arrival, rng), self
+
+
+def draw_twice(arrival: Arrival, rng: Random) -> int:
+    """A random partition as librdkafka draws it."""
+    partition = rng.randrange(arrival.partition_count)
+    return partition if partition in arrival.available else rng.randrange(arrival.partition_count)

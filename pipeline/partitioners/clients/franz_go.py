@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+from pipeline.partitioners.batch_machines import LeastBackup, NeighbourSticky, UniformBytes
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.machines import Pool, RoundRobin
@@ -17,11 +18,18 @@ from pipeline.partitioners.strategy import Strategy, Use
 
 _STICKY = Keyless(
     "one writable partition until a batch is full or sent, then another; never the same twice",
+    lambda _: NeighbourSticky(),
     simulated="it moves on with a new batch, which only the producer's buffers know",
 )
 _UNIFORM = Keyless(
     "64 KiB to one writable partition, then another, busy ones less often",
+    lambda _: UniformBytes(),
     simulated="it weighs partitions by buffered records, which only the producer's buffers know",
+)
+_LEAST_BACKUP = Keyless(
+    "the writable partition with the fewest buffered records, until a batch is full or sent",
+    lambda _: LeastBackup(),
+    simulated="it looks at buffered records, which only the producer knows",
 )
 _IN_TURN = Keyless("0, 1, 2 … over writable partitions", lambda _: RoundRobin(0, Pool.AVAILABLE))
 
@@ -53,5 +61,6 @@ STRATEGIES = (
     _strategy("kafka-hasher-crc32", "KafkaHasher(crc32)", HashName.CRC32),
     _strategy("kafka-hasher-fnv1a", "KafkaHasher(fnv32a)", HashName.FNV1A),
     _strategy("sticky", "StickyPartitioner()", None),
+    _strategy("least-backup", "LeastBackupPartitioner()", None, keyless=_LEAST_BACKUP),
     _strategy("round-robin", "RoundRobinPartitioner()", None, keyless=_IN_TURN),
 )

@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.errors import InputError
+from pipeline.partitioners.batch_machines import StickyCache
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless, Scope
-from pipeline.partitioners.machines import Pool, RoundRobin
+from pipeline.partitioners.machines import Pool, RoundRobin, SkippingRoundRobin, TwoTurnRoundRobin
 from pipeline.partitioners.strategy import Strategy, Use, parse_version
 
 CLIENT = "kafka-clients"
@@ -46,7 +47,9 @@ _BUILT_IN = replace(
     source="internals.BuiltInPartitioner, KIP-794",
     keyless=Keyless("sticky by bytes, busy partitions less often", simulated=_NEEDS_QUEUES),
 )
-_STICKY = Keyless("one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES)
+_STICKY = Keyless(
+    "one partition until a batch is full or sent, then another", lambda _: StickyCache(), simulated=_NEEDS_BATCHES
+)
 
 STRATEGIES = (
     _KEYED,
@@ -61,7 +64,11 @@ STRATEGIES = (
         name="java-murmur2-0.8.2",
         uses=(Use("internals.Partitioner", since="0.8.2", before="0.9", is_default=True),),
         source="internals.Partitioner",
-        keyless=Keyless("round robin over all, leaderless ones skipped", scope=Scope.PRODUCER),
+        keyless=Keyless(
+            "round robin over all from a random start, leaderless ones skipped",
+            lambda rng: SkippingRoundRobin(rng.getrandbits(31)),
+            Scope.PRODUCER,
+        ),
     ),
     _BUILT_IN,
     replace(
@@ -109,7 +116,11 @@ STRATEGIES = (
         uses=(Use("RoundRobinPartitioner", since="2.4", before="3.9.2"),),
         source="RoundRobinPartitioner, with KAFKA-9965",
         hash=None,
-        keyless=Keyless("round robin from 0; a record without an open batch takes two turns"),
+        keyless=Keyless(
+            "round robin from 0; a record without an open batch takes two turns",
+            lambda _: TwoTurnRoundRobin(),
+            simulated=_NEEDS_BATCHES,
+        ),
     ),
     replace(
         _KEYED,

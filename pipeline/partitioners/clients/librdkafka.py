@@ -11,18 +11,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.partitioners.clock_machines import TimedSticky, derive_sticky_linger_ms
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import KeyRule, Strategy, Use
 
+_LINGER_MS = 5  # the default of linger.ms since 1.5
 _RANDOM = Strategy(
     name="librdkafka-random",
     client="librdkafka",
     uses=(Use("partitioner=random"),),
     source="rd_kafka_msg_partitioner_random",
     empty_key=KeyRule.KEYLESS,
-    keyless=Keyless("sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once"),
+    keyless=Keyless(
+        "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
+        lambda _: TimedSticky(derive_sticky_linger_ms(_LINGER_MS)),
+    ),
 )
 
 

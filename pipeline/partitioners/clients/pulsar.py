@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.partitioners.clock_machines import TimeSlot
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.strategy import KeyForm, Strategy, Use
@@ -19,7 +20,7 @@ _JAVA_STRING = Strategy(
     source="RoundRobinPartitionMessageRouterImpl, JavaStringHash",
     hash=HashName.JAVA_STRING,
     form=KeyForm.TEXT,
-    keyless=Keyless("the 10 ms slot of the clock, plus a random start"),
+    keyless=Keyless("the 10 ms slot of the clock, plus a random start", lambda rng: TimeSlot(rng.getrandbits(31))),
     differs="Java's string hash",
 )
 _MURMUR3 = replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.partitioners.batch_machines import StickyCache
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
@@ -32,6 +33,7 @@ STRATEGIES = (
         source="kafka/partitioner/sticky.py, KIP-480",
         keyless=Keyless(
             "one partition until a batch is full or sent, or its leader is lost; then another",
+            lambda _: StickyCache(gives_up_leaderless=True),
             simulated="it moves on with a new batch, which only the accumulator knows",
         ),
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.partitioners.clock_machines import RefreshedRandom
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.masks import Mask
@@ -24,7 +25,9 @@ _DEFAULT = Strategy(
     hash=HashName.JAVA_STRING,
     mask=Mask.MAGNITUDE_OR_ZERO,
     form=KeyForm.TEXT,
-    keyless=Keyless("one random partition with a leader, until the metadata is read again"),
+    keyless=Keyless(
+        "one random partition with a leader, until the metadata is read again", lambda _: RefreshedRandom()
+    ),
     differs="Java's hash of the key as an object, not murmur2 of its bytes",
 )
 

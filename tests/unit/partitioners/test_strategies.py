@@ -163,7 +163,8 @@ def test_only_what_needs_the_accumulator_is_left_to_simulation():
     simulated = {s.name for s in STRATEGIES.values() if s.keyless and s.keyless.simulated}
     assert simulated == {
         *("java-builtin", "java-builtin-uniform", "java-builtin-kip-794-draft", "java-builtin-ignore-keys"),
-        *("java-sticky-2.4", "java-uniform-sticky", "kafka-python-sticky", "franz-go-default", "franz-go-sticky"),
+        *("java-sticky-2.4", "java-uniform-sticky", "java-round-robin-2.4", "franz-go-least-backup"),
+        *("kafka-python-sticky", "franz-go-default", "franz-go-sticky"),
         *(f"franz-go-{name}" for name in ("sarama-hasher", "sarama-hasher-crc32", "sarama-compat-hasher")),
         *(f"franz-go-{name}" for name in ("sarama-compat-hasher-crc32", "kafka-hasher-crc32", "kafka-hasher-fnv1a")),
     }
