@@ -6,10 +6,18 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.partition_text import (
+    Choice,
+    describe_choice,
+    format_choices,
+    format_comparison,
+    format_key,
+    format_strategies,
+)
 from pipeline.errors import ConfigError, InputError, NothingUsableError
+from pipeline.partitioners.custom import check_determinism
 from pipeline.partitioners.registry import STRATEGIES, find_strategy
 from pipeline.partitioners.strategy import check_partition_count, choose_partition
 
@@ -17,23 +25,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from pipeline.partitioners.strategy import Strategy, Use
+    from pipeline.partitioners.strategy import Strategy
 
 ALL = "all"
 _DESCRIPTION = """\
 KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
 record without a key. "-" in place of a partition: it is not a function of the key.
 """
+_CHECKED_KEYS = 1000
 _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
-
-
-class Choice(NamedTuple):
-    """What a strategy does with a key; `reason` says why there is no partition."""
-
-    key: bytes | None
-    strategy: Strategy
-    partition: int | None
-    reason: str = ""
 
 
 def add_parser(
@@ -55,7 +55,10 @@ def add_parser(
         "--keys-file", type=Path, metavar="F", help="a key in hex per line; an empty line is the empty key"
     )
     parser.add_argument(
-        "--strategy", action="append", metavar="S", help="name of a strategy, may be repeated; `all` compares"
+        "--strategy",
+        action="append",
+        metavar="S",
+        help="name of a strategy, or your own function as module:name; may be repeated; `all` compares",
     )
     parser.add_argument("--partitions", type=int, metavar="N", help="partitions of the topic")
     parser.add_argument("--strategies", action="store_true", help="list the strategies and stop")
@@ -74,10 +77,11 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: A strategy is unknown, a key in hex is none, or an option is missing.
+        InputError: A user's function returned something else than a partition, or not the same one twice.
         NothingUsableError: The file has no key that can be read.
     """
     if args.strategies:
-        sys.stdout.write(_format_strategies(as_json=args.json))
+        sys.stdout.write(format_strategies(as_json=args.json))
         return 0
     if not args.strategy or args.partitions is None:
         raise ConfigError("--strategy and --partitions are needed; --strategies lists the names")
@@ -85,12 +89,13 @@ def run(args: argparse.Namespace) -> int:
     is_comparison = ALL in args.strategy
     strategies = list(STRATEGIES.values()) if is_comparison else [find_strategy(name) for name in args.strategy]
     keys = _list_keys(args)
+    _check_functions(strategies, keys, args.partitions)
     choices = list(choose_all(keys, strategies, args.partitions))
     _report_refusals(choices)
     if args.json:
-        sys.stdout.write(json.dumps([_document(choice, args.partitions) for choice in choices], indent=1) + "\n")
+        sys.stdout.write(json.dumps([describe_choice(choice, args.partitions) for choice in choices], indent=1) + "\n")
     else:
-        sys.stdout.write(_format_comparison(choices) if is_comparison else _format_choices(choices))
+        sys.stdout.write(format_comparison(choices) if is_comparison else format_choices(choices))
     return 0
 
 
@@ -158,6 +163,13 @@ def choose_all(keys: Sequence[bytes | None], strategies: Sequence[Strategy], par
                 yield Choice(key, strategy, None if partition < 0 else partition)
 
 
+def _check_functions(strategies: Sequence[Strategy], keys: Sequence[bytes | None], partition_count: int) -> None:
+    sample = [key for key in keys if key is not None][:_CHECKED_KEYS]
+    for strategy in strategies:
+        if strategy.function is not None:
+            check_determinism(strategy, sample, partition_count)
+
+
 def _choose(key: bytes | None, strategy: Strategy, partition_count: int) -> Choice:
     try:
         return Choice(key, strategy, choose_partition(strategy, key, partition_count))
@@ -186,102 +198,3 @@ def _report_refusals(choices: Sequence[Choice]) -> None:
     for choice in choices:
         if choice.reason:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
-
-
-def _document(choice: Choice, partition_count: int) -> dict[str, str | int | None]:
-    return {
-        "key_hex": None if choice.key is None else choice.key.hex(),
-        "strategy": choice.strategy.name,
-        "partitions": partition_count,
-        "partition": choice.partition,
-    }
-
-
-def format_key(key: bytes | None) -> str:
-    r"""A key for people: its text where that can be printed, else hex.
-
-    >>> format_key(b"kafka"), format_key(b"\xff"), format_key(None), format_key(b"")
-    ('kafka', 'hex:ff', '(null)', '(empty)')
-    """
-    if not key:
-        return "(null)" if key is None else "(empty)"
-    try:
-        text = key.decode("utf-8")
-    except UnicodeDecodeError:
-        return f"hex:{key.hex()}"
-    return text if text.isprintable() and text == text.strip() else f"hex:{key.hex()}"
-
-
-def _format_partition(choice: Choice) -> str:
-    if choice.reason:
-        return "refused"
-    return "-" if choice.partition is None else str(choice.partition)
-
-
-def _explain(choice: Choice) -> str:
-    if choice.reason or choice.partition is not None:
-        return choice.reason
-    keyless = choice.strategy.keyless
-    return choice.strategy.differs if keyless is None else keyless.summary
-
-
-def _format_choices(choices: Sequence[Choice]) -> str:
-    rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
-    return format_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
-
-
-def _format_comparison(choices: Sequence[Choice]) -> str:
-    """A line per key and strategy, those that agree together."""
-    rows = []
-    order = {key: place for place, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
-
-    def place(choice: Choice) -> tuple[int, int, bool]:
-        return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)
-
-    before = None
-    for choice in sorted(choices, key=place):
-        head = (format_key(choice.key), _format_partition(choice))
-        rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
-        before = head
-    return format_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
-
-
-def _format_strategies(*, as_json: bool) -> str:
-    if as_json:
-        return json.dumps([_describe(strategy) for strategy in STRATEGIES.values()], indent=1) + "\n"
-    rows = []
-    for strategy in STRATEGIES.values():
-        for index, use in enumerate(strategy.uses):
-            head = [strategy.name, strategy.client] if index == 0 else ["", ""]
-            source = strategy.source if index == 0 else ""
-            rows.append([*head, _format_versions(use), "default" if use.is_default else "", use.setting, source])
-    return format_table(["strategy", "client", "versions", "", "setting", "source"], rows)
-
-
-def _format_versions(use: Use) -> str:
-    """A version range, the end of it excluded."""
-    if use.before:
-        return f"{use.since} to before {use.before}".strip()
-    return f"{use.since} on" if use.since else "all"
-
-
-def _describe(strategy: Strategy) -> dict[str, object]:
-    keyless = strategy.keyless
-    return {
-        "strategy": strategy.name,
-        "client": strategy.client,
-        "uses": [
-            {"setting": use.setting, "since": use.since, "before": use.before, "is_default": use.is_default}
-            for use in strategy.uses
-        ],
-        "source": strategy.source,
-        "hash": None if strategy.hash is None else strategy.hash.value,
-        "mask": None if strategy.hash is None else strategy.mask.value,
-        "hashes": None if strategy.hash is None else strategy.form.value,
-        "null_key": strategy.rule_of(None).value,
-        "empty_key": strategy.rule_of(b"").value,
-        "availability": strategy.availability.value,
-        "keyless": None if keyless is None else keyless.summary,
-        "simulated": None if keyless is None or not keyless.simulated else keyless.simulated,
-        "differs": strategy.differs,
-    }

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipeline.partitioners.columns import hash_keys, view_offsets
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import take_modulo
-from pipeline.partitioners.strategy import KeyForm, KeyRule, check_partition_count
+from pipeline.partitioners.strategy import KeyForm, KeyRule, check_partition_count, choose_partition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,10 +36,12 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
 
     Raises:
         ConfigError: There is no partition.
-        InputError: The column has another type.
+        InputError: The column has another type, or a user's function returned something else than a partition.
     """
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))
+    if strategy.function is not None:
+        return _ask_once_per_key(strategy, keys, partition_count)
     if strategy.hash is None:
         return np.full(len(keys), NO_PARTITION, dtype=np.int32)
     is_key = keys.is_valid().to_numpy(zero_copy_only=False)
@@ -52,6 +54,14 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     partitions[is_key & ~is_text] = REFUSED_KEY
     _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
     _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
+    return partitions
+
+
+def _ask_once_per_key(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
+    encoded = keys.cast(pa.large_binary()).dictionary_encode()
+    answers = [choose_partition(strategy, key, partition_count) for key in encoded.dictionary.to_pylist()]
+    by_key = np.array([*answers, NO_PARTITION], dtype=np.int32)  # a null is sent to the last place
+    partitions: NDArray[np.int32] = by_key[encoded.indices.fill_null(len(answers)).to_numpy(zero_copy_only=False)]
     return partitions
 
 

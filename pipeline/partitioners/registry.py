@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners import clients
+from pipeline.partitioners.custom import is_custom, load_custom
 
 if TYPE_CHECKING:
     from pipeline.partitioners.strategy import Strategy
@@ -29,11 +30,13 @@ STRATEGIES = _collect_strategies()
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy of that name.
+    """The strategy of that name, or the user's own if it is of the form `module:name`.
 
     Raises:
-        ConfigError: naming the most similar ones.
+        ConfigError: naming the most similar ones; or the user's cannot be loaded.
     """
+    if is_custom(name):
+        return load_custom(name)
     if name in STRATEGIES:
         return STRATEGIES[name]
     similar = difflib.get_close_matches(name.lower(), STRATEGIES, n=5, cutoff=0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import operator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.partitioners.masks import Mask, take_modulo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pipeline.partitioners.keyless import Keyless
 
 
@@ -124,6 +127,7 @@ class Strategy:
         wraps_explicit: A partition given with the record is taken modulo the count, not refused.
         keyless: How partitions are picked where the key does not decide, or None where it always does.
         differs: From Kafka's Java client, in words, or "".
+        function: A user's own choice from key and partition count, or None; it stands instead of hash and mask.
     """
 
     name: str
@@ -139,6 +143,7 @@ class Strategy:
     wraps_explicit: bool = False
     keyless: Keyless | None = None
     differs: str = ""
+    function: Callable[[bytes, int], int] | None = None
 
     @property
     def is_default(self) -> bool:
@@ -147,7 +152,7 @@ class Strategy:
 
     def rule_of(self, key: bytes | None) -> KeyRule:
         """Which rule a key falls under."""
-        if self.hash is None:
+        if self.hash is None and self.function is None:
             return KeyRule.KEYLESS
         if key is None:
             return self.null_key
@@ -167,18 +172,35 @@ def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int
 
     Raises:
         ConfigError: There is no partition.
-        InputError: The client refuses such a key.
+        InputError: The client refuses such a key, or a user's function returned something else than a partition.
     """
     check_partition_count(partition_count)
     rule = strategy.rule_of(key)
     if rule is KeyRule.REFUSED:
         raise InputError(f"{strategy.client} refuses {'a record without a key' if key is None else 'an empty key'}")
-    if rule is KeyRule.KEYLESS or strategy.hash is None:
+    if rule is KeyRule.KEYLESS:
         return None
     if rule is KeyRule.FIRST:
         return 0
+    if strategy.function is not None:
+        return _ask_function(strategy.name, strategy.function, key or b"", partition_count)
+    if strategy.hash is None:
+        return None
     value = hash_key(strategy.hash, strategy.form.prepare(key or b""))
     return take_modulo(strategy.mask.apply(value), partition_count)
+
+
+def _ask_function(name: str, function: Callable[[bytes, int], int], key: bytes, partition_count: int) -> int:
+    answer = function(key, partition_count)
+    try:
+        partition = operator.index(answer)
+    except TypeError as error:
+        reason = f"{name} returned {answer!r}; expected a partition, 0 to {partition_count - 1}"
+        raise InputError(reason, first_bytes=key) from error
+    if not 0 <= partition < partition_count:
+        reason = f"{name} returned {partition}; expected a partition, 0 to {partition_count - 1}"
+        raise InputError(reason, first_bytes=key)
+    return partition
 
 
 def honour_explicit(strategy: Strategy, explicit: int, partition_count: int) -> int:
