@@ -20,7 +20,7 @@ from numba.core import types
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SOURCES = ("*_kernels.py", "compilation.py", "hashes.py")
+SOURCES = ("*_kernels.py", "compilation.py", "hashes.py", "words.py")
 
 READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 READ_ONLY_MASK = types.Array(types.boolean, 1, "C", readonly=True)

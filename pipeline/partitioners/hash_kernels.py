@@ -14,10 +14,11 @@ from numba.core import types
 
 from pipeline.partitioners.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.partitioners.hashes import FNV_BASIS, FNV_PRIME, MURMUR2_FACTOR, MURMUR2_SEED, XXH_PRIMES
+from pipeline.partitioners.words import address_of, load_byte, load_word
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 Word = Any  # inside a kernel, uint32
-Place = Any  # inside a kernel, uint64: a signed index would be tested for being negative
+Place = Any  # inside a kernel, an address: uint64
 
 _XXH_1, _XXH_2, _XXH_3, _XXH_4, _XXH_5 = XXH_PRIMES
 _CRC32_POLYNOMIAL = 0xEDB88320
@@ -40,19 +41,12 @@ _SIGNATURES = [types.void(READ_ONLY_BYTES, offsets, _MASK, _HASHES) for offsets 
 _CRC32_TABLE = np.array(_crc32_table(), dtype=np.uint32)
 
 
-@inlined
-def _word_at(data: Array, at: Place) -> Word:
-    low = nb.uint32(data[at]) | nb.uint32(data[at + nb.uint64(1)]) << nb.uint32(8)
-    high = nb.uint32(data[at + nb.uint64(2)]) | nb.uint32(data[at + nb.uint64(3)]) << nb.uint32(8)
-    return nb.uint32(low | high << nb.uint32(16))
-
-
 @part
-def _tail_at(data: Array, at: Place, end: Place) -> Word:
+def _tail_at(at: Place, end: Place) -> Word:
     word = nb.uint32(0)
     shift = nb.uint32(0)
     while at < end:
-        word |= nb.uint32(data[at]) << shift
+        word |= load_byte(at) << shift
         shift += nb.uint32(8)
         at += nb.uint64(1)
     return word
@@ -64,18 +58,18 @@ def _rotate(value: Word, bits: int) -> Word:
 
 
 @part
-def murmur2_of(data: Array, start: Place, end: Place) -> Word:
-    """Kafka's murmur2 of `data[start:end]`."""
+def murmur2_of(start: Place, end: Place) -> Word:
+    """Kafka's murmur2 of the bytes from one address to another."""
     factor = nb.uint32(MURMUR2_FACTOR)
     state = nb.uint32(nb.uint32(MURMUR2_SEED) ^ nb.uint32(end - start))
     at = start
     while at + nb.uint64(4) <= end:
-        word = nb.uint32(_word_at(data, at) * factor)
+        word = nb.uint32(load_word(at) * factor)
         word = nb.uint32((word ^ word >> nb.uint32(24)) * factor)
         state = nb.uint32(nb.uint32(state * factor) ^ word)
         at += nb.uint64(4)
     if at < end:
-        state = nb.uint32((state ^ _tail_at(data, at, end)) * factor)
+        state = nb.uint32((state ^ _tail_at(at, end)) * factor)
     state = nb.uint32((state ^ state >> nb.uint32(13)) * factor)
     return nb.uint32(state ^ state >> nb.uint32(15))
 
@@ -87,13 +81,13 @@ def _multiply_in_doubles(value: Word) -> Word:
 
 
 @part
-def kafkajs_murmur2_of(data: Array, start: Place, end: Place) -> Word:
-    """KafkaJS's legacy murmur2 of `data[start:end]`."""
+def kafkajs_murmur2_of(start: Place, end: Place) -> Word:
+    """KafkaJS's legacy murmur2 of the bytes from one address to another."""
     state = nb.uint32(nb.uint32(MURMUR2_SEED) ^ nb.uint32(end - start))
     at = start
     tail = nb.uint32(0)
     while at < end:
-        tail = _tail_at(data, at, min(at + nb.uint64(4), end))
+        tail = _tail_at(at, min(at + nb.uint64(4), end))
         word = _multiply_in_doubles(tail)
         word = nb.uint32(word ^ word >> nb.uint32(24))
         state = nb.uint32(_multiply_in_doubles(state) ^ _multiply_in_doubles(word))
@@ -105,24 +99,24 @@ def kafkajs_murmur2_of(data: Array, start: Place, end: Place) -> Word:
 
 
 @part
-def crc32_of(data: Array, start: Place, end: Place) -> Word:
-    """CRC-32 of `data[start:end]`."""
+def crc32_of(start: Place, end: Place) -> Word:
+    """CRC-32 of the bytes from one address to another."""
     state = nb.uint32(0xFFFFFFFF)
     at = start
     while at < end:
-        index = nb.uint64((state ^ nb.uint32(data[at])) & nb.uint32(0xFF))
+        index = nb.uint64((state ^ load_byte(at)) & nb.uint32(0xFF))
         state = nb.uint32(_CRC32_TABLE[index] ^ state >> nb.uint32(8))
         at += nb.uint64(1)
     return nb.uint32(state ^ nb.uint32(0xFFFFFFFF))
 
 
 @part
-def fnv1a_of(data: Array, start: Place, end: Place) -> Word:
-    """FNV-1a of `data[start:end]`."""
+def fnv1a_of(start: Place, end: Place) -> Word:
+    """FNV-1a of the bytes from one address to another."""
     state = nb.uint32(FNV_BASIS)
     at = start
     while at < end:
-        state = nb.uint32((state ^ nb.uint32(data[at])) * nb.uint32(FNV_PRIME))
+        state = nb.uint32((state ^ load_byte(at)) * nb.uint32(FNV_PRIME))
         at += nb.uint64(1)
     return state
 
@@ -134,16 +128,16 @@ def _mix_murmur3(word: Word) -> Word:
 
 
 @part
-def murmur3_of(data: Array, start: Place, end: Place) -> Word:
-    """MurmurHash3 (x86, 32 bits, seed 0) of `data[start:end]`."""
+def murmur3_of(start: Place, end: Place) -> Word:
+    """MurmurHash3 (x86, 32 bits, seed 0) of the bytes from one address to another."""
     state = nb.uint32(0)
     at = start
     while at + nb.uint64(4) <= end:
-        state = _rotate(nb.uint32(state ^ _mix_murmur3(_word_at(data, at))), 13)
+        state = _rotate(nb.uint32(state ^ _mix_murmur3(load_word(at))), 13)
         state = nb.uint32(state * nb.uint32(5) + nb.uint32(0xE6546B64))
         at += nb.uint64(4)
     if at < end:
-        state = nb.uint32(state ^ _mix_murmur3(_tail_at(data, at, end)))
+        state = nb.uint32(state ^ _mix_murmur3(_tail_at(at, end)))
     state = nb.uint32(state ^ nb.uint32(end - start))
     state = nb.uint32((state ^ state >> nb.uint32(16)) * nb.uint32(0x85EBCA6B))
     state = nb.uint32((state ^ state >> nb.uint32(13)) * nb.uint32(0xC2B2AE35))
@@ -151,12 +145,12 @@ def murmur3_of(data: Array, start: Place, end: Place) -> Word:
 
 
 @part
-def java_array_hash_of(data: Array, start: Place, end: Place) -> Word:
-    """Java's `Arrays.hashCode(byte[])` of `data[start:end]`."""
+def java_array_hash_of(start: Place, end: Place) -> Word:
+    """Java's `Arrays.hashCode(byte[])` of the bytes from one address to another."""
     state = nb.uint32(1)
     at = start
     while at < end:
-        byte = nb.uint32(data[at])
+        byte = load_byte(at)
         state = nb.uint32(state * nb.uint32(31) + byte - ((byte & nb.uint32(0x80)) << nb.uint32(1)))
         at += nb.uint64(1)
     return state
@@ -169,34 +163,34 @@ def _mix_xxh32(lane: Word, word: Word) -> Word:
 
 
 @part
-def _xxh32_blocks(data: Array, start: Place, blocks: int) -> Word:
+def _xxh32_blocks(start: Place, blocks: int) -> Word:
     first = nb.uint32(_XXH_1 + _XXH_2 & 0xFFFFFFFF)
     second = nb.uint32(_XXH_2)
     third = nb.uint32(0)
     fourth = nb.uint32(-_XXH_1 & 0xFFFFFFFF)
     at = start
     for _ in range(blocks):
-        first = _mix_xxh32(first, _word_at(data, at))
-        second = _mix_xxh32(second, _word_at(data, at + nb.uint64(4)))
-        third = _mix_xxh32(third, _word_at(data, at + nb.uint64(8)))
-        fourth = _mix_xxh32(fourth, _word_at(data, at + nb.uint64(12)))
+        first = _mix_xxh32(first, load_word(at))
+        second = _mix_xxh32(second, load_word(at + nb.uint64(4)))
+        third = _mix_xxh32(third, load_word(at + nb.uint64(8)))
+        fourth = _mix_xxh32(fourth, load_word(at + nb.uint64(12)))
         at += nb.uint64(16)
     return nb.uint32(_rotate(first, 1) + _rotate(second, 7) + _rotate(third, 12) + _rotate(fourth, 18))
 
 
 @part
-def xxh32_of(data: Array, start: Place, end: Place) -> Word:
-    """XXH32 (seed 0) of `data[start:end]`."""
+def xxh32_of(start: Place, end: Place) -> Word:
+    """XXH32 (seed 0) of the bytes from one address to another."""
     blocks = (end - start) >> nb.uint64(4)
-    state = nb.uint32(_XXH_5) if blocks == 0 else _xxh32_blocks(data, start, nb.int64(blocks))
+    state = nb.uint32(_XXH_5) if blocks == 0 else _xxh32_blocks(start, nb.int64(blocks))
     at = start + (blocks << nb.uint64(4))
     state = nb.uint32(state + nb.uint32(end - start))
     while at + nb.uint64(4) <= end:
-        state = nb.uint32(state + nb.uint32(_word_at(data, at) * nb.uint32(_XXH_3)))
+        state = nb.uint32(state + nb.uint32(load_word(at) * nb.uint32(_XXH_3)))
         state = nb.uint32(_rotate(state, 17) * nb.uint32(_XXH_4))
         at += nb.uint64(4)
     while at < end:
-        state = nb.uint32(state + nb.uint32(nb.uint32(data[at]) * nb.uint32(_XXH_5)))
+        state = nb.uint32(state + nb.uint32(load_byte(at) * nb.uint32(_XXH_5)))
         state = nb.uint32(_rotate(state, 11) * nb.uint32(_XXH_1))
         at += nb.uint64(1)
     state = nb.uint32((state ^ state >> nb.uint32(15)) * nb.uint32(_XXH_2))
@@ -207,49 +201,61 @@ def xxh32_of(data: Array, start: Place, end: Place) -> Word:
 @kernel(_SIGNATURES)
 def hash_murmur2(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """Kafka's murmur2 of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        hashes[row] = murmur2_of(data, nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = murmur2_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_kafkajs_murmur2(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """KafkaJS's legacy murmur2 of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        start, end = nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])
-        hashes[row] = kafkajs_murmur2_of(data, start, end) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = kafkajs_murmur2_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_crc32(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """CRC-32 of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        hashes[row] = crc32_of(data, nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = crc32_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_fnv1a(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """FNV-1a of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        hashes[row] = fnv1a_of(data, nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = fnv1a_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_murmur3(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """MurmurHash3 of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        hashes[row] = murmur3_of(data, nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = murmur3_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_java_array(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """Java's `Arrays.hashCode` of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        start, end = nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])
-        hashes[row] = java_array_hash_of(data, start, end) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = java_array_hash_of(start, end) if is_hashed[row] else 0
 
 
 @kernel(_SIGNATURES)
 def hash_xxh32(data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
     """XXH32 of every key."""
+    memory = address_of(data)
     for row in range(len(hashes)):
-        hashes[row] = xxh32_of(data, nb.uint64(offsets[row]), nb.uint64(offsets[row + 1])) if is_hashed[row] else 0
+        start, end = memory + nb.uint64(offsets[row]), memory + nb.uint64(offsets[row + 1])
+        hashes[row] = xxh32_of(start, end) if is_hashed[row] else 0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
+from pipeline.partitioners import assignment
 from pipeline.partitioners.assignment import NO_PARTITION, REFUSED_KEY, assign_partitions
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.masks import take_modulo
+from pipeline.partitioners.modulo_kernels import take_modulos
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import choose_partition
 
@@ -79,3 +83,15 @@ def test_other_types_are_refused(column):
 def test_columns_without_a_byte(column):
     found = hash_keys(column, HashName.MURMUR2)
     assert found.values.tolist() == [0 if key is None else 275646681 for key in column.to_pylist()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(hashes=st.lists(st.integers(0, 2**32 - 1), max_size=20), count=st.integers(1, 40) | st.integers(1, 2**31 - 1))
+def test_remainders(hashes, count):
+    """Oracle: the masks and Python's remainder, at hashes near multiples of the count too."""
+    near = [min(2**32 - 1, abs(value // count * count + step)) for value in hashes for step in (-1, 0, 1)]
+    values = [0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, *hashes, *near]
+    for mask, number in assignment._MASK_NUMBERS.items():
+        partitions = np.empty(len(values), dtype=np.int32)
+        take_modulos(np.array(values, dtype=np.uint32), number, count, partitions)
+        assert partitions.tolist() == [take_modulo(mask.apply(value), count) for value in values], mask
