@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 ALL = "all"
 _DESCRIPTION = """\
 KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
-record without a key. "-" in place of a partition: it is not a function of the key.
+record without a key; -- goes before keys that begin with a dash. "-" in place of a partition: it is not a function of
+the key.
 """
 _CHECKED_KEYS = 1000
 _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported

@@ -1,7 +1,7 @@
 """franz-go (Go), and `rpk topic produce`.
 
-`SaramaHasher` is not Sarama's choice but the unsigned remainder (librdkafka's, for CRC-32) on 64-bit machines;
-`SaramaCompatHasher` is Sarama's. A nil key is no key, an empty slice is hashed.
+`SaramaHasher` is not Sarama's choice but the unsigned remainder (librdkafka's, for CRC-32) on 64-bit machines; on
+32-bit ones, and as `SaramaCompatHasher` (1.16) everywhere, it is Sarama's. A nil key is no key, an empty slice is hashed.
 
 References:
     franz-go `pkg/kgo/partitioner.go`.

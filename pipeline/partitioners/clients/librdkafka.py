@@ -14,38 +14,55 @@ from dataclasses import replace
 from pipeline.partitioners.clock_machines import TimedSticky, derive_sticky_linger_ms
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.keyless import Keyless
+from pipeline.partitioners.machines import RandomPickTwice
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import KeyRule, Strategy, Use
 
+_STICKY_SINCE = "1.6"
 _LINGER_MS = 5  # the default of linger.ms since 1.5
+_STICKY = Keyless(
+    "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
+    lambda _: TimedSticky(derive_sticky_linger_ms(_LINGER_MS)),
+)
+_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", lambda _: RandomPickTwice())
 _RANDOM = Strategy(
     name="librdkafka-random",
     client="librdkafka",
-    uses=(Use("partitioner=random"),),
+    uses=(Use("partitioner=random", since=_STICKY_SINCE),),
     source="rd_kafka_msg_partitioner_random",
     empty_key=KeyRule.KEYLESS,
-    keyless=Keyless(
-        "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
-        lambda _: TimedSticky(derive_sticky_linger_ms(_LINGER_MS)),
-    ),
+    keyless=_STICKY,
+    differs="a key is not looked at: with one random per message, without one sticky",
 )
 
 
 def _keyed(value: str, hash_name: HashName, mask: Mask, null_key: KeyRule, empty_key: KeyRule) -> Strategy:
-    return replace(
-        _RANDOM,
+    is_drawn = null_key is KeyRule.KEYLESS
+    use = Use(f"partitioner={value}", since=_STICKY_SINCE if is_drawn else "", is_default=value == "consistent_random")
+    return Strategy(
         name=f"librdkafka-{value}",
-        uses=(Use(f"partitioner={value}", is_default=value == "consistent_random"),),
+        client="librdkafka",
+        uses=(use,),
         source=f"rd_kafka_msg_partitioner_{value}",
         hash=hash_name,
         mask=mask,
         null_key=null_key,
         empty_key=empty_key,
-        keyless=_RANDOM.keyless if KeyRule.KEYLESS in {null_key, empty_key} else None,
+        keyless=_STICKY if is_drawn else None,
     )
 
 
-STRATEGIES = (
+def _before_sticky(strategy: Strategy) -> Strategy:
+    """The same where nothing is sticky: before 1.6, and later with sticky.partitioning.linger.ms=0."""
+    use = strategy.uses[0]
+    uses = (
+        replace(use, since="", before=_STICKY_SINCE),
+        replace(use, setting=f"{use.setting}, sticky.partitioning.linger.ms=0", is_default=False),
+    )
+    return replace(strategy, name=f"{strategy.name}-1.5", uses=uses, keyless=_PER_MESSAGE)
+
+
+_SINCE_STICKY = (
     _RANDOM,
     _keyed("consistent", HashName.CRC32, Mask.NOTHING, KeyRule.HASHED, KeyRule.HASHED),
     _keyed("consistent_random", HashName.CRC32, Mask.NOTHING, KeyRule.KEYLESS, KeyRule.KEYLESS),
@@ -54,3 +71,5 @@ STRATEGIES = (
     _keyed("fnv1a", HashName.FNV1A, Mask.MAGNITUDE, KeyRule.HASHED, KeyRule.HASHED),
     _keyed("fnv1a_random", HashName.FNV1A, Mask.MAGNITUDE, KeyRule.KEYLESS, KeyRule.HASHED),
 )
+
+STRATEGIES = (*_SINCE_STICKY, *(_before_sticky(strategy) for strategy in _SINCE_STICKY if strategy.keyless))
