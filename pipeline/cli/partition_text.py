@@ -99,7 +99,7 @@ def format_strategies(*, as_json: bool) -> str:
 def _format_versions(use: Use) -> str:
     """A version range, the end of it excluded."""
     if use.before:
-        return f"{use.since} to before {use.before}".strip()
+        return f"{use.since} to before {use.before}" if use.since else f"before {use.before}"
     return f"{use.since} on" if use.since else "all"
 
 
