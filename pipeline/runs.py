@@ -70,11 +70,6 @@ class JobReport:
     table_versions: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """The report as text for a log."""
-        tables = ", ".join(f"{name}@{version}" for name, version in self.table_versions.items())
-        return [f"{self.job}: {tables or 'nothing written'}", *self.notes]
-
 
 def plan_runs(
     config: PipelineConfig,

@@ -40,7 +40,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.window_status import Coverage, Subject, load_stored_windows, windows_to_keep
+from pipeline.storage.window_status import collect_coverage, load_stored_windows, windows_to_keep
 from pipeline.tables.bronze import (
     BROKERS,
     CLUSTER_STATE,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
     from pipeline.sources.segment_plan import SegmentRead
-    from pipeline.storage.window_status import StoredWindows, WindowCoverage
+    from pipeline.storage.window_status import StoredWindows
     from pipeline.tables import Table
 
 JOB = "ingest"
@@ -179,25 +179,13 @@ def _count_samples(
 def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
     """Per source, the committed windows of which it now gives less than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
-    coverage = _coverage(run, found)
+    rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
+    coverage = collect_coverage(rows, run.windows)
     expired[LOG_DIRECTORIES] = windows_to_keep(stored.traffic, coverage, stored.windows)
     for (source, window), row_count in stored.row_counts.items():
         if source != LOG_DIRECTORIES and found.row_counts[source, window] < row_count:
             expired[source].add(window)
     return expired
-
-
-def _coverage(run: RunContext, found: _Input) -> WindowCoverage:
-    by_start = {window.start_ms: window for window in run.windows}
-    covered: WindowCoverage = defaultdict(dict)
-    for row in found.window_rows():
-        window = by_start.get(row["window_start_ms"])
-        if window is not None:
-            subject = Subject(row["topic"], row["topic_id"], row["partition"])
-            coverage = Coverage(row["first_offset"], row["last_offset"], row["record_count"])
-            known = covered[window].get(subject)
-            covered[window][subject] = known.joined(coverage) if known else coverage
-    return covered
 
 
 def _fresh(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:

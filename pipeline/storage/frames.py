@@ -10,8 +10,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
-
     from pipeline.tables import Column, Table
 
 _ARROW_TYPES = {
@@ -26,7 +24,6 @@ _ARROW_TYPES = {
     "map<string,string>": pa.map_(pa.string(), pa.string()),
     "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
 }
-_FILLED_LATER = ("run_id", "window_date")
 
 
 def arrow_schema(table: Table) -> pa.Schema:
@@ -46,19 +43,6 @@ def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> 
     """
     filled = [_filled(row, run_id) for row in rows]
     return pa.table({column.name: _array(column, filled) for column in table.columns})
-
-
-def frame_of(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Makes a frame of a declared table's columns; `run_id` and `window_date` are left to the writer.
-
-    Args:
-        spark: Session.
-        table: The declaration.
-        rows: As for `rows_of`.
-    """
-    held = list(rows)
-    columns = [column for column in table.columns if column.name not in _FILLED_LATER]
-    return spark.createDataFrame(pa.table({column.name: _array(column, held) for column in columns}))
 
 
 def _filled(row: Mapping[str, Any], run_id: str) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
@@ -145,7 +144,7 @@ def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[Tim
     by_start = {window.start_ms: window for window in windows}
     covered: WindowCoverage = defaultdict(dict)
     for row in rows:
-        window = by_start.get(_instant_ms(row["window_start"]))  # type: ignore[arg-type]
+        window = by_start.get(milliseconds_of(row["window_start"]))  # type: ignore[arg-type]
         if window is None:
             continue
         subject = Subject(*(row[name] for name in Subject._fields))  # type: ignore[arg-type]
@@ -176,8 +175,4 @@ def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -
 
 
 def _window(row: Mapping[str, Any]) -> TimeWindow:
-    return TimeWindow(_instant_ms(row["window_start"]), _instant_ms(row["window_end"]))
-
-
-def _instant_ms(instant: dt.datetime) -> int:
-    return round(instant.timestamp() * 1000)
+    return TimeWindow(milliseconds_of(row["window_start"]), milliseconds_of(row["window_end"]))
