@@ -17,9 +17,9 @@ import numba as nb
 from llvmlite import ir
 from numba.core import cgutils, config, types
 
-from pipeline.codec.compilation import Generator, Signature, Typing, Value, instruction, part
 from pipeline.codec.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, shift_tables, slicing_tables
 from pipeline.codec.machine import address_of, load_word, prefetch
+from pipeline.compilation import Generator, Signature, Typing, Value, instruction, part
 
 LONG_BLOCK_BYTES = 4096
 SHORT_BLOCK_BYTES = 256

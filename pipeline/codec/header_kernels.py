@@ -9,10 +9,10 @@ from numba.core import types
 
 from pipeline.codec import compression as bounds
 from pipeline.codec import header_walk as layout
-from pipeline.codec.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.codec.crc_kernels import crc32_by_tables, crc32c_kernel
 from pipeline.codec.machine import address_of, load_big_word, load_byte, prefetch
 from pipeline.codec.scans import HEADER_ROW, Flaw
+from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
 
 _BATCHES_AHEAD = 8  # full batches are alike in size, so the place of a later header is a good guess
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numba as nb
 from numba.core import types
 
-from pipeline.codec.compilation import kernel
 from pipeline.codec.header_sums import (
     CODECS,
     CONTROL,
@@ -20,6 +19,7 @@ from pipeline.codec.header_sums import (
     RECORDS,
 )
 from pipeline.codec.scans import HEADER_ROW, Flaw
+from pipeline.compilation import kernel
 
 if TYPE_CHECKING:
     from pipeline.codec.header_kernels import Array, Rows

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 from numba.core import types
 
-from pipeline.codec.compilation import inlined, kernel, part
 from pipeline.codec.machine import address_of, load_byte, load_word
 from pipeline.codec.scans import RECORD_ROW
+from pipeline.compilation import inlined, kernel, part
 
 if TYPE_CHECKING:
     from pipeline.codec.header_kernels import Array, Rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from pipeline.codec.compilation import Generator, Signature, Typing, Value, instruction
+from pipeline.compilation import Generator, Signature, Typing, Value, instruction
 
 
 @instruction

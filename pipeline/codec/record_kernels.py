@@ -5,10 +5,10 @@ from __future__ import annotations
 import numba as nb
 from numba.core import types
 
-from pipeline.codec.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.codec.header_kernels import ROWS, Array, Row, Rows
 from pipeline.codec.machine import address_of, load_byte, prefetch
 from pipeline.codec.scans import RECORD_ROW, Flaw
+from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
 
 _RECORDS = types.Array(nb.from_dtype(RECORD_ROW), 1, "C")
 _SPANS = types.Array(types.int64, 2, "C")

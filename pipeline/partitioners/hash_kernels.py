@@ -12,7 +12,7 @@ import numba as nb
 import numpy as np
 from numba.core import types
 
-from pipeline.partitioners.compilation import READ_ONLY_BYTES, inlined, kernel, part
+from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
 from pipeline.partitioners.hashes import FNV_BASIS, FNV_PRIME, MURMUR2_FACTOR, MURMUR2_SEED, XXH_PRIMES
 from pipeline.partitioners.words import address_of, load_byte, load_word
 

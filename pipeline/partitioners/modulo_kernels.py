@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 from numba.core import types
 
-from pipeline.partitioners.compilation import kernel
+from pipeline.compilation import kernel
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 

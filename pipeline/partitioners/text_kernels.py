@@ -10,7 +10,7 @@ from typing import Any
 import numba as nb
 from numba.core import types
 
-from pipeline.partitioners.compilation import READ_ONLY_BYTES, kernel, part
+from pipeline.compilation import READ_ONLY_BYTES, kernel, part
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 

@@ -1,16 +1,17 @@
 """The only place that knows Numba's switches; its decorators keep the types that a type checker sees.
 
-A kernel is compiled when its module is imported, for the signature given, and cached beside the module
+A kernel is compiled when its module is imported, for the signatures given, and cached beside the module
 (`NUMBA_CACHE_DIR` moves the cache, where the installation is read-only). Signatures take read-only arrays: buffers from a
 memory map or from Arrow are.
 
 Numba compiles again when a kernel's own file changes, but not when a function it calls or a constant it uses does, in
 another file: machine code of yesterday would go on running. So the name under which a kernel is cached holds a
-fingerprint of all the sources that can go into one.
+fingerprint of all the sources that can go into one: those that `SOURCES` lists for the room the kernel is in.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -26,28 +27,47 @@ Signature = Any
 Value = Any  # of LLVM
 Generator = Callable[[Typing, Typing, Typing, Typing], Value]  # context, builder, signature, arguments
 
-SOURCES = ("*_kernels.py", "compilation.py", "compression.py", "crc.py", "header_walk.py", "machine.py", "scans.py")
+_PIPELINE = Path(__file__).parent
+_PARTITIONERS = ("partitioners/*_kernels.py", "partitioners/hashes.py", "partitioners/words.py")
+
+SOURCES = {
+    "codec": (
+        "codec/*_kernels.py",
+        "codec/compression.py",
+        "codec/crc.py",
+        "codec/header_walk.py",
+        "codec/machine.py",
+        "codec/scans.py",
+    ),
+    "partitioners": _PARTITIONERS,
+    "simulator": ("simulator/*_kernels.py", *_PARTITIONERS),
+}
+"""By room: the files, as patterns, whose text can end in its kernels' machine code; this one is always among them."""
 
 READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+READ_ONLY_MASK = types.Array(types.boolean, 1, "C", readonly=True)
 
 
-def fingerprint_sources() -> str:
-    """Returns eight hex digits that change with any source a kernel is made of."""
+def list_sources(room: str) -> tuple[Path, ...]:
+    """The files that a room's kernels are made of."""
+    found = {path for pattern in SOURCES[room] for path in _PIPELINE.glob(pattern)}
+    return (Path(__file__), *sorted(found))
+
+
+@functools.cache
+def fingerprint_sources(room: str) -> str:
+    """Returns eight hex digits that change with any source a kernel of the room is made of."""
     digest = hashlib.sha256()
-    for pattern in SOURCES:
-        for path in sorted(Path(__file__).parent.glob(pattern)):
-            digest.update(path.read_bytes())
+    for path in list_sources(room):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 
 
-_FINGERPRINT = fingerprint_sources()
-
-
-def kernel(signature: object) -> Callable[[Function], Function]:
+def kernel(signatures: object) -> Callable[[Function], Function]:
     """Compiles a function called from Python, which runs without the interpreter lock."""
 
     def compile_function(function: Function) -> Function:
-        return cast("Function", nb.njit(signature, cache=True, nogil=True)(_rename(function)))
+        return cast("Function", nb.njit(signatures, cache=True, nogil=True)(_rename(function)))
 
     return compile_function
 
@@ -55,11 +75,6 @@ def kernel(signature: object) -> Callable[[Function], Function]:
 def part(function: Function) -> Function:
     """Compiles a function that kernels call."""
     return cast("Function", nb.njit(_rename(function), cache=True))
-
-
-def _rename(function: Function) -> Function:
-    function.__qualname__ = f"{function.__qualname__}_{_FINGERPRINT}"  # Numba names its cache files after it
-    return function
 
 
 def inlined(function: Function) -> Function:
@@ -70,3 +85,10 @@ def inlined(function: Function) -> Function:
 def instruction(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function that generates machine instructions callable from kernels; see `numba.extending.intrinsic`."""
     return cast("Callable[..., Any]", intrinsic(function))
+
+
+def _rename(function: Function) -> Function:
+    room = function.__module__.split(".")[1]
+    # Numba names its cache files after it
+    function.__qualname__ = f"{function.__qualname__}_{fingerprint_sources(room)}"
+    return function
