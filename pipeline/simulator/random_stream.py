@@ -1,0 +1,192 @@
+"""Chance in the simulator: numbers from a key and a count, the same on every machine and whatever order they are drawn in.
+
+A stream is a key of 64 bits, derived from the run's seed, what the numbers are for, and whose they are. Its n-th number
+is SplitMix64's, which needs no state but n. So two variants of a run see the same chance where they ask the same question.
+Whatever ends in nanoseconds is integer arithmetic: a mathematical library may round differently on another machine.
+
+`random_kernels` has the same functions for kernels.
+
+References:
+    Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
+"""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal, localcontext
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import mmh3
+import numpy as np
+
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+GAMMA = 0x9E3779B97F4A7C15
+FIRST_FACTOR = 0xBF58476D1CE4E5B9
+SECOND_FACTOR = 0x94D049BB133111EB
+
+LEVEL_BITS = 5
+"""A level of a quantile table has 2 to the power of this many steps of equal probability."""
+LEVEL_COUNT = 24
+"""Level 0 is the lower half of a distribution, level 1 the next quarter, and so on; the last one reaches 1."""
+TABLE_LENGTH = (LEVEL_COUNT << LEVEL_BITS) + 1
+FRACTION_BITS = 20
+MAX_TABLE_VALUE = 1 << 42
+"""Of a quantile table: a step times a fraction stays below 63 bits. In nanoseconds, 73 minutes."""
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def derive_stream(seed: int, purpose: str, unit: int | str = 0) -> int:
+    """Derives the key of a stream.
+
+    Args:
+        seed: The run's.
+        purpose: What the numbers are for, such as "service time".
+        unit: Whose they are, such as a producer's place in the scenario.
+
+    Returns:
+        An unsigned number of 64 bits: the first half of MurmurHash3 (x64, 128 bits) of the text "seed/purpose/unit".
+
+    >>> derive_stream(1, "service time", 0) == derive_stream(1, "service time", 1)
+    False
+    """
+    first, _ = mmh3.hash64(f"{seed}/{purpose}/{unit}".encode(), signed=False)
+    return int(first)
+
+
+def draw_bits(stream: int, count: int) -> int:
+    """The stream's number at a count, unsigned, of 64 bits.
+
+    Args:
+        stream: From `derive_stream`.
+        count: From 0.
+
+    >>> [hex(draw_bits(1234567, count)) for count in range(2)]  # as published for SplitMix64 with this seed
+    ['0x599ed017fb08fc85', '0x2c73f08458540fa5']
+    """
+    value = (stream + (count + 1) * GAMMA) & _MASK
+    value = ((value ^ value >> 30) * FIRST_FACTOR) & _MASK
+    value = ((value ^ value >> 27) * SECOND_FACTOR) & _MASK
+    return value ^ value >> 31
+
+
+def draw_index(stream: int, count: int, length: int) -> int:
+    """An index below a length, as clients draw it: Java's `(nextInt() & 0x7fffffff) % length`."""
+    return (draw_bits(stream, count) >> 33) % length
+
+
+def draw_between(stream: int, count: int, low: int, high: int) -> int:
+    """A whole number from low to high, both included; neither below 0."""
+    return low + (draw_bits(stream, count) >> 1) % (high - low + 1)
+
+
+def draw_chance(stream: int, count: int, parts_per_million: int) -> bool:
+    """True that many times of a million."""
+    return (draw_bits(stream, count) >> 1) % 1_000_000 < parts_per_million
+
+
+def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:
+    """A whole number from a distribution.
+
+    Args:
+        stream: From `derive_stream`.
+        count: From 0.
+        table: Its quantiles, from `make_quantile_table`.
+
+    Returns:
+        The quantile at a uniform draw. The draw's leading ones pick the level, the next bits the step, the next ones the
+        place within it, which is interpolated and rounded down.
+    """
+    bits = draw_bits(stream, count)
+    level = 0
+    while level < LEVEL_COUNT - 1 and bits >> 63:
+        bits = bits << 1 & _MASK
+        level += 1
+    if level < LEVEL_COUNT - 1:
+        bits = bits << 1 & _MASK  # the zero that ends the ones
+    step = bits >> 64 - LEVEL_BITS
+    fraction = (bits >> 64 - LEVEL_BITS - FRACTION_BITS) & (1 << FRACTION_BITS) - 1
+    place = (level << LEVEL_BITS) + step
+    low, high = int(table[place]), int(table[place + 1])
+    return low + ((high - low) * fraction >> FRACTION_BITS)
+
+
+@functools.cache
+def list_probabilities() -> tuple[float, ...]:
+    """The probabilities a quantile table's entries stand for: `TABLE_LENGTH` of them, 0 first and 1 last, all exact."""
+    steps = 1 << LEVEL_BITS
+    probabilities = [0.0]
+    for level in range(LEVEL_COUNT):
+        low = 1.0 - 0.5**level
+        high = 1.0 - 0.5 ** (level + 1) if level < LEVEL_COUNT - 1 else 1.0
+        probabilities += [low + (high - low) * step / steps for step in range(1, steps + 1)]
+    return tuple(probabilities)
+
+
+def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
+    """Makes the table of a distribution that is known at some quantiles, straight lines between them.
+
+    Args:
+        points: Pairs of a probability and a whole number, both rising: the least value with 0, the largest with 1.
+
+    Returns:
+        Whole numbers, `TABLE_LENGTH` of them, rising.
+
+    Raises:
+        InputError: The points do not begin at 0, do not end at 1, fall, or leave 0 to `MAX_TABLE_VALUE`.
+
+    >>> table = make_quantile_table([(0.0, 100_000), (0.5, 110_000), (0.99, 600_000), (1.0, 2_000_000)])
+    >>> int(table[0]), int(table[32]), int(table[-1])
+    (100000, 110000, 2000000)
+    """
+    _check_points(points)
+    values: list[int] = []
+    place = 0
+    for probability in list_probabilities():
+        while points[place + 1][0] < probability:
+            place += 1
+        (low_p, low), (high_p, high) = points[place], points[place + 1]
+        ratio = (probability - low_p) / (high_p - low_p) if high_p > low_p else 1.0
+        values.append(low + int((high - low) * ratio))
+    values[0], values[-1] = points[0][1], points[-1][1]  # the distribution may jump there
+    return np.array(values, np.int64)
+
+
+def _check_points(points: Sequence[tuple[float, int]]) -> None:
+    if len(points) < 2 or points[0][0] != 0.0 or points[-1][0] != 1.0:
+        raise InputError(f"quantiles {list(points)!r}; expected a point at probability 0 first and one at 1 last")
+    for (low_p, low), (high_p, high) in pairwise(points):
+        if high_p < low_p or high < low:
+            raise InputError(f"quantile {high} at {high_p} after {low} at {low_p}; expected both to rise")
+    if points[0][1] < 0 or points[-1][1] > MAX_TABLE_VALUE:
+        raise InputError(f"quantiles from {points[0][1]} to {points[-1][1]}; expected 0 to {MAX_TABLE_VALUE}")
+
+
+@functools.cache
+def _list_exponential_quantiles() -> tuple[Decimal, ...]:
+    with localcontext() as context:
+        context.prec = 30  # Decimal's logarithm is rounded right to the last digit, everywhere
+        last = Decimal(1) - Decimal(2) ** -(LEVEL_COUNT + LEVEL_BITS)  # 1 itself would be infinity
+        return tuple(-(1 - min(Decimal(p), last)).ln() for p in list_probabilities())
+
+
+def make_exponential_table(mean: int) -> NDArray[np.int64]:
+    """Makes the table of an exponential distribution; its largest value is 20 times the mean.
+
+    Raises:
+        InputError: The mean is not positive, or so large that a value would pass `MAX_TABLE_VALUE`.
+
+    >>> int(make_exponential_table(1_000_000)[32])  # the median, ln 2
+    693147
+    """
+    quantiles = _list_exponential_quantiles()
+    if mean <= 0 or mean * quantiles[-1] > MAX_TABLE_VALUE:
+        raise InputError(f"mean {mean}; expected 1 to {int(MAX_TABLE_VALUE / quantiles[-1])}")
+    return np.array([int(mean * quantile) for quantile in quantiles], np.int64)

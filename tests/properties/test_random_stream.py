@@ -1,0 +1,111 @@
+"""The random stream: the kernel's numbers are the readable ones to the bit, and they follow their distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import InputError
+from pipeline.simulator import random_kernels
+from pipeline.simulator.random_stream import (
+    MAX_TABLE_VALUE,
+    TABLE_LENGTH,
+    derive_stream,
+    draw_between,
+    draw_bits,
+    draw_chance,
+    draw_index,
+    draw_quantile,
+    list_probabilities,
+    make_exponential_table,
+    make_quantile_table,
+)
+
+STREAMS = st.integers(0, 2**64 - 1)
+VALUES = st.integers(0, MAX_TABLE_VALUE)
+
+
+@st.composite
+def quantile_points(draw):
+    inner = sorted(draw(st.lists(st.floats(0, 1), max_size=6)))
+    values = sorted(draw(st.lists(VALUES, min_size=len(inner) + 2, max_size=len(inner) + 2)))
+    return list(zip([0.0, *inner, 1.0], values, strict=True))
+
+
+@given(stream=STREAMS, bound=st.integers(2, 2**31 - 1), points=quantile_points())
+def test_kernel_draws_the_same(stream, bound, points):
+    table = make_quantile_table(points)
+    drawn = np.empty((40, 5), np.uint64)
+    random_kernels.draw_all(np.uint64(stream), bound, table, drawn)
+    for count, row in enumerate(drawn.tolist()):
+        assert row == [
+            draw_bits(stream, count),
+            draw_index(stream, count, bound),
+            draw_between(stream, count, bound // 2, bound),
+            draw_chance(stream, count, bound),
+            draw_quantile(stream, count, table),
+        ]
+
+
+@given(points=quantile_points())
+def test_table_rises_from_the_least_to_the_largest(points):
+    table = make_quantile_table(points)
+    assert len(table) == TABLE_LENGTH
+    assert (np.diff(table) >= 0).all()
+    assert (table[0], table[-1]) == (points[0][1], points[-1][1])
+
+
+@given(seed=st.integers(), purpose=st.text(), unit=st.integers(0, 100))
+def test_streams_differ_by_purpose_and_unit(seed, purpose, unit):
+    streams = [
+        derive_stream(seed, purpose, unit),
+        derive_stream(seed, purpose, unit + 1),
+        derive_stream(seed + 1, purpose, unit),
+    ]
+    assert len({draw_bits(stream, 0) for stream in streams}) == 3
+
+
+def draw_many(table, count=400_000):
+    drawn = np.empty((count, 5), np.uint64)
+    random_kernels.draw_all(np.uint64(derive_stream(7, "test")), 7, table, drawn)
+    return drawn
+
+
+def test_draws_follow_the_table():
+    """Observed quantiles lie within five standard errors of the distribution's."""
+    values = np.sort(draw_many(make_exponential_table(1_000_000))[:, 4].astype(float))
+    for probability in (0.01, 0.25, 0.5, 0.9, 0.99, 0.999):
+        place = int(probability * len(values))
+        expected = -1e6 * np.log1p(-probability)
+        error = np.sqrt(probability * (1 - probability) / len(values)) * 1e6 / (1 - probability)
+        assert abs(values[place] - expected) < 5 * error, probability
+    assert values.mean() == pytest.approx(1e6, rel=5 / np.sqrt(len(values)))
+
+
+def test_bounded_draws_are_even():
+    counts = np.bincount(draw_many(make_quantile_table([(0, 0), (1, 1)]))[:, 1].astype(np.int64), minlength=7)
+    expected = counts.sum() / 7
+    assert ((counts - expected) ** 2 / expected).sum() < 22.5  # chi square, 6 degrees of freedom: 99.9 %
+
+
+def test_probabilities_rise_strictly():
+    probabilities = list_probabilities()
+    assert (len(probabilities), probabilities[0], probabilities[-1]) == (TABLE_LENGTH, 0.0, 1.0)
+    assert (np.diff(probabilities) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "points",
+    [[], [(0.0, 1)], [(0.1, 1), (1.0, 2)], [(0.0, 1), (0.9, 2)], [(0.0, 2), (1.0, 1)], [(0.0, -1), (1.0, 1)]],
+)
+def test_points_that_are_no_distribution_are_refused(points):
+    with pytest.raises(InputError, match="expected"):
+        make_quantile_table(points)
+
+
+@pytest.mark.parametrize("mean", [0, -5, MAX_TABLE_VALUE])
+def test_means_out_of_range_are_refused(mean):
+    with pytest.raises(InputError, match="expected 1 to"):
+        make_exponential_table(mean)
