@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pipeline.tables.bronze import BRONZE
 from pipeline.tables.gold import GOLD
+from pipeline.tables.keys import KEYS
 from pipeline.tables.silver import SILVER
 from pipeline.tables.table import Column, Table
 
-TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *GOLD)
+TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *KEYS, *GOLD)
 
 __all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]

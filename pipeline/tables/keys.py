@@ -1,0 +1,198 @@
+"""Silver tables about keys, from the deep scan. Pseudonymous, not anonymous: what can be reversed, and by whom.
+
+* `silver.key_traffic` names a key by `key_id` alone: BLAKE2b-128 of its bytes, keyed with the deployment secret. Who holds
+  the secret can test a guessed key, so short or guessable keys are open to them, and to nobody else. Without the secret
+  an id tells that two records have one key, and how often it came, no more. Counts themselves can point at a known heavy
+  key.
+* `silver.key_hashes` and `silver.key_answers` let anybody who can read them test a guess without the secret: a 32-bit hash
+  rules out all but one in four thousand million keys, and six of them leave short or guessable keys (numbers, names,
+  addresses) no cover. They lie in folders of their own, which only their owner may open, and are dropped after
+  `keys.retention`. The clear key is there too for topics that `keys.clear_topics` names.
+* `silver.key_matrices` holds no id and no hash: sums over keys. A cell with one key in it still tells its traffic.
+
+Gold tables, reports and mail show the first 8 hex digits of an id.
+"""
+
+from __future__ import annotations
+
+from pipeline.tables.table import (
+    CLUSTER,
+    PARTITION,
+    RUN_ID,
+    TOPIC,
+    TOPIC_ID,
+    WINDOW_DATE,
+    WINDOW_START,
+    Column,
+    Table,
+)
+
+_BY_DATE = ("cluster", "window_date")
+
+KEY_ID = Column(
+    name="key_id",
+    type="string",
+    nullable=False,
+    doc="BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where the row is not about one key.",
+)
+_COUNT_ERROR = Column(
+    name="count_error",
+    type="bigint",
+    nullable=False,
+    unit="records",
+    doc="Records of the key that `other_keys` may hold besides: the true count lies between `record_count` and their sum; 0 is exact.",
+)
+_STRATEGY_VERSION = Column(
+    name="strategy_version",
+    type="string",
+    nullable=False,
+    doc="Digits that change with the file of a user-defined strategy; '' for built-in ones.",
+)
+
+KEY_TRAFFIC = Table(
+    name="silver.key_traffic",
+    grain="topic-partition x kind x key id x window",
+    key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
+    partitioned_by=_BY_DATE,
+    is_large=True,
+    columns=(
+        CLUSTER,
+        WINDOW_DATE,
+        WINDOW_START,
+        TOPIC,
+        TOPIC_ID,
+        PARTITION,
+        Column(
+            name="kind",
+            type="string",
+            nullable=False,
+            doc="`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit could not name; `unreadable` batches whose records cannot be read, counted by their header.",
+        ),
+        KEY_ID,
+        Column(
+            name="record_count",
+            type="bigint",
+            nullable=False,
+            unit="records",
+            doc="Data records; over the kinds they sum to those of `silver.record_batches`.",
+        ),
+        Column(
+            name="size_bytes",
+            type="bigint",
+            nullable=False,
+            unit="bytes",
+            doc="Records as encoded in the record set, before compression, batch headers left out; for `unreadable` the batches on disk.",
+        ),
+        _COUNT_ERROR,
+        Column(
+            name="size_error_bytes",
+            type="bigint",
+            nullable=False,
+            unit="bytes",
+            doc="As `count_error`, for `size_bytes`.",
+        ),
+        RUN_ID,
+    ),
+)
+
+
+def _hash(name: str, doc: str) -> Column:
+    return Column(name=name, type="bigint", doc=f"{doc}, as an unsigned 32-bit number.")
+
+
+KEY_HASHES = Table(
+    name="silver.key_hashes",
+    grain="key id x UTC date it was seen on",
+    key=("cluster", "window_date", "key_id"),
+    partitioned_by=_BY_DATE,
+    write_mode="merge",
+    is_large=True,
+    columns=(
+        CLUSTER,
+        Column(
+            name="window_date",
+            type="date",
+            nullable=False,
+            doc="UTC date of a window that has the key; rows are dropped `keys.retention` after it.",
+        ),
+        KEY_ID,
+        Column(name="is_empty", type="boolean", nullable=False, doc="The key has no bytes (it is not a null key)."),
+        _hash("murmur2", "Kafka's murmur2 of the bytes"),
+        _hash("crc32", "CRC-32 of the bytes"),
+        _hash("fnv1a", "32-bit FNV-1a of the bytes"),
+        _hash("murmur3", "MurmurHash3 x86 32 of the bytes, seed 0"),
+        _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
+        _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
+        Column(
+            name="clear_key",
+            type="binary",
+            doc="The key itself, for topics that `keys.clear_topics` names; their ids differ from those of the same key elsewhere.",
+        ),
+        RUN_ID,
+    ),
+)
+
+KEY_ANSWERS = Table(
+    name="silver.key_answers",
+    grain="key id x user-defined strategy x version x partition count x UTC date",
+    key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"),
+    partitioned_by=_BY_DATE,
+    write_mode="merge",
+    is_large=True,
+    columns=(
+        CLUSTER,
+        Column(
+            name="window_date",
+            type="date",
+            nullable=False,
+            doc="As in `silver.key_hashes`, and dropped with its rows.",
+        ),
+        KEY_ID,
+        Column(name="strategy", type="string", nullable=False, doc="`module:name` in the configuration."),
+        _STRATEGY_VERSION,
+        Column(name="partition_count", type="bigint", nullable=False, unit="partitions", doc="What it was asked for."),
+        Column(name="chosen_partition", type="bigint", nullable=False, doc="What it answered."),
+        RUN_ID,
+    ),
+)
+
+KEY_MATRICES = Table(
+    name="silver.key_matrices",
+    grain="topic-partition x strategy x partition count x partition it would choose x window",
+    key=(
+        *("cluster", "window_start", "topic", "topic_id", "partition"),
+        *("strategy", "strategy_version", "partition_count", "chosen_partition"),
+    ),
+    partitioned_by=_BY_DATE,
+    columns=(
+        CLUSTER,
+        WINDOW_DATE,
+        WINDOW_START,
+        TOPIC,
+        TOPIC_ID,
+        PARTITION,
+        Column(name="strategy", type="string", nullable=False, doc="Name of the strategy asked."),
+        _STRATEGY_VERSION,
+        Column(name="partition_count", type="bigint", nullable=False, unit="partitions", doc="What it was asked for."),
+        Column(
+            name="chosen_partition",
+            type="bigint",
+            nullable=False,
+            doc="Where it would put the records; -1 where the key does not decide or is refused, -2 for records whose keys the memory limit could not name.",
+        ),
+        Column(
+            name="key_count",
+            type="bigint",
+            nullable=False,
+            unit="keys",
+            doc="Distinct keys, counted per segment: a key of two segments counts twice.",
+        ),
+        Column(name="record_count", type="bigint", nullable=False, unit="records", doc="Keyed data records."),
+        Column(
+            name="size_bytes", type="bigint", nullable=False, unit="bytes", doc="As `silver.key_traffic.size_bytes`."
+        ),
+        RUN_ID,
+    ),
+)
+
+KEYS = (KEY_TRAFFIC, KEY_HASHES, KEY_ANSWERS, KEY_MATRICES)
