@@ -40,7 +40,12 @@ SOURCES = {
         "codec/scans.py",
     ),
     "partitioners": _PARTITIONERS,
-    "simulator": ("simulator/*_kernels.py", "simulator/random_stream.py", *_PARTITIONERS),
+    "simulator": (
+        "simulator/*_kernels.py",
+        "simulator/latency_histogram.py",
+        "simulator/random_stream.py",
+        *_PARTITIONERS,
+    ),
 }
 """By room: the files, as patterns, whose text can end in its kernels' machine code; this one is always among them."""
 

@@ -1,0 +1,120 @@
+"""Latencies counted in buckets: memory that does not grow with the records, and quantiles with a known error.
+
+Buckets are log-linear: below 256 ns every nanosecond has one, and each power of two above has 128 of equal width. A
+quantile is told as the middle of its bucket, so it is off by at most 1/256 (0.4 %) of itself, whatever its size.
+Count, sum, least and largest are exact.
+
+References:
+    HdrHistogram, whose layout this is: http://hdrhistogram.org/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+STEP_BITS = 7
+"""A power of two has 2 to the power of this many buckets."""
+MAX_BITS = 44
+"""Latencies have fewer bits than this: they stay below 4.8 hours; what is longer counts in the last bucket."""
+BUCKET_COUNT = (MAX_BITS - STEP_BITS) << STEP_BITS
+RELATIVE_ERROR = 2.0 ** -(STEP_BITS + 1)
+
+
+def bucket_of(latency_ns: int) -> int:
+    """The bucket of a latency that is not negative.
+
+    >>> [bucket_of(latency_ns) for latency_ns in (0, 255, 256, 257, 258)]
+    [0, 255, 256, 256, 257]
+    """
+    shift = max(latency_ns.bit_length() - STEP_BITS - 1, 0)
+    return min((shift << STEP_BITS) + (latency_ns >> shift), BUCKET_COUNT - 1)
+
+
+def middle_of(bucket: int) -> int:
+    """The middle of a bucket, in nanoseconds, rounded down.
+
+    >>> [middle_of(bucket) for bucket in (0, 255, 256, 257)]
+    [0, 255, 256, 258]
+    """
+    shift = max((bucket >> STEP_BITS) - 1, 0)
+    low_ns = (bucket - (shift << STEP_BITS)) << shift
+    return low_ns + ((1 << shift) - 1 >> 1)
+
+
+@dataclass(frozen=True)
+class LatencyHistogram:
+    """Latencies of records, batches or requests.
+
+    Attributes:
+        counts: How many fell in each bucket, int64, `BUCKET_COUNT` long.
+        sum_ns: Of all of them.
+        min_ns: The least; 0 where there is none.
+        max_ns: The largest; 0 where there is none.
+    """
+
+    counts: NDArray[np.int64]
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return int(self.counts.sum())
+
+    @property
+    def mean_ns(self) -> float | None:
+        """Their mean, exact; None where there is none."""
+        count = self.count
+        return self.sum_ns / count if count else None
+
+    def find_quantile_ns(self, probability: float) -> int | None:
+        """Finds the latency that this part of all stays within.
+
+        Args:
+            probability: From 0 to 1.
+
+        Returns:
+            Nanoseconds, off by at most `RELATIVE_ERROR` of it: that of place `int(probability * count)` in rising order, as
+            `kafka-producer-perf-test` picks it. None where there is no latency.
+        """
+        count = self.count
+        if not count:
+            return None
+        place = min(int(probability * count), count - 1)
+        bucket = int(np.searchsorted(np.cumsum(self.counts), place, side="right"))
+        return min(max(middle_of(bucket), self.min_ns), self.max_ns)
+
+
+def tally_latencies(latencies_ns: Iterable[int]) -> LatencyHistogram:
+    """Counts latencies one by one: the readable twin of what kernels do.
+
+    >>> tally_latencies([1_000_000, 3_000_000]).mean_ns
+    2000000.0
+    """
+    counts = np.zeros(BUCKET_COUNT, np.int64)
+    latencies = list(latencies_ns)
+    for latency_ns in latencies:
+        counts[bucket_of(latency_ns)] += 1
+    return LatencyHistogram(counts, sum(latencies), min(latencies, default=0), max(latencies, default=0))
+
+
+def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
+    """Puts histograms together, as if their latencies had been counted in one."""
+    filled = [histogram for histogram in histograms if histogram.count]
+    if not filled:
+        return LatencyHistogram(np.zeros(BUCKET_COUNT, np.int64), 0, 0, 0)
+    return LatencyHistogram(
+        np.sum([histogram.counts for histogram in filled], axis=0),
+        sum(histogram.sum_ns for histogram in filled),
+        min(histogram.min_ns for histogram in filled),
+        max(histogram.max_ns for histogram in filled),
+    )
