@@ -42,6 +42,7 @@ SOURCES = {
     "partitioners": _PARTITIONERS,
     "simulator": (
         "simulator/*_kernels.py",
+        "simulator/batch_size.py",
         "simulator/latency_histogram.py",
         "simulator/random_stream.py",
         *_PARTITIONERS,
