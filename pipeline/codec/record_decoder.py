@@ -14,9 +14,9 @@ from pipeline.codec.scans import RECORD_ROW, Flaw
 from pipeline.errors import InputError
 
 if TYPE_CHECKING:
-    import mmap
-
     from numpy.typing import NDArray
+
+    from pipeline.codec.header_walk import Bytes
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
 _RECORDS_GUESS = 1 << 20
@@ -34,9 +34,7 @@ class RecordDecoder:
         want_keys: Copy the keys' bytes.
     """
 
-    def __init__(
-        self, data: mmap.mmap, array: NDArray[np.uint8], batches: NDArray[np.void], *, want_keys: bool
-    ) -> None:
+    def __init__(self, data: Bytes, array: NDArray[np.uint8], batches: NDArray[np.void], *, want_keys: bool) -> None:
         self._data = data
         self._array = array
         self._batches = batches

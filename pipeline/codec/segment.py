@@ -61,8 +61,8 @@ def scan_headers(
     path = Path(path)
     with _open_segment(path, start, end, small_file_bytes) as (segment, end_position):
         rows, position, stop = segment.walk(start, end_position, check_crc=check_crc)
-        _open_wrappers(segment.data, rows)
-        return _describe(path, segment, rows, position, stop)
+        open_wrappers(segment.data, rows)
+        return describe_walk(str(path), segment.data, rows, position, stop)
 
 
 def scan_records(
@@ -129,9 +129,9 @@ def iter_record_scans(
             rows, after, stop = walked
             is_last = stop is not Stop.END or after >= end_position
             walking = None if is_last else ahead.submit(walk, after)
-            _open_wrappers(segment.data, rows)
+            open_wrappers(segment.data, rows)
             decoded = segment.decode(rows, want_keys=want_keys)
-            headers = _describe(path, segment, rows, after, stop, last_offset=last_offset)
+            headers = describe_walk(str(path), segment.data, rows, after, stop, last_offset=last_offset)
             segment.release(position, after)
             yield RecordScan(
                 headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data
@@ -165,16 +165,19 @@ def _count_records(segment: PlainSegment, start: int, end: int) -> int:
     return int(rows["record_count"][rows["flaw"] == Flaw.NONE].sum())
 
 
-def _describe(
-    path: Path,
-    segment: PlainSegment | MappedSegment,
-    rows: NDArray[np.void],
-    position: int,
-    stop: Stop,
-    *,
-    last_offset: int | None = None,
+def describe_walk(
+    name: str, data: Bytes, rows: NDArray[np.void], position: int, stop: Stop, *, last_offset: int | None = None
 ) -> HeaderScan:
-    name, data = str(path), segment.data
+    """Makes a scan of what a walk found, its flaws put in words.
+
+    Args:
+        name: The file, for problems.
+        data: The whole of it.
+        rows: What was walked.
+        position: Where the walk ended.
+        stop: Why.
+        last_offset: Last offset of the batch before the first row, if there is one.
+    """
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)
     problems = [wording.describe_flaw(name, rows[index], data) for index in flawed[: wording.MAX_PROBLEMS]]
@@ -201,7 +204,7 @@ def _count_zero_tail(data: Bytes, position: int) -> int:
     return len(data) - position
 
 
-def _open_wrappers(data: Bytes, rows: NDArray[np.void]) -> None:
+def open_wrappers(data: Bytes, rows: NDArray[np.void]) -> None:
     """Completes the rows of compressed legacy wrappers from their inner sets, in place; a broken one gets a flaw."""
     if not len(rows) or rows["magic"].min() > 1:
         return
