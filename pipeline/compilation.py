@@ -42,9 +42,10 @@ SOURCES = {
     "partitioners": _PARTITIONERS,
     "simulator": (
         "simulator/*_kernels.py",
-        "simulator/batch_size.py",
+        "simulator/compression_estimate.py",
         "simulator/latency_histogram.py",
         "simulator/random_stream.py",
+        "simulator/record_size.py",
         *_PARTITIONERS,
     ),
 }
