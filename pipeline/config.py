@@ -14,6 +14,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.live_source import LiveCluster
+from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
@@ -62,7 +64,17 @@ class BrokerMetrics(_Frozen):
 
 
 Source = Annotated[
-    LogDirectories | TopicsDescribe | ConsumerGroups | ProducerMetrics | BrokerMetrics, Field(discriminator="kind")
+    LogDirectories
+    | LiveCluster
+    | TopicsDescribe
+    | ConsumerGroups
+    | ProducerMetrics
+    | BrokerMetrics
+    | Prometheus
+    | ExporterUrls
+    | PerfTestOutput
+    | LibrdkafkaStatistics,
+    Field(discriminator="kind"),
 ]
 
 
@@ -90,13 +102,63 @@ class Gate(_Frozen):
         return self.resolve_ratio if self.resolve_ratio is not None else 1 + (self.limit_ratio - 1) / 2
 
 
+class Candidate(_Frozen):
+    """A what-if of the replay: another strategy, another partition count, or both.
+
+    Attributes:
+        name: Ours, in tables and reports.
+        partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use.
+        partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
+        topics: Patterns such as `orders*`; without any, all topics.
+    """
+
+    name: str = Field(min_length=1)
+    partitioner: str | None = None
+    partitions: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^x[1-9][0-9]{0,3}$")] | None = None
+    topics: tuple[str, ...] = ()
+
+    def partition_count(self, topic_count: int) -> int:
+        """Partitions of a topic under this candidate.
+
+        Args:
+            topic_count: Partitions the topic has.
+        """
+        if isinstance(self.partitions, str):
+            return topic_count * int(self.partitions[1:])
+        return self.partitions or topic_count
+
+
+IN_USE = "in-use"
+"""The candidate that stands for the strategy in use, replayed like any other."""
+
+DEFAULT_CANDIDATES = (
+    Candidate(name="java", partitioner="java-builtin"),
+    Candidate(name="librdkafka", partitioner="librdkafka-consistent_random"),
+    Candidate(name="sarama", partitioner="sarama-hash"),
+    Candidate(name="twice-the-partitions", partitions="x2"),
+)
+"""What each family of clients does by default, and the strategy in use on twice the partitions."""
+
+
+class Replay(_Frozen):
+    """How much of the recorded traffic a replaying process holds at once."""
+
+    rows_per_bucket: int = Field(2_000_000, gt=0)
+
+
 class Cluster(_Frozen):
-    """One Kafka cluster: where its data comes from and what is expected of its brokers."""
+    """One Kafka cluster: where its data comes from and what is expected of its brokers.
+
+    `partitioners` names the strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
+    `producers` holds settings of producers, by `client.id` and Kafka's names, where no source tells them.
+    """
 
     sources: tuple[Source, ...] = Field(min_length=1)
     as_of: str | None = None
     topics: tuple[str, ...] = ()
+    partitioners: dict[str, str] = Field(default_factory=dict)
     capacity: dict[int, float] = Field(default_factory=dict)
+    producers: dict[str, dict[str, str | int | float | bool]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[str, ...] = ()
     gate: Gate = Gate()
@@ -110,6 +172,14 @@ class Cluster(_Frozen):
             if weight <= 0:
                 raise ValueError(f"capacity of broker {broker_id} must be above 0, found {weight}")
         return capacity
+
+    @field_validator("sources")
+    @classmethod
+    def _one_way_to_the_records(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        live = [source for source in sources if isinstance(source, LiveCluster)]
+        if len(live) > 1 or (live and any(isinstance(source, LogDirectories) for source in sources)):
+            raise ValueError("records come from log_directories or from one live_cluster, not from both")
+        return sources
 
     @field_validator("as_of")
     @classmethod
@@ -183,8 +253,19 @@ class PipelineConfig(_Frozen):
     window: str = "PT1H"
     grace: str = "PT5M"
     clusters: dict[str, Cluster] = Field(min_length=1)
+    candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
+    replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
+
+    @field_validator("candidates")
+    @classmethod
+    def _named_once(cls, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        names = [candidate.name for candidate in candidates]
+        for name in names:
+            if name == IN_USE or names.count(name) > 1:
+                raise ValueError(f"candidate {name}: {'that name is taken' if name == IN_USE else 'named twice'}")
+        return candidates
 
     @field_validator("window", "grace")
     @classmethod
@@ -239,8 +320,14 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
         return base / path.expanduser()
 
     def source_at(source: Source) -> Source:
-        if isinstance(source, LogDirectories | ConsumerGroups):
+        if isinstance(source, LiveCluster):
+            return source.absolute(base)
+        if isinstance(source, LogDirectories | ConsumerGroups | PerfTestOutput | LibrdkafkaStatistics):
             return source.model_copy(update={"paths": tuple(absolute(p) for p in source.paths)})
+        if isinstance(source, Prometheus | ExporterUrls):
+            source = source.model_copy(update={"access": source.access.with_files_under(base)})
+        if isinstance(source, Prometheus):
+            return source
         return source.model_copy(update={"path": absolute(source.path)})
 
     clusters = {
