@@ -42,7 +42,8 @@ def _mix(state: Word, word: Word) -> Word:
 
 
 @part
-def _hash(address: Word, size: int) -> Word:
+def hash_bytes(address: Word, size: int) -> Word:
+    """Hashes `size` bytes at an address to 64 bits."""
     state = nb.uint64(size) * nb.uint64(0x9E3779B97F4A7C15)
     left = size
     while left >= 8:
@@ -130,7 +131,7 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
             totals[NULL_KEYS] += 1
             continue
         totals[KEY_BYTES] += record.key_length
-        key_hash = _hash(memory + nb.uint64(key_offsets[row]), nb.int64(record.key_length))
+        key_hash = hash_bytes(memory + nb.uint64(key_offsets[row]), nb.int64(record.key_length))
         slot = key_hash & last
         while slots[slot] and hashes[slots[slot] - 1] != key_hash:
             slot = (slot + nb.uint64(1)) & last

@@ -1,0 +1,124 @@
+"""Records per key: the kernel and the plain way against each other, and both against a count of every record made here.
+
+Key ids: the kernel against `hashlib.blake2b`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.codec import key_id_kernels  # noqa: F401  (loaded, it serves however few the keys are)
+from pipeline.codec.key_counts import KernelKeyCounts, PlainKeyCounts, make_key_counter
+from pipeline.codec.key_ids import KeySecret, make_key_ids
+from pipeline.codec.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+
+KEYS = st.one_of(st.none(), st.integers(0, 12).map(lambda n: b"key-%d" % n), st.binary(max_size=3))
+RECORDS = st.tuples(KEYS, st.integers(7, 500), st.booleans())
+CHUNKS = st.lists(st.lists(RECORDS, max_size=60), min_size=1, max_size=5)
+
+
+def make_scan(records):
+    """A chunk whose batch 1 is to be skipped."""
+    rows = np.zeros(len(records), RECORD_ROW)
+    keys = [record[0] for record in records]
+    rows["key_length"] = [-1 if key is None else len(key) for key in keys]
+    rows["size_bytes"] = [record[1] for record in records]
+    rows["batch_index"] = [record[2] for record in records]
+    return RecordScan(
+        headers=HeaderScan(rows=np.zeros(2, HEADER_ROW), problems=(), valid_bytes=0, file_bytes=0),
+        rows=rows,
+        key_offsets=np.cumsum([0, *(len(key or b"") for key in keys)]).astype(np.int64),
+        key_data=np.frombuffer(b"".join(key or b"" for key in keys), np.uint8),
+    )
+
+
+def count(counter, chunks):
+    for chunk in chunks:
+        counter.add(make_scan(chunk), np.array([False, True]))
+    return counter.result()
+
+
+def as_rows(found):
+    columns = (found.record_count, found.size_bytes, found.count_error, found.size_error_bytes)
+    counts = zip(*(column.tolist() for column in columns), strict=True)
+    rest = {name: getattr(found, name) for name in found.__slots__ if name.startswith(("null", "other", "max"))}
+    return dict(zip(found.keys.to_pylist(), counts, strict=True)), rest
+
+
+@settings(deadline=None, max_examples=200)
+@given(chunks=CHUNKS, limit=st.integers(2, 40))
+def test_true_counts_lie_within_the_stated_bounds(chunks, limit):
+    counted = [(key, size) for chunk in chunks for key, size, is_skipped in chunk if not is_skipped]
+    records = Counter(key for key, _ in counted)
+    sizes = Counter()
+    for key, size in counted:
+        sizes[key] += size
+    rows, rest = as_rows(count(PlainKeyCounts(limit), chunks))
+    assert (rest["null_record_count"], rest["null_size_bytes"]) == (records.pop(None, 0), sizes.pop(None, 0))
+    assert sum(row[0] for row in rows.values()) + rest["other_record_count"] == sum(records.values())
+    assert sum(row[1] for row in rows.values()) + rest["other_size_bytes"] == sum(sizes.values())
+    assert rest["max_count_error"] <= sum(records.values()) / (limit // 2)
+    assert len(rows) <= limit
+    for key in records:
+        found = rows.get(key, (0, 0, rest["max_count_error"], rest["max_size_error_bytes"]))
+        assert found[0] <= records[key] <= found[0] + found[2]
+        assert found[1] <= sizes[key] <= found[1] + found[3]
+    if len(records) <= limit:
+        assert rows == {key: (records[key], sizes[key], 0, 0) for key in records}
+        assert rest["other_record_count"] == rest["max_count_error"] == 0
+
+
+@settings(deadline=None, max_examples=200)
+@given(chunks=CHUNKS, limit=st.integers(2, 40))
+def test_the_kernel_counts_as_the_plain_way_whatever_the_chunks(chunks, limit):
+    plain = as_rows(count(PlainKeyCounts(limit), chunks))
+    whole = [[record for chunk in chunks for record in chunk]]
+    assert as_rows(count(KernelKeyCounts(limit), chunks)) == plain
+    assert as_rows(count(KernelKeyCounts(limit), whole)) == plain
+    assert as_rows(count(PlainKeyCounts(limit), whole)) == plain
+
+
+@pytest.mark.parametrize("limit", [10_000, 1_000_000])
+def test_a_table_that_grows(limit):
+    rng = random.Random(11)
+    records = [(b"%d" % min(int(rng.expovariate(1e-4)), rng.randrange(60_000)), 9, False) for _ in range(120_000)]
+    chunks = [records[start : start + 7_000] for start in range(0, len(records), 7_000)]
+    assert as_rows(count(KernelKeyCounts(limit), chunks)) == as_rows(count(PlainKeyCounts(limit), chunks))
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_an_empty_key_is_a_key_and_a_null_key_is_none(is_small):
+    rows, rest = as_rows(
+        count(make_key_counter(9, is_small=is_small), [[(b"", 8, False), (None, 7, False), (b"\xff\xfe", 9, False)]])
+    )
+    assert rows == {b"": (1, 8, 0, 0), b"\xff\xfe": (1, 9, 0, 0)}
+    assert rest["null_record_count"] == 1
+
+
+def test_a_limit_too_small():
+    with pytest.raises(ValueError, match="a limit of 1 keys; expected at least 2"):
+        make_key_counter(1, is_small=True)
+
+
+@settings(deadline=None, max_examples=100)
+@given(keys=st.lists(st.binary(max_size=300), max_size=20), secret=st.binary(min_size=32, max_size=32))
+def test_ids_are_keyed_blake2b(keys, secret):
+    for is_clear, person in ((False, b""), (True, b"clear")):
+        expected = [hashlib.blake2b(key, digest_size=16, key=secret, person=person).hexdigest() for key in keys]
+        column = pa.array(keys, pa.large_binary())
+        assert make_key_ids(KeySecret(secret), column, is_clear=is_clear).to_pylist() == expected
+
+
+def test_a_secret_shows_itself_nowhere():
+    secret = KeySecret(b"s3cret" * 5 + b"xx")
+    assert "s3cret" not in f"{secret!r} {secret}"
+    with pytest.raises(ValueError, match="a secret of 3 bytes; expected 32"):
+        KeySecret(b"abc")
