@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.key_settings import KeySettings
 from pipeline.live_source import LiveCluster
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
@@ -257,6 +258,7 @@ class PipelineConfig(_Frozen):
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
+    keys: KeySettings = KeySettings()
 
     @field_validator("candidates")
     @classmethod
@@ -272,6 +274,28 @@ class PipelineConfig(_Frozen):
     def _duration(cls, text: str) -> str:
         parse_duration_ms(text)
         return text
+
+    @model_validator(mode="after")
+    def _known_clusters(self) -> PipelineConfig:
+        unknown = [name for name in self.keys.clear_topics if name not in self.clusters]
+        if unknown:
+            raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")
+        return self
+
+    @property
+    def key_secret(self) -> str | None:
+        """Hex digits of the secret for key ids, where the environment holds it; read when it is used.
+
+        Raises:
+            ConfigError: if the variable is named but not set.
+        """
+        name = self.keys.secret_variable
+        if name is None:
+            return None
+        secret = os.environ.get(name)
+        if secret is None:
+            raise ConfigError(f"environment variable {name} (the secret for key ids) is not set")
+        return secret
 
     @property
     def window_ms(self) -> int:
@@ -334,8 +358,16 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
         name: cluster.model_copy(update={"sources": tuple(source_at(s) for s in cluster.sources)})
         for name, cluster in config.clusters.items()
     }
+    warehouse, secret = absolute(config.warehouse), absolute(config.keys.secret)
+    if secret.resolve().is_relative_to(warehouse.resolve()):
+        raise ConfigError(f"keys.secret {secret} lies in the warehouse {warehouse}; who reads tables must not read it")
     return config.model_copy(
-        update={"warehouse": absolute(config.warehouse), "outbox": absolute(config.outbox), "clusters": clusters}
+        update={
+            "warehouse": warehouse,
+            "outbox": absolute(config.outbox),
+            "clusters": clusters,
+            "keys": config.keys.model_copy(update={"secret": secret}),
+        }
     )
 
 

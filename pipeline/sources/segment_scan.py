@@ -44,16 +44,17 @@ class ScannedSegment:
     problems: tuple[Problem, ...]
 
 
-def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
+def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) -> ScannedSegment | Problem:
     """Scans a segment up to the size it had at discovery; a file that cannot be read gives a problem instead.
 
     Args:
         read: Which file, and what the plan knows of it.
         as_of_ms: The run's now: timestamps far beyond it are out of line.
+        check_crc: Verify checksums.
     """
     path = Path(read.path)
     try:
-        headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
+        headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size), check_crc=check_crc)
     except InputError as error:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
