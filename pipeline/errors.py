@@ -53,6 +53,26 @@ class InputError(PipelineError):
         self.first_bytes = first_bytes[:64]
 
 
+class HttpStatusError(InputError):
+    """A server answered, and not with what was asked for.
+
+    Args:
+        status: The answer's status code.
+        reason: What came and what to do.
+        path: The address without secrets.
+    """
+
+    def __init__(self, status: int, reason: str, *, path: str) -> None:
+        super().__init__(reason, path=path)
+        self.status = status
+
+
+class SourceUnreachableError(PipelineError):
+    """A source did not answer, or refused us; the message says why, as far as it could be found out."""
+
+    exit_code = 3
+
+
 class SourceExpiredError(PipelineError):
     """What a rerun read covers less than the offsets already stored."""
 

@@ -17,6 +17,7 @@ NO_LEADER = -1
 CLUSTER_METADATA = "cluster_metadata"
 TOPICS_DESCRIBE = "topics_describe"
 ONLY_REPLICA = "only_replica"
+LIVE_CLUSTER = "live_cluster"
 
 T = TypeVar("T")
 
@@ -125,7 +126,7 @@ class ReplicaState:
     log_start_offset: int | None = None
     log_end_offset: int | None = None
     high_watermark: int | None = None
-    size_bytes: int = 0
+    size_bytes: int | None = 0
     is_future: bool = False
 
     @property

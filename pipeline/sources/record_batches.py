@@ -154,7 +154,7 @@ class RecordBatchReader(DataSourceReader):
         for read in partition.reads:
             scanned = scan_segment(read, self._as_of_ms)
             if isinstance(scanned, ScannedSegment):
-                rows = _arrow(read, scanned, scanned.is_countable & self._filter.mask(scanned.times.event_time_ms))
+                rows = _rows_of_segment(read, scanned, self._filter.mask(scanned.times.event_time_ms))
                 if rows.num_rows:
                     yield rows
 
@@ -191,13 +191,45 @@ def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
     }
 
 
-def _arrow(read: SegmentRead, scanned: ScannedSegment, keep: NDArray[np.bool_]) -> pa.RecordBatch:
+def _rows_of_segment(read: SegmentRead, scanned: ScannedSegment, keep: NDArray[np.bool_]) -> pa.RecordBatch:
+    return batch_rows(
+        scanned,
+        scanned.is_countable & keep,
+        broker_id=read.broker_id,
+        topic=read.topic,
+        topic_id=read.topic_id,
+        partition=read.partition,
+        segment_base_offset=read.base_offset,
+    )
+
+
+def batch_rows(
+    scanned: ScannedSegment,
+    keep: NDArray[np.bool_],
+    *,
+    broker_id: int,
+    topic: str,
+    topic_id: str,
+    partition: int,
+    segment_base_offset: int,
+) -> pa.RecordBatch:
+    """Rows of `ARROW_SCHEMA` for some batches of a scan.
+
+    Args:
+        scanned: The batches.
+        keep: Which of them.
+        broker_id: Broker they were read from.
+        topic: Topic.
+        topic_id: Topic id, or "".
+        partition: Partition.
+        segment_base_offset: Of the file, or the first offset of the range read.
+    """
     constants = {
-        "broker_id": read.broker_id,
-        "topic": read.topic,
-        "topic_id": read.topic_id,
-        "partition": read.partition,
-        "segment_base_offset": read.base_offset,
+        "broker_id": broker_id,
+        "topic": topic,
+        "topic_id": topic_id,
+        "partition": partition,
+        "segment_base_offset": segment_base_offset,
     }
     columns = {
         **_header_columns(scanned.headers),

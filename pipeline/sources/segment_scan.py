@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pipeline.codec.scans import HeaderScan
     from pipeline.sources.segment_plan import SegmentRead
 
-_SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
+SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
+"""Flaws of batches that do not count as load."""
+"""Flaws of batches whose header makes no sense: they are no load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
         times=times,
         missing_offset_count=missing_offsets(headers, read.base_offset, read.next_base_offset),
         is_committed=headers.base_offset < high_watermark,
-        is_countable=~np.isin(headers.rows["flaw"], _SENSELESS),
+        is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
         problems=problems,
     )
 

@@ -1,0 +1,154 @@
+"""The client's connections: the only module that knows kafka-python's inside.
+
+The library connects, encrypts, logs in and negotiates versions; requests are ours, sent to the broker we name. What is
+not public there: the connection manager (`_manager`) with `send` and `run`, and its `cluster`. `requirements` pin the
+version, tests run against real brokers.
+
+References:
+    KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from pipeline.errors import SourceUnreachableError
+from pipeline.live_source import read_secret
+from pipeline.sources.live.diagnosis import explain_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.live_source import ClientSettings, LiveCluster
+
+RECEIVE_LIMIT_BYTES = 512 << 20
+"""A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
+_QUIET = ("kafka",)
+
+
+class Connection:
+    """Connections to a cluster's brokers, made as they are needed. Has a thread: make it after a fork, and close it."""
+
+    def __init__(self, admin: KafkaAdminClient, source: LiveCluster) -> None:
+        self._admin = admin
+        self._manager = admin._manager  # noqa: SLF001  (see above)
+        self.source = source
+
+    def send(self, request: Any, broker_id: int | None = None) -> Any:  # noqa: ANN401  (kafka-python has no types)
+        """Sends a request of `kafka.protocol` and waits for the reply.
+
+        Args:
+            request: Its newest version that the broker knows is sent.
+            broker_id: To whom; any broker by default.
+
+        Raises:
+            KafkaError: It could not be sent, or no answer came in time. Raw sends are not retried.
+        """
+
+        async def sent() -> Any:  # noqa: ANN401
+            return await self._manager.send(request, node_id=broker_id)
+
+        return self._manager.run(sent)
+
+    @property
+    def admin(self) -> KafkaAdminClient:
+        """The library's own Admin client."""
+        return self._admin
+
+    def refresh_metadata(self) -> None:
+        """Learns anew which brokers there are and where; keeps what is known where nobody answers.
+
+        Raises:
+            KafkaError: Nobody answered.
+        """
+
+        async def refreshed() -> Any:  # noqa: ANN401
+            return await self._manager.cluster.refresh_metadata()
+
+        self._manager.run(refreshed)
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """Brokers that the cluster names at the moment, ascending."""
+        return tuple(sorted(broker.node_id for broker in self._manager.cluster.brokers()))
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._admin.close()
+
+
+@contextmanager
+def connected(source: LiveCluster) -> Iterator[Connection]:
+    """A connection for as long as the block lasts.
+
+    Raises:
+        SourceUnreachableError: with the cause as far as it could be found out.
+        ConfigError: a secret or a certificate is not there.
+    """
+    connection = connect(source)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def connect(source: LiveCluster, *, probe: bool = True) -> Connection:
+    """Connects and learns the brokers; the caller closes. One login per attempt, attempts with growing pauses.
+
+    Args:
+        source: Addresses and settings.
+        probe: Find out first, with one login, whether and why not; not needed where another process just connected.
+
+    Raises:
+        SourceUnreachableError: with the cause as far as it could be found out.
+        ConfigError: a secret or a certificate is not there.
+    """
+    for name in _QUIET:  # causes are told by us, once; the library repeats them with every attempt
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    explanation = explain_failure(source) if probe else None
+    if explanation is not None:
+        raise SourceUnreachableError(f"live cluster {', '.join(source.bootstrap_servers)}: {explanation}")
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=list(source.bootstrap_servers),
+            bootstrap_timeout_ms=source.connect_timeout_ms,
+            request_timeout_ms=source.request_timeout_ms,
+            reconnect_backoff_ms=250,
+            reconnect_backoff_max_ms=5_000,
+            receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
+            **client_options(source.client),
+        )
+    except (KafkaError, OSError, ssl.SSLError) as error:
+        addresses = ", ".join(source.bootstrap_servers)
+        raise SourceUnreachableError(f"live cluster {addresses}: {type(error).__name__}: {error}") from error
+    return Connection(admin, source)
+
+
+def client_options(settings: ClientSettings) -> dict[str, Any]:
+    """The settings under kafka-python's names, secrets read; never to be logged."""
+    options: dict[str, Any] = {"client_id": settings.client_id, "security_protocol": settings.security_protocol}
+    if settings.uses_tls:
+        options |= {
+            "ssl_cafile": _text(settings.ssl_truststore_location),
+            "ssl_certfile": _text(settings.ssl_keystore_location),
+            "ssl_keyfile": _text(settings.ssl_key_location or settings.ssl_keystore_location),
+            "ssl_password": read_secret(settings.ssl_key_password_variable),
+            "ssl_check_hostname": settings.ssl_endpoint_identification_algorithm == "https",
+        }
+    if settings.uses_sasl:
+        options |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": read_secret(settings.sasl_password_variable),
+        }
+    return options
+
+
+def _text(path: Any) -> str | None:  # noqa: ANN401  (Path or None)
+    return None if path is None else str(path)

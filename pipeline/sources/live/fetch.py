@@ -1,0 +1,180 @@
+"""Raw record batches of an offset range, by Fetch requests of our own.
+
+One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
+0: everything up to the high watermark, aborted data and markers included. A moved leader, a restarted broker and a
+throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the offsets lost
+are told.
+
+References:
+    KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.consumer import FetchRequest
+
+from pipeline.errors import SourceUnreachableError
+from pipeline.model.cluster import NO_LEADER
+from pipeline.model.log import TopicPartition
+from pipeline.sources.live import admin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.plan import FetchRead
+
+BY_NAME_VERSION = 12
+"""The newest version that names topics; later ones want ids, which tell nothing more here."""
+_OFFSET_OUT_OF_RANGE = 1
+_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})
+"""Unknown topic or partition, leader or replica not available, leader moved or its epoch not yet known."""
+_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+_WAIT_MS = 500
+
+
+@dataclass
+class FetchState:
+    """How far the reading of a range has come.
+
+    Attributes:
+        next_offset: First offset not read yet.
+        lost: Ranges `[from, to)` that were deleted while they were to be read.
+        stopped: Why the rest could not be read; empty where it was.
+        retry_count: Requests that were repeated.
+    """
+
+    next_offset: int
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    stopped: str = ""
+    retry_count: int = 0
+
+
+def iter_replies(connection: Connection, read: FetchRead, state: FetchState) -> Iterator[bytes]:
+    """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
+
+    Args:
+        connection: To the cluster.
+        read: The range.
+        state: The consumer of a reply sets `next_offset` to what follows its last whole batch before it asks for more.
+
+    Yields:
+        Record batches one after another; the last one may be cut. The first may begin below the offset asked for.
+    """
+    retry = _Retry(connection.source.read_timeout_ms / 1000)
+    leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
+    while state.next_offset < read.end_offset:
+        row, reason = _ask(connection, _request(read, state.next_offset, limit_bytes), leader_id)
+        code = 0 if row is None else row.error_code
+        if row is not None and code == 0 and row.records:
+            retry.succeeded()
+            before = state.next_offset
+            yield bytes(row.records)
+            if state.next_offset == before:
+                state.stopped = f"the reply at offset {before} holds no whole batch"
+                return
+        elif code == _OFFSET_OUT_OF_RANGE:
+            if not _skip_deleted(connection, read, leader_id, state):
+                return
+        elif code and code not in _MOVED:
+            state.stopped = f"the broker refuses: {reason}"
+            return
+        else:
+            state.retry_count += 1
+            if not retry.wait():
+                state.stopped = f"given up after {connection.source.read_timeout}: {reason}"
+                return
+            leader_id = _find_leader(connection, read, leader_id)
+
+
+def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | None, str]:  # noqa: ANN401
+    """The partition's part of the reply, None where there is none; and why there are no records, in words."""
+    try:
+        row = _only_partition(connection.send(request, leader_id))
+    except KafkaError as error:
+        return None, admin.describe_error(error)
+    if row is None:
+        return None, "the broker throttles"
+    if row.error_code:
+        return row, admin.describe_error(for_code(row.error_code)())
+    return row, "nothing there, below the high watermark known before"
+
+
+class _Retry:
+    """Pauses that grow, until the time is up; any success starts anew."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._deadline = time.monotonic() + self._limit_s
+        self._pause_s = _PAUSE_S
+
+    def wait(self) -> bool:
+        """Sleeps a while; False where the time is up."""
+        if time.monotonic() + self._pause_s > self._deadline:
+            return False
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return True
+
+
+def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:  # noqa: ANN401  (kafka-python has no types)
+    topic_type = FetchRequest.FetchTopic
+    partition = topic_type.FetchPartition(
+        partition=read.partition, fetch_offset=offset, partition_max_bytes=limit_bytes
+    )
+    return FetchRequest(
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=limit_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        forgotten_topics_data=[],
+        rack_id="",
+        topics=[topic_type(topic=read.topic, partitions=[partition])],
+        min_version=4,
+        max_version=BY_NAME_VERSION,
+    )
+
+
+def _only_partition(reply: Any) -> Any | None:  # noqa: ANN401
+    """The partition's part; None in a throttled reply, which has no topics."""
+    if getattr(reply, "error_code", 0):
+        raise for_code(reply.error_code)()
+    return reply.responses[0].partitions[0] if reply.responses else None
+
+
+def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state: FetchState) -> bool:
+    """Goes on at the log's present start where retention has overtaken the reading; False where there is no more."""
+    key = TopicPartition(read.topic, read.partition)
+    found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, admin.Failures())
+    if key not in found:
+        state.stopped = f"offset {state.next_offset} is out of range, and the log's start is not told"
+        return False
+    log_start = found[key].offset
+    if log_start <= state.next_offset:
+        state.stopped = f"offset {state.next_offset} is beyond the log's end: it was cut, or the topic was made anew"
+        return False
+    state.lost.append((state.next_offset, min(log_start, read.end_offset)))
+    state.next_offset = log_start
+    return log_start < read.end_offset
+
+
+def _find_leader(connection: Connection, read: FetchRead, known: int) -> int:
+    """Who leads now; the one known before where nobody tells."""
+    try:
+        metadata = admin.ask_metadata(connection)
+        connection.refresh_metadata()
+    except (SourceUnreachableError, KafkaError):
+        return known
+    partition = metadata.partitions.get(TopicPartition(read.topic, read.partition))
+    return known if partition is None or partition.leader_id == NO_LEADER else partition.leader_id

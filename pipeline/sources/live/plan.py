@@ -1,0 +1,213 @@
+"""Which offsets a run fetches: per partition the batches of its windows, in ranges that tasks share.
+
+The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
+timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
+more than the lateness allowed. A batch belongs to the range that holds its base offset; the first range of a partition
+also takes the batch its start lies within.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pipeline.sources.event_time import TOLERANCE_MS
+from pipeline.sources.live import admin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.live_source import LiveCluster
+    from pipeline.model.log import TopicPartition
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.live.admin import OffsetAt
+    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.state import LiveState
+
+RANGE_BYTES = 256 << 20
+"""About how much one range holds: enough to hide its start, little enough to share and to repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRead:
+    """Offsets of one partition to fetch, with what the rows need to know.
+
+    Attributes:
+        topic: Topic.
+        topic_id: Topic id, or "".
+        partition: Partition.
+        leader_id: Whom to ask first.
+        start_offset: First offset wanted.
+        end_offset: Batches with a base offset from here on are left out.
+        is_first: First range of its partition: takes the batch that its start lies within.
+        is_last: Last range of its partition.
+        size_bytes: About how much there is to read.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int
+    start_offset: int
+    end_offset: int
+    is_first: bool
+    is_last: bool
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Stands for a file's path in problems."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def offset_count(self) -> int:
+        """Offsets in the range."""
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """Records of some windows that could not be had.
+
+    Attributes:
+        topic: Topic.
+        partition: Partition.
+        reason: Why.
+        until_ms: Windows that begin before this are affected; None for all.
+    """
+
+    topic: str
+    partition: int
+    reason: str
+    until_ms: int | None = None
+
+
+def plan_fetches(
+    connection: Connection, state: LiveState, source: LiveCluster, span: TimeWindow, as_of_ms: int
+) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
+    """Looks up where the span lies in every partition.
+
+    Args:
+        connection: To the cluster.
+        state: What it answered.
+        source: Lateness.
+        span: All windows of the run.
+        as_of_ms: The run's now.
+
+    Returns:
+        Ranges in partition and offset order, and what cannot be had whole.
+    """
+    leaders = {key: state.partitions[key].leader_id for key in state.high_watermarks}
+    starts = admin.ask_offsets(connection, leaders, span.start_ms, state.failures)
+    late_ms = span.end_ms + source.lateness_ms
+    ends = admin.ask_offsets(connection, leaders, late_ms, state.failures) if late_ms < as_of_ms else {}
+    sizes = {(r.topic_partition, r.broker_id): r.size_bytes for r in state.replicas}
+    reads: list[FetchRead] = []
+    shortfalls: list[Shortfall] = []
+    for key, partition in state.partitions.items():
+        if key not in starts or key not in state.log_starts:
+            reason = state.failures.partitions.get(key, "no answer")
+            shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
+            continue
+        log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
+        start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
+        shortfall = _retention(key, starts[key], log_start, span)
+        if shortfall is not None:
+            shortfalls.append(shortfall)
+        held = max(1, high - log_start)
+        size_bytes = sizes.get((key, partition.leader_id)) or 0
+        if end > start:
+            whole = FetchRead(
+                topic=key.topic,
+                topic_id=partition.topic_id or "",
+                partition=key.partition,
+                leader_id=partition.leader_id,
+                start_offset=start,
+                end_offset=end,
+                is_first=True,
+                is_last=True,
+                size_bytes=size_bytes * (end - start) // held,
+            )
+            reads += split(whole)
+    return tuple(reads), tuple(shortfalls)
+
+
+def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, late_ms: int) -> tuple[int, int]:
+    first = high if start.offset < 0 else max(start.offset, log_start)
+    if end is None or end.offset < first:
+        return first, high
+    # A record far in the future (a client's own timestamp) is no end: what follows it may belong to the span.
+    is_outlier = end.timestamp_ms > late_ms + TOLERANCE_MS
+    return first, high if is_outlier else min(end.offset, high)
+
+
+def _retention(key: TopicPartition, start: OffsetAt, log_start: int, span: TimeWindow) -> Shortfall | None:
+    """The span begins before the oldest record that is left, and others have been deleted before it."""
+    if log_start == 0 or start.offset != log_start or start.timestamp_ms <= span.start_ms:
+        return None
+    reason = f"retention has taken the offsets before {log_start}: they may have been of this window"
+    return Shortfall(topic=key.topic, partition=key.partition, reason=reason, until_ms=start.timestamp_ms)
+
+
+def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:
+    """Cuts a partition's range into equal parts of about so many bytes."""
+    count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes)))
+    edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
+    fields = asdict(read)
+    return [
+        FetchRead(
+            **{
+                **fields,
+                "start_offset": first,
+                "end_offset": last,
+                "is_first": part == 0,
+                "is_last": part == count - 1,
+                "size_bytes": read.size_bytes // count,
+            }
+        )
+        for part, (first, last) in enumerate(pairwise(edges))
+    ]
+
+
+def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRead, ...], ...]:
+    """Groups ranges for Spark's tasks: as many groups as asked for at least, sizes alike, leaders mixed.
+
+    >>> pack_fetches((), 2)
+    ()
+    """
+    total_bytes = sum(read.size_bytes for read in reads)
+    count = min(len(reads), max(least, -(-total_bytes // RANGE_BYTES)))
+    groups: list[list[FetchRead]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for read in sorted(reads, key=lambda read: (-read.size_bytes, read.topic, read.partition, read.start_offset)):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(read)
+        sizes[smallest] += read.size_bytes + 4096
+    in_order = [sorted(group, key=lambda read: (read.topic, read.partition, read.start_offset)) for group in groups]
+    return tuple(tuple(group) for group in in_order if group)
+
+
+def format_fetches(reads: Sequence[FetchRead]) -> str:
+    """Writes the plan as the option the Spark data source takes."""
+    return json.dumps([asdict(read) for read in reads])
+
+
+def parse_fetches(text: str) -> tuple[FetchRead, ...]:
+    """Reads what `format_fetches` wrote."""
+    return tuple(FetchRead(**fields) for fields in json.loads(text))
+
+
+def shortfall_windows(shortfall: Shortfall, windows: Sequence[TimeWindow]) -> tuple[TimeWindow, ...]:
+    """The windows that lack records."""
+    return tuple(w for w in windows if shortfall.until_ms is None or w.start_ms < shortfall.until_ms)
+
+
+def read_by_partition(reads: Sequence[FetchRead]) -> Mapping[tuple[str, int], tuple[FetchRead, ...]]:
+    """Ranges by topic and partition."""
+    grouped: dict[tuple[str, int], tuple[FetchRead, ...]] = {}
+    for read in reads:
+        key = (read.topic, read.partition)
+        grouped[key] = (*grouped.get(key, ()), read)
+    return grouped

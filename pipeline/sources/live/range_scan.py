@@ -1,0 +1,137 @@
+"""One offset range, fetched and scanned: its batches as if they lay in a segment of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.buffers import scan_buffer
+from pipeline.codec.problems import limit_problems
+from pipeline.codec.scans import HEADER_ROW, HeaderScan
+from pipeline.sources.event_time import assign_event_times
+from pipeline.sources.live.fetch import FetchState, iter_replies
+from pipeline.sources.segment_scan import SENSELESS, ScannedSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from pipeline.model.log import Problem
+    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.plan import FetchRead
+
+SMALL_RANGE_BYTES = 8 << 20
+"""Below it plain Python reads the replies: it takes less time than importing Numba."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedRange:
+    """A range's batches, and whether it was had whole.
+
+    Attributes:
+        scanned: The batches.
+        next_offset: Up to where it was read.
+        lost: What is missing, in words; empty where nothing is.
+        retry_count: Requests that were repeated.
+        leader_id: Broker that was asked first.
+    """
+
+    scanned: ScannedSegment
+    next_offset: int
+    lost: tuple[str, ...]
+    retry_count: int
+    leader_id: int
+
+
+def scan_range(
+    connection: Connection,
+    read: FetchRead,
+    as_of_ms: int,
+    *,
+    on_reply: Callable[[bytes, HeaderScan], None] | None = None,
+) -> ScannedRange:
+    """Fetches a range and reads its batches' headers, checksums verified.
+
+    Args:
+        connection: To the cluster.
+        read: The range.
+        as_of_ms: The run's now.
+        on_reply: Takes each reply and the scan of its batches that belong to the range.
+    """
+    state = FetchState(read.start_offset)
+    scans: list[NDArray[np.void]] = []
+    problems: list[Problem] = []
+    straddled_until = read.start_offset
+    stream_bytes = 0
+    for data in iter_replies(connection, read, state):
+        scan = scan_buffer(data, name=read.path, by_kernels=read.size_bytes >= SMALL_RANGE_BYTES)
+        if not len(scan):
+            continue
+        state.next_offset = int(scan.last_offset.max()) + 1
+        is_ours = scan.base_offset < read.end_offset
+        if not read.is_first:
+            is_before = scan.base_offset < read.start_offset
+            if is_before.any():
+                straddled_until = max(straddled_until, int(scan.last_offset[is_before].max()) + 1)
+            is_ours &= ~is_before
+        problems += [_at_offset(problem, scan) for problem in scan.problems]
+        own = replace(scan, rows=scan.rows[is_ours])
+        if on_reply is not None:
+            on_reply(data, own)
+        own.rows["position"] += stream_bytes
+        stream_bytes += scan.valid_bytes
+        scans.append(own.rows)
+    rows = np.concatenate(scans) if scans else np.empty(0, HEADER_ROW)
+    headers = HeaderScan(
+        rows=rows,
+        problems=limit_problems(read.path, problems),
+        valid_bytes=stream_bytes,
+        file_bytes=stream_bytes,
+    )
+    return ScannedRange(
+        scanned=_as_segment(headers, read, straddled_until, as_of_ms),
+        next_offset=min(state.next_offset, read.end_offset),
+        lost=_losses(state, read),
+        retry_count=state.retry_count,
+        leader_id=read.leader_id,
+    )
+
+
+def _as_segment(headers: HeaderScan, read: FetchRead, straddled_until: int, as_of_ms: int) -> ScannedSegment:
+    return ScannedSegment(
+        headers=headers,
+        times=assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms),
+        missing_offset_count=_missing(headers, read, straddled_until),
+        is_committed=np.ones(len(headers), np.bool_),
+        is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
+        problems=headers.problems,
+    )
+
+
+def _missing(headers: HeaderScan, read: FetchRead, straddled_until: int) -> NDArray[np.int64]:
+    """Offsets before each batch that none covers; those at a range's end belong to its last batch."""
+    first, last = headers.base_offset.astype(np.int64), headers.last_offset.astype(np.int64)
+    if first.size == 0:
+        return first
+    gaps = first - np.concatenate([[straddled_until], last[:-1] + 1])
+    if not read.is_last:
+        gaps[-1] = max(0, gaps[-1]) + max(0, read.end_offset - (int(last[-1]) + 1))
+    missing: NDArray[np.int64] = np.maximum(gaps, 0)
+    return missing
+
+
+def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
+    """Names the offset in place of the position in a reply, which is another one every time."""
+    index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
+    offset = int(scan.base_offset[min(index, len(scan) - 1)])
+    return replace(problem, position=offset)
+
+
+def _losses(state: FetchState, read: FetchRead) -> tuple[str, ...]:
+    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
+    if state.stopped:
+        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
+    return tuple(lost)

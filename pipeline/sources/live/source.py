@@ -1,0 +1,140 @@
+"""Spark data source `kafka_live_batches`: the record batches of offset ranges, fetched from brokers.
+
+One Spark partition holds some ranges; its task connects once and reads them one after another, so no more than one
+range's headers are in memory. Rows of kind `batch` have the columns of `kafka_record_batches`; `problem` says what was
+wrong, its `position` being an offset; `range` says how far a range was read (`base_offset` to `last_offset`, exclusive)
+and, in `reason`, why no farther.
+
+Options: `plan` (from `format_fetches`), `source` (the configured source as JSON: secrets by the names of their
+variables, read in the worker), `as_of_ms`, `spark_partitions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pipeline.live_source import LiveCluster
+from pipeline.sources.live.connection import connect
+from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
+from pipeline.sources.live.range_scan import ScannedRange, scan_range
+from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql.types import StructType
+
+SOURCE_NAME = "kafka_live_batches"
+BATCH, PROBLEM, RANGE = "batch", "problem", "range"
+SCHEMA = pa.schema(
+    [
+        ("row_kind", pa.string()),
+        *ARROW_SCHEMA,
+        ("reason", pa.string()),
+        ("severity", pa.string()),
+        ("first_bytes_hex", pa.string()),
+    ]
+)
+_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
+
+
+@dataclass
+class RangeGroup(InputPartition):
+    """The ranges one Spark task reads."""
+
+    reads: tuple[FetchRead, ...]
+
+    def __post_init__(self) -> None:
+        super().__init__(self.reads[0].path if self.reads else None)
+
+
+class LiveBatchReader(DataSourceReader):
+    """Plans on the driver, connects and reads in Python workers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = dict(options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Groups the ranges into Spark partitions."""
+        groups = pack_fetches(parse_fetches(self._options["plan"]), int(self._options.get("spark_partitions", "2")))
+        return [RangeGroup(group) for group in groups] or [RangeGroup(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Fetches each range; what could not be read whole has a `range` row that says so."""
+        assert isinstance(partition, RangeGroup)  # noqa: S101  (narrows Spark's type)
+        if not partition.reads:
+            return
+        as_of_ms = int(self._options["as_of_ms"])
+        connection = connect(LiveCluster.model_validate_json(self._options["source"]), probe=False)
+        try:
+            for read in partition.reads:
+                yield from _rows(read, scan_range(connection, read, as_of_ms))
+        finally:
+            connection.close()
+
+
+class LiveBatchSource(DataSource):
+    """The data source as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `spark.read.format`."""
+        return SOURCE_NAME
+
+    def schema(self) -> str:
+        """Spark SQL types of the rows."""
+        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader; the schema is always the whole one."""
+        return LiveBatchReader(self.options)
+
+
+def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
+    scanned = found.scanned
+    batches = batch_rows(
+        scanned,
+        scanned.is_countable,
+        broker_id=found.leader_id,
+        topic=read.topic,
+        topic_id=read.topic_id,
+        partition=read.partition,
+        segment_base_offset=read.start_offset,
+    )
+    if batches.num_rows:
+        yield _widen(batches, BATCH)
+    said = {"topic": read.topic, "topic_id": read.topic_id, "partition": read.partition}
+    rows: list[dict[str, Any]] = [
+        {
+            **said,
+            "row_kind": PROBLEM,
+            "position": problem.position,
+            "reason": problem.reason,
+            "severity": problem.severity,
+            "first_bytes_hex": problem.first_bytes.hex(),
+        }
+        for problem in scanned.problems
+    ]
+    rows += [
+        {
+            **said,
+            "row_kind": RANGE,
+            "base_offset": read.start_offset,
+            "last_offset": found.next_offset,
+            "record_count": found.retry_count,
+            "reason": reason or None,
+        }
+        for reason in (found.lost or ("",))
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def _widen(batches: pa.RecordBatch, row_kind: str) -> pa.RecordBatch:
+    known = {"row_kind": pa.repeat(pa.scalar(row_kind), batches.num_rows)}
+    known |= {field.name: batches.column(field.name) for field in batches.schema}
+    arrays = [known.get(field.name, pa.nulls(batches.num_rows, field.type)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

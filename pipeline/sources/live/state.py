@@ -1,0 +1,196 @@
+"""The state of a running cluster at the moment it is asked: the values that log directories give otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model.cluster import (
+    LIVE_CLUSTER,
+    NO_LEADER,
+    Broker,
+    ClusterHistory,
+    PartitionState,
+    ReplicaState,
+    Timeline,
+)
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
+from pipeline.sources.cluster_rows import TOPIC_CONFIGS
+from pipeline.sources.live import admin
+from pipeline.sources.live.admin import Failures
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pipeline.model.log import TopicPartition
+    from pipeline.sources.live.admin import DiskReplica, Metadata, OffsetAt
+    from pipeline.sources.live.connection import Connection
+
+BROKER_CONFIGS = (
+    *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
+    *("auto.leader.rebalance.enable", "leader.imbalance.per.broker.percentage", "inter.broker.protocol.version"),
+)
+_ALWAYS_MS = -(2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """What the brokers answered.
+
+    Attributes:
+        history: One state, now: brokers that are named by a replica list but do not answer are fenced.
+        replicas: What the brokers' disks hold; sizes only where they may be asked for.
+        log_starts: First offset that can be read, by partition that has a leader that answers.
+        high_watermarks: Offset after the last committed record.
+        broker_configs: Configs that matter, by broker.
+        directory_counts: Log directories that hold partitions, by broker that described them.
+        silent_brokers: Brokers that gave no answer, and why.
+        failures: Everything that was not answered.
+    """
+
+    history: ClusterHistory
+    replicas: tuple[ReplicaState, ...]
+    log_starts: Mapping[TopicPartition, OffsetAt]
+    high_watermarks: Mapping[TopicPartition, OffsetAt]
+    broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    directory_counts: Mapping[int, int] = field(default_factory=dict)
+    silent_brokers: Mapping[int, str] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
+
+    @property
+    def partitions(self) -> dict[TopicPartition, PartitionState]:
+        """Partitions in scope."""
+        return dict(self.history.state_at(0).partitions)
+
+
+def read_live_state(connection: Connection, *, topics: Collection[str] = (), internal_topics: bool = True) -> LiveState:
+    """Asks all brokers for the state of the cluster.
+
+    Args:
+        connection: To the cluster.
+        topics: Only these; all that we may see by default.
+        internal_topics: Kafka's own topics too.
+
+    Raises:
+        SourceUnreachableError: no broker answers.
+    """
+    failures = Failures()
+    metadata = admin.ask_metadata(connection)
+    partitions = {
+        key: state
+        for key, state in metadata.partitions.items()
+        if (not topics or key.topic in topics)
+        and (internal_topics or key.topic not in metadata.internal_topics)
+        and key.topic != CLUSTER_METADATA_TOPIC
+    }
+    moving = admin.ask_reassignments(connection, failures)
+    partitions = {
+        key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
+        if key in moving
+        else state
+        for key, state in partitions.items()
+    }
+    leaders = {key: state.leader_id for key, state in partitions.items()}
+    log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
+    high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    disks = admin.ask_log_directories(connection, metadata.brokers, partitions, failures)
+    names = sorted({key.topic for key in partitions})
+    configs = admin.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
+    return LiveState(
+        history=_history(metadata, partitions, configs),
+        replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
+        log_starts=log_starts,
+        high_watermarks=high_watermarks,
+        broker_configs=admin.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
+        directory_counts=_count_directories(disks),
+        silent_brokers={
+            **dict.fromkeys(_absent(metadata), "it is not in the cluster"),
+            **failures.brokers,
+        },
+        failures=failures,
+    )
+
+
+def describe_failures(state: LiveState, name: str) -> list[Problem]:
+    """What was not answered, as problems of the source.
+
+    Args:
+        state: What was.
+        name: Stands for the file.
+    """
+    found = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
+    found += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
+    problems = [Problem(path=name, position=None, reason=reason, severity="suspect") for reason in found]
+    problems += [
+        Problem(path=f"{name}/{key}", position=None, reason=f"not read: {reason}")
+        for key, reason in state.failures.partitions.items()
+        if key not in state.high_watermarks
+    ]
+    return problems
+
+
+def _absent(metadata: Metadata) -> list[int]:
+    named = {broker_id for state in metadata.partitions.values() for broker_id in state.replicas}
+    return sorted(named - metadata.brokers.keys())
+
+
+def _history(
+    metadata: Metadata,
+    partitions: Mapping[TopicPartition, PartitionState],
+    configs: Mapping[str, Mapping[str, str]],
+) -> ClusterHistory:
+    brokers: dict[int, Broker] = dict(metadata.brokers)
+    for broker_id in _absent(metadata):
+        brokers[broker_id] = Broker(broker_id=broker_id, is_fenced=True)
+    return ClusterHistory(
+        state_source=LIVE_CLUSTER,
+        brokers={broker_id: Timeline((_ALWAYS_MS,), (broker,)) for broker_id, broker in brokers.items()},
+        partitions={key: Timeline((_ALWAYS_MS,), (state,)) for key, state in partitions.items()},
+        topic_configs={topic: Timeline((_ALWAYS_MS,), (values,)) for topic, values in configs.items()},
+    )
+
+
+def _replica_states(
+    partitions: Mapping[TopicPartition, PartitionState],
+    disks: list[DiskReplica],
+    log_starts: Mapping[TopicPartition, OffsetAt],
+    high_watermarks: Mapping[TopicPartition, OffsetAt],
+) -> tuple[ReplicaState, ...]:
+    """A replica's log end offset is not told: the high watermark, less a follower's lag, stands for it."""
+    on_disk = {(d.topic_partition, d.broker_id): d for d in disks if not d.is_future}
+    states = []
+    for key, partition in partitions.items():
+        high = high_watermarks.get(key)
+        start = log_starts.get(key)
+        for broker_id in partition.replicas:
+            disk = on_disk.get((key, broker_id))
+            if disk is None and broker_id != partition.leader_id:
+                continue
+            lag = disk.offset_lag if disk is not None and broker_id != partition.leader_id else 0
+            states.append(
+                ReplicaState(
+                    topic=key.topic,
+                    topic_id=partition.topic_id,
+                    partition=key.partition,
+                    broker_id=broker_id,
+                    log_directory=disk.log_directory if disk else "",
+                    log_start_offset=start.offset if start else None,
+                    log_end_offset=high.offset - lag if high else None,
+                    high_watermark=high.offset if high and broker_id == partition.leader_id else None,
+                    size_bytes=disk.size_bytes if disk else None,
+                )
+            )
+    return tuple(states)
+
+
+def _count_directories(disks: list[DiskReplica]) -> dict[int, int]:
+    directories: dict[int, set[str]] = {}
+    for disk in disks:
+        directories.setdefault(disk.broker_id, set()).add(disk.log_directory)
+    return {broker_id: len(found) for broker_id, found in directories.items()}
+
+
+def is_led(state: PartitionState) -> bool:
+    """Whether a partition has a leader."""
+    return state.leader_id != NO_LEADER
