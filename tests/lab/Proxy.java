@@ -3,17 +3,27 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
+import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.Arrays;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 
 /**
  * A slow network in front of Kafka brokers. Every connection carries one request at a time, as a broker's own request
  * handling does for one channel; answers to Produce requests are held while a schedule says so.
  *
  * Arguments: LISTEN_PORT:BROKER_PORT, one per broker, broker 0 first.
- * Standard input: "slow BROKER FROM_EPOCH_MS TO_EPOCH_MS DELAY_MS" sets a broker's schedule; its end ends the program.
+ * Standard input, whose end ends the program:
+ *   "slow BROKER FROM_EPOCH_MS TO_EPOCH_MS DELAY_MS" sets a broker's delay; "also BROKER ..." adds a further one;
+ *   "note" starts to note Produce requests, "write FILE" ends it and writes what was noted, one tab-separated line each:
+ *   broker, connection, partitions, bytes, then System.nanoTime() when the request was here, when the broker had
+ *   answered, when the hold was over and when the answer was written.
  * Written in Java because 1,000 requests/s through Python threads would cost the clients their processor.
  * Requests with acks=0 have no answer and would stop their connection; the lab has none.
  */
@@ -26,10 +36,15 @@ public class Proxy {
         }
     }
 
-    private static volatile Slow[] schedule;
+    private static final String HEADER =
+        "broker\tconnection\tpartitions\tbytes\tarrived_ns\tanswered_ns\treleased_ns\twritten_ns";
+
+    private static volatile Slow[][] schedule;
+    private static volatile Queue<long[]> notes;
+    private static final AtomicLong connections = new AtomicLong();
 
     public static void main(String[] args) throws IOException {
-        schedule = new Slow[args.length];
+        schedule = new Slow[args.length][0];
         for (int broker = 0; broker < args.length; broker++) {
             String[] ports = args[broker].split(":");
             ServerSocket server = new ServerSocket(Integer.parseInt(ports[0]), 50, InetAddress.getLoopbackAddress());
@@ -40,11 +55,35 @@ public class Proxy {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.trim().split(" ");
-            Slow[] next = schedule.clone();
-            next[Integer.parseInt(words[1])] = new Slow(
-                Long.parseLong(words[2]), Long.parseLong(words[3]), (long) (Double.parseDouble(words[4]) * 1e6));
-            schedule = next;
-            System.out.println("scheduled " + line);
+            switch (words[0]) {
+                case "slow", "also" -> plan(words);
+                case "note" -> notes = new ConcurrentLinkedQueue<>();
+                case "write" -> write(words[1]);
+                default -> throw new IllegalArgumentException(line);
+            }
+            System.out.println("done " + line);
+        }
+    }
+
+    private static void plan(String[] words) {
+        Slow added = new Slow(
+            Long.parseLong(words[2]), Long.parseLong(words[3]), (long) (Double.parseDouble(words[4]) * 1e6));
+        int broker = Integer.parseInt(words[1]);
+        Slow[][] next = schedule.clone();
+        Slow[] before = words[0].equals("also") ? next[broker] : new Slow[0];
+        next[broker] = Arrays.copyOf(before, before.length + 1);
+        next[broker][before.length] = added;
+        schedule = next;
+    }
+
+    private static void write(String file) throws IOException {
+        Queue<long[]> written = notes;
+        notes = null;
+        try (PrintWriter out = new PrintWriter(file)) {
+            out.println(HEADER);
+            for (long[] note : written) {
+                out.println(Arrays.stream(note).mapToObj(Long::toString).collect(Collectors.joining("\t")));
+            }
         }
     }
 
@@ -60,6 +99,7 @@ public class Proxy {
     }
 
     private static void serve(Socket client, int broker, int targetPort) {
+        long connection = connections.incrementAndGet();
         try (client; Socket server = new Socket(InetAddress.getLoopbackAddress(), targetPort)) {
             client.setTcpNoDelay(true);
             server.setTcpNoDelay(true);
@@ -68,27 +108,42 @@ public class Proxy {
             DataInputStream fromClient = new DataInputStream(client.getInputStream());
             DataInputStream fromServer = new DataInputStream(server.getInputStream());
             while (request.read(fromClient)) {
+                long arrivedNs = System.nanoTime();
                 request.write(server.getOutputStream());
                 if (!response.read(fromServer)) {
                     return;
                 }
-                if (request.apiKey() == PRODUCE) {
-                    hold(broker);
+                if (request.apiKey() != PRODUCE) {
+                    response.write(client.getOutputStream());
+                    continue;
                 }
+                long answeredNs = System.nanoTime();
+                hold(broker, answeredNs);
+                long releasedNs = System.nanoTime();
                 response.write(client.getOutputStream());
+                Queue<long[]> open = notes;
+                if (open != null) {
+                    open.add(new long[] {broker, connection, request.partitions(), request.length,
+                        arrivedNs, answeredNs, releasedNs, System.nanoTime()});
+                }
             }
         } catch (IOException gone) {
             // one side hung up: so does the other, by try-with-resources
         }
     }
 
-    private static void hold(int broker) {
-        Slow slow = schedule[broker];
-        if (slow == null || !slow.contains(System.currentTimeMillis())) {
+    private static void hold(int broker, long answeredNs) {
+        Slow[] plans = schedule[broker];
+        if (plans.length == 0) {
             return;
         }
-        long until = System.nanoTime() + slow.delayNs();
-        for (long left = slow.delayNs(); left > 0; left = until - System.nanoTime()) {
+        long nowMs = System.currentTimeMillis();
+        long delayNs = 0;
+        for (Slow slow : plans) {
+            delayNs = Math.max(delayNs, slow.contains(nowMs) ? slow.delayNs() : 0);
+        }
+        long until = answeredNs + delayNs;
+        for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
             LockSupport.parkNanos(left);
         }
     }
@@ -126,7 +181,20 @@ public class Proxy {
         }
 
         short apiKey() {
-            return (short) ((bytes[4] & 0xff) << 8 | bytes[5] & 0xff);
+            return (short) read16(4);
+        }
+
+        /** Partitions in a Produce request of one topic, versions 9 to 13 (which have compact arrays). */
+        int partitions() {
+            int version = read16(6);
+            int position = 12 + 2 + Math.max(0, (short) read16(12)) + 1; // client id, no tagged fields
+            position += Math.max(1, bytes[position] & 0xff) + 2 + 4 + 1; // transactional id, acks, timeout, topic count
+            position += version >= 13 ? 16 : Math.max(1, bytes[position] & 0xff); // topic id or name
+            return (bytes[position] & 0xff) - 1;
+        }
+
+        private int read16(int position) {
+            return (bytes[position] & 0xff) << 8 | bytes[position + 1] & 0xff;
         }
     }
 }

@@ -22,10 +22,25 @@ class Proxy:
 
     def slow(self, broker_id: int, from_ms: int, to_ms: int, delay_ms: float) -> None:
         """Hold that broker's Produce responses ``delay_ms`` each between two instants; returns once it will."""
-        line = f"slow {broker_id} {from_ms} {to_ms} {delay_ms}"
-        known = self.process.tail().count(line)
+        self._order(f"slow {broker_id} {from_ms} {to_ms} {delay_ms}")
+
+    def slow_too(self, broker_id: int, from_ms: int, to_ms: int, delay_ms: float) -> None:
+        """One more stretch of delay for a broker that has some; where two meet, the longer delay counts."""
+        self._order(f"also {broker_id} {from_ms} {to_ms} {delay_ms}")
+
+    def note_requests(self) -> None:
+        """Begin to note every Produce request."""
+        self._order("note")
+
+    def write_requests(self, file: Path) -> None:
+        """Write what was noted, tab-separated with a header line (see `Proxy.java`), and end it."""
+        self._order(f"write {file}")
+
+    def _order(self, line: str) -> None:
+        done = f"done {line}"
+        known = self.process.tail().count(done)
         self.process.send_line(line)
-        wait_until(lambda: self.process.tail().count(line) > known, "schedule", self.process)
+        wait_until(lambda: self.process.tail().count(done) > known, "answer", self.process)
 
 
 @contextmanager

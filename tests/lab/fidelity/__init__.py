@@ -1,0 +1,3 @@
+"""The simulator held against real producers on real brokers: ``make fidelity``."""
+
+from __future__ import annotations

@@ -1,0 +1,96 @@
+"""Brokers behind the delaying proxy, and what both cost: the bed on which every setting runs."""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.lab.artifacts import BROKER, BROKER_VERSION, class_path, client_artifacts
+from tests.lab.cluster import Cluster, start_cluster
+from tests.lab.process import Process, free_ports, start_java
+from tests.lab.proxy import Proxy, start_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PRODUCERS = Path(__file__).parents[1] / "producers"
+QUIET_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+# What kafka-run-class.sh gives a client.
+CLIENT_OPTIONS = (
+    "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)  # fmt: skip
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """Running brokers and their proxy."""
+
+    root: Path
+    cluster: Cluster
+    proxy: Proxy
+
+    def create_topic(self, topic: str, leaders: Sequence[int]) -> None:
+        """A topic without replicas whose partition i is led by ``leaders[i]``."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.internal_bootstrap})
+        request = NewTopic(topic, num_partitions=len(leaders), replica_assignment=[[leader] for leader in leaders])
+        admin.create_topics([request])[topic].result(30)
+
+    def log_directory(self, topic: str, partition: int, leader: int) -> Path:
+        """Where that partition's segments lie."""
+        return self.cluster.brokers[leader].log_directory / f"{topic}-{partition}"
+
+    def processes(self) -> list[Process]:
+        """Every process of the bed."""
+        return [*self.cluster.processes, self.proxy.process]
+
+
+@contextmanager
+def start_bed(root: Path, broker_count: int = 3) -> Iterator[Bed]:
+    """Brokers 0, 1, … that clients reach through the proxy only, for as long as the block lasts."""
+    advertised = free_ports(broker_count)
+    broker_ports = free_ports(broker_count)
+    pairs = list(zip(advertised, broker_ports, strict=True))
+    with (
+        start_proxy(pairs, root / "output/proxy.log") as proxy,
+        start_cluster(root, broker_count, client_ports=broker_ports, advertised_ports=advertised) as cluster,
+    ):
+        yield Bed(root, cluster, proxy)
+
+
+def start_client(name: str, version: str, arguments: Sequence[str], output: Path) -> Process:
+    """A Java program with the client of one version on its class path."""
+    artifacts = BROKER if version == BROKER_VERSION else client_artifacts(version)
+    command = [QUIET_LOG, "-cp", class_path(artifacts), *arguments]
+    return start_java(name, command, output, heap_mb=512, options=CLIENT_OPTIONS)
+
+
+class CpuMeter:
+    """Processor time used by others while a run lasts."""
+
+    def __init__(self, bed: Bed) -> None:
+        self._bed = bed
+        self._start = self._read()
+
+    def foreign_cpu_s(self) -> float:
+        """Processor seconds since the start that neither the bed nor its clients (ended ones) nor we used."""
+        busy, own = self._read()
+        return max(0.0, busy - self._start[0] - (own - self._start[1]))
+
+    def _read(self) -> tuple[float, float]:
+        fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        user, nice, system, _idle, _iowait, irq, softirq, steal = fields
+        busy = (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+        for process in self._bed.processes():
+            words = Path(f"/proc/{process.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            own += (int(words[11]) + int(words[12])) / TICKS_PER_S
+        return busy, own

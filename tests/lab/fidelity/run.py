@@ -1,0 +1,179 @@
+"""One setting on the real bed: starts its producers, waits for them, and reads what they and the brokers say."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.codec.segment import scan_headers
+from tests.lab.fidelity.bed import PRODUCERS, CpuMeter, start_client
+from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting
+from tests.lab.process import LabError
+from tests.lab.recording import read_clock_ms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lab.fidelity.bed import Bed
+    from tests.lab.process import Process
+
+PERF_TOOL = "org.apache.kafka.tools.ProducerPerformance"
+START_AFTER_MS = 4_000  # JVMs up, classes loaded
+QUIET_CPU_SHARE = 0.03  # of one processor, used by others, below which a run's latencies count
+TOTAL = re.compile(
+    r"^(?P<record_count>\d+) records sent, (?P<throughput_records_per_s>[\d.]+) records/sec .*?, "
+    r"(?P<latency_avg_ms>[\d.]+) ms avg latency, (?P<latency_max_ms>[\d.]+) ms max latency, "
+    r"(?P<latency_p50_ms>[\d.]+) ms 50th, (?P<latency_p95_ms>[\d.]+) ms 95th, "
+    r"(?P<latency_p99_ms>[\d.]+) ms 99th, (?P<latency_p999_ms>[\d.]+) ms 99.9th",
+    re.MULTILINE,
+)
+NODE = re.compile(r"^producer-node-metrics:(\S+):\{.*node-id=node-(\d+)\}\s*: (\S+)$", re.MULTILINE)
+NODE_METRICS = {
+    "outgoing-byte-total": "outgoing_bytes",
+    "request-total": "request_count",
+    "request-latency-avg": "request_latency_avg_ms",
+}
+
+
+@dataclass(frozen=True)
+class PartitionFigures:
+    """What a partition's log holds."""
+
+    partition: int
+    broker: int
+    record_count: int
+    batch_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class RealRun:
+    """What a real run gave.
+
+    ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load.
+    """
+
+    setting: str
+    at_ms: int
+    foreign_cpu_s: float
+    wall_s: float
+    partitions: tuple[PartitionFigures, ...]
+    tools: tuple[dict[str, float], ...]
+    nodes: tuple[dict[str, dict[str, float]], ...]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether others left the machine alone: latencies are judged on such runs only."""
+        return self.foreign_cpu_s <= QUIET_CPU_SHARE * self.wall_s
+
+    def to_json(self) -> dict[str, object]:
+        """As committed."""
+        return asdict(self) | {"is_quiet": self.is_quiet}
+
+
+def run_setting(bed: Bed, setting: Setting, folder: Path) -> RealRun:
+    """Run a setting once.
+
+    Raises:
+        LabError: a producer failed, or did not end a minute after its time.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    topic = f"{setting.name}-{read_clock_ms()}"
+    bed.create_topic(topic, setting.leaders)
+    start_ms = read_clock_ms() + START_AFTER_MS
+    _plan_delays(bed, setting, start_ms)
+    meter, started = CpuMeter(bed), time.monotonic()
+    clients = [_start(bed, load, topic, start_ms, folder / f"load-{n}") for n, load in enumerate(setting.loads)]
+    try:
+        for client in clients:
+            if client.wait(timeout_s=150):
+                raise LabError(f"{client.name} failed:\n{client.tail()}")
+        wall_s, foreign_cpu_s = time.monotonic() - started, meter.foreign_cpu_s()
+    finally:
+        for client in clients:
+            client.stop()
+    texts = [client.output.read_text() for client in clients]
+    partitions = tuple(
+        _read_partition(bed, topic, partition, leader) for partition, leader in enumerate(setting.leaders)
+    )
+    tools, nodes = tuple(map(read_total, texts)), tuple(map(read_nodes, texts))
+    run = RealRun(setting.name, start_ms, round(foreign_cpu_s, 2), round(wall_s, 1), partitions, tools, nodes)
+    sent, stored = sum(tool["record_count"] for tool in tools), sum(each.record_count for each in partitions)
+    if sent != stored:
+        raise LabError(f"{setting.name}: {sent:.0f} records acknowledged, {stored} in the logs")
+    return run
+
+
+def read_total(text: str) -> dict[str, float]:
+    """The perf tool's last line of figures.
+
+    Raises:
+        LabError: there is none.
+    """
+    found = TOTAL.search(text)
+    if found is None:
+        raise LabError(f"no total in the tool's output:\n{text[-2000:]}")
+    return {name: float(value) for name, value in found.groupdict().items()}
+
+
+def read_nodes(text: str) -> dict[str, dict[str, float]]:
+    """Metrics per node of ``--print-metrics``, without bootstrap connections."""
+    nodes: dict[str, dict[str, float]] = {}
+    for name, node, value in NODE.findall(text):
+        if name in NODE_METRICS:
+            nodes.setdefault(node, {})[NODE_METRICS[name]] = float(value)
+    return nodes
+
+
+def _plan_delays(bed: Bed, setting: Setting, start_ms: int) -> None:
+    for broker in range(len(bed.cluster.brokers)):
+        bed.proxy.slow(broker, 0, 0, 0)
+    for delay in setting.delays:
+        from_ms, to_ms = (start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
+        bed.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
+
+
+def _start(bed: Bed, load: PerfLoad | SeriesLoad, topic: str, start_ms: int, folder: Path) -> Process:
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"bootstrap.servers": bed.cluster.bootstrap, **load.config}
+    at = [str(PRODUCERS / "StartAt.java"), str(start_ms)]
+    if isinstance(load, PerfLoad):
+        payload = folder / "payload.txt"
+        payload.write_text(make_text(load.value_bytes) if load.text else "x" * load.value_bytes)
+        arguments = [
+            *at, PERF_TOOL, "--topic", topic, "--num-records", str(load.record_count),
+            "--payload-file", str(payload), "--throughput", str(load.rate_per_s), "--print-metrics",
+            "--producer-props", *(f"{name}={value}" for name, value in config.items()),
+        ]  # fmt: skip
+    else:
+        serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+        lines = [f"{name}={value}" for name, value in config.items()]
+        settings_file = folder / "client.properties"
+        settings_file.write_text("\n".join([*lines, f"key.serializer={serializer}", f"value.serializer={serializer}"]))
+        series = folder / "arrivals.bin"
+        load.series.make().tofile(series)
+        arguments = [str(PRODUCERS / "PlayArrivals.java"), str(settings_file), topic, str(series), str(start_ms)]
+    return start_client(folder.name, load.version, arguments, folder / "output.log")
+
+
+def make_text(value_bytes: int, lines: int = 64) -> str:
+    """Lines of made-up JSON, one payload each."""
+    chance = random.Random(1)
+    words = [f'"{name}":{{}}' for name in ("order", "customer", "amount", "currency", "placed_at", "note", "total")]
+    return "\n".join(
+        ",".join(chance.choice(words).format(chance.randrange(10**9)) for _ in range(value_bytes))[:value_bytes]
+        for _ in range(lines)
+    )
+
+
+def _read_partition(bed: Bed, topic: str, partition: int, leader: int) -> PartitionFigures:
+    records = batches = size_bytes = 0
+    for log in sorted(bed.log_directory(topic, partition, leader).glob("*.log")):
+        rows = scan_headers(log).rows
+        records += int(rows["record_count"].sum())
+        batches += len(rows)
+        size_bytes += int(rows["size_bytes"].sum())
+    return PartitionFigures(partition, leader, records, batches, size_bytes)

@@ -1,0 +1,84 @@
+"""What is run for real and simulated: a setting as a value, and the list of those whose results are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.lab.fidelity.arrivals import Series
+
+OLD, MIDDLE, NEW = "3.2.3", "3.9.1", "4.1.1"
+EVEN = (0, 1, 2)
+TWELVE_UNEVEN = (0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2)
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A broker's Produce responses are held, from one second of the run to another."""
+
+    broker: int
+    delay_ms: float
+    from_s: float = 0.0
+    to_s: float = 1e6
+
+
+@dataclass(frozen=True)
+class PerfLoad:
+    """The perf tool of a client's own version, with its throttle."""
+
+    version: str
+    rate_per_s: int
+    record_count: int
+    value_bytes: int = 512
+    config: dict[str, str] = field(default_factory=dict)
+    text: bool = False  # values are lines of text, which compress, instead of one letter repeated
+
+
+@dataclass(frozen=True)
+class SeriesLoad:
+    """A client that plays a given series of records."""
+
+    version: str
+    series: Series
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One experiment: partition i is led by broker ``leaders[i]``; all loads run at once on one topic."""
+
+    name: str
+    loads: tuple[PerfLoad | SeriesLoad, ...]
+    delays: tuple[Delay, ...] = (Delay(0, 20),)
+    leaders: tuple[int, ...] = EVEN
+    warm_s: float = 0.0  # share figures leave out nothing; kept for series whose first second is a phase of its own
+
+
+def _perf(version: str, rate: int = 2048, count: int = 0, **config: str) -> PerfLoad:
+    names = {name.replace("_", "."): value for name, value in config.items()}
+    return PerfLoad(version, rate, count or rate * 45, config=names)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("sticky-linger-0", (_perf(OLD),)),
+    Setting("built-in-linger-0", (_perf(MIDDLE),)),
+    Setting("uniform-linger-0", (_perf(MIDDLE, partitioner_adaptive_partitioning_enable="false"),)),
+    Setting("built-in-linger-5", (_perf(NEW),)),
+    Setting("sticky-linger-5", (_perf(OLD, linger_ms="5"),)),
+    Setting("built-in-linger-20-batch-32k", (_perf(NEW, linger_ms="20", batch_size="32768"),)),
+    Setting("built-in-batch-4k", (_perf(MIDDLE, 1536, batch_size="4096"),), (Delay(0, 10),)),
+    Setting("built-in-batch-64k", (_perf(MIDDLE, 3072, batch_size="65536"),)),
+    Setting(
+        "lz4-text",
+        (PerfLoad(NEW, 3000, 120_000, text=True, config={"compression.type": "lz4", "linger.ms": "0"}),),
+    ),
+    Setting("twelve-uneven-leaders", (_perf(MIDDLE, 3000),), (Delay(1, 20),), TWELVE_UNEVEN),
+    Setting("two-producers", (_perf(OLD, 1024), _perf(NEW, 1024))),
+    Setting(
+        "delay-schedule",
+        (_perf(MIDDLE),),
+        (Delay(0, 30, 10, 20), Delay(1, 15, 20, 35), Delay(0, 5, 35, 45)),
+    ),
+    Setting("keyed-mix-old", (SeriesLoad(OLD, Series("poisson", 1500, 45, keyed_percent=40)),)),
+    Setting("keyed-mix-new", (SeriesLoad(NEW, Series("poisson", 1500, 45, keyed_percent=40), {"linger.ms": "0"}),)),
+    Setting("bursts", (SeriesLoad(MIDDLE, Series("bursts", 1500, 45, burst_records=150)),)),
+)
