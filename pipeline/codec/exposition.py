@@ -1,86 +1,242 @@
-"""Prometheus text exposition: samples of a scrape page, only those asked for.
+"""Prometheus text exposition and OpenMetrics: the samples of a scrape page.
 
-A broker's page has 5,000 samples of which a table needs a hundred, so lines are chosen by metric name before they are
-parsed; the parsing itself is `prometheus_client`'s. `# TYPE` and `# HELP` lines are passed over: with them the library
-would rename counters, and names are kept as scraped.
+An exporter writes the same series in every page, in the same bytes, and a broker's page has thousands of which a table
+needs hundreds. So the text of a series is parsed once, given its canonical name, and remembered; from then on a line
+costs a lookup and a float. `prometheus_client.parser` reads a page into families of objects, afresh each time, and
+renames counters by their `# TYPE`; here names are kept as scraped.
 
 References:
-    Prometheus exposition formats, text format 0.0.4.
+    Prometheus exposition formats, text format 0.0.4, UTF-8 names quoted inside the braces; OpenMetrics 1.0.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
+import numpy as np
+
+from pipeline.codec.metric_names import Series, name_series
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+MAX_LABEL_CHARS = 16_384
+REMEMBERED_SERIES = 1_000_000
+_NOT_WANTED = -1
+_NOT_MET = -2
+_OPENMETRICS_END = "# EOF"
+_QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_LINE = re.compile(
+    rf"""[ \t]*(?P<series>(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)?[ \t]*(?:\{{(?P<labels>(?:[^"}}]|{_QUOTED})*)\}})?)
+    [ \t]*(?<=[ \t}}])(?P<value>[-+.\w]+)(?:[ \t]+(?P<timestamp>[-+.\w]+))?[ \t]*(?:\#.*)?""",
+    re.VERBOSE,
+)
+_PAIR = re.compile(
+    rf"""[ \t]*(?:(?P<label>[a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*=[ \t]*(?P<value>{_QUOTED})|(?P<name>{_QUOTED}))
+    [ \t]*(?:,|$)""",
+    re.VERBOSE,
+)
+_ESCAPED = re.compile(r"\\(.)")
 
 
-class MetricSample(NamedTuple):
-    """One line of a page.
+class BadLine(NamedTuple):
+    """A line that was not used, or was used although something is odd (number from 1)."""
+
+    number: int
+    text: str
+    reason: str
+    severity: str = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """The samples of a page, column by column, and the lines that are none.
 
     Attributes:
-        name: As scraped.
-        labels: By name.
-        value: May be NaN or infinite.
-        timestamp_ms: Only where the line has one; exporters rarely write it.
+        series: Position of each sample's series in `ExpositionReader.series`, int64; ascending by line but for lines
+            whose series was met for the first time, which come last.
+        values: float64; may be NaN or infinite.
+        timestamps_ms: Instants that lines carry themselves, by place of the sample; exporters rarely write them.
+        bad_lines: A torn page keeps the rest.
+        sample_count: Samples of any name, wanted or not: a page without one is no page.
     """
 
-    name: str
-    labels: Mapping[str, str]
-    value: float
-    timestamp_ms: int | None
+    series: NDArray[np.int64]
+    values: NDArray[np.float64]
+    timestamps_ms: dict[int, int]
+    bad_lines: tuple[BadLine, ...]
+    sample_count: int
 
 
-class Exposition(NamedTuple):
-    """The samples of a page, and the lines that did not parse (number from 1, text): a torn page keeps the rest."""
+class ExpositionReader:
+    """Reads pages, and remembers the series of the pages before.
 
-    samples: tuple[MetricSample, ...]
-    bad_lines: tuple[tuple[int, str], ...]
-
-
-def parse_exposition(text: str, *, name_prefixes: Collection[str] = ()) -> Exposition:
-    r"""Samples of a scrape page whose name begins with one of the prefixes.
-
-    Args:
-        text: The page.
-        name_prefixes: Prefixes of metric names; a whole name is its own prefix. All samples when empty.
-
-    Returns:
-        Samples in page order, and bad lines among those chosen.
-
-    Example:
-        >>> parse_exposition('up{job="a"} 1\nother 2\n', name_prefixes=["up"]).samples[0].value
-        1.0
+    Attributes:
+        series: All series met so far that were wanted; only grows.
     """
-    chosen = _choose_lines(text, name_prefixes)
-    try:
-        return Exposition(tuple(_iter_samples(chosen)), ())
-    except (ValueError, IndexError):  # what the library raises for a line it cannot read
-        return _parse_line_by_line(text, name_prefixes)
 
+    def __init__(self, choose: Callable[[str, Mapping[str, str]], Series | None] = name_series) -> None:
+        """Starts with nothing known.
 
-def _choose_lines(text: str, name_prefixes: Collection[str]) -> str:
-    names = "|".join(re.escape(prefix) for prefix in sorted(name_prefixes)) or r"[^#\s]"
-    return "".join(re.findall(rf"^(?:{names})[^\n]*(?:\n|\Z)", text, re.MULTILINE))
+        Args:
+            choose: Names a series from its exposed name and its labels, or None where it is not wanted.
+        """
+        self.series: list[Series] = []
+        self._choose = choose
+        self._places: dict[str, int] = {}
+        self._by_name: dict[tuple[object, ...], int] = {}
+        self._first_of_name: list[int] = []
 
+    def read(self, text: str) -> Exposition:
+        r"""Samples of one page.
 
-def _iter_samples(text: str) -> Iterator[MetricSample]:
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            timestamp_ms = None if sample.timestamp is None else round(float(sample.timestamp) * 1000)
-            yield MetricSample(sample.name, sample.labels, float(sample.value), timestamp_ms)
+        Args:
+            text: The page.
 
-
-def _parse_line_by_line(text: str, name_prefixes: Collection[str]) -> Exposition:
-    samples: list[MetricSample] = []
-    bad_lines: list[tuple[int, str]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+        Example:
+            >>> reader = ExpositionReader()
+            >>> page = reader.read('kafka_brokers{env="a"} 3\nother 2\n')
+            >>> page.values.tolist(), reader.series[page.series[0]].labels
+            ([3.0], (('env', 'a'),))
+        """
+        if len(self._places) > REMEMBERED_SERIES:
+            self._places.clear()
+        lines = text.split("\n")
+        page = _Page(is_open_metrics=text.rstrip().endswith(_OPENMETRICS_END))
+        torn = lines.pop()
+        if torn and not page.is_open_metrics:
+            page.bad_lines.append(BadLine(len(lines) + 1, torn, "the page ends within a line: torn"))
+        keys, _, values = zip(*(line.rpartition(" ") for line in lines), strict=True) if lines else ((), (), ())
+        places = np.fromiter(map(self._places.get, keys, repeat(_NOT_MET)), np.int64, len(lines))
+        known = np.flatnonzero(places >= 0)
+        page.not_wanted += int(np.count_nonzero(places == _NOT_WANTED))
         try:
-            samples += _iter_samples(_choose_lines(line, name_prefixes))
-        except (ValueError, IndexError):
-            bad_lines.append((number, line))
-    return Exposition(tuple(samples), tuple(bad_lines))
+            read_values = np.fromiter(map(float, map(values.__getitem__, known.tolist())), np.float64, len(known))
+        except ValueError:
+            known, read_values = self._read_one_by_one(lines, known.tolist(), values, page)
+        for at in np.flatnonzero(places == _NOT_MET).tolist():
+            self._read_anew(at + 1, lines[at], page)
+        series = np.concatenate([places[known], np.array(page.series, np.int64)])
+        page_values = np.concatenate([read_values, np.array(page.values, np.float64)])
+        timestamps_ms = {len(known) + place: instant for place, instant in page.timestamps_ms.items()}
+        sample_count = len(series) + page.not_wanted
+        first = self._first_samples(series, page)
+        if len(first) < len(series):
+            moved = {int(old): new for new, old in enumerate(first)}
+            timestamps_ms = {moved[old]: instant for old, instant in timestamps_ms.items() if old in moved}
+            series, page_values = series[first], page_values[first]
+        return Exposition(series, page_values, timestamps_ms, tuple(page.bad_lines), sample_count)
+
+    def _read_one_by_one(
+        self, lines: list[str], known: list[int], values: Sequence[str], page: _Page
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """A page of known series with a value that is none."""
+        kept, read_values = [], []
+        for at in known:
+            try:
+                read_values.append(float(values[at]))
+            except ValueError:
+                page.bad_lines.append(BadLine(at + 1, lines[at], "the value is no number"))
+            else:
+                kept.append(at)
+        return np.array(kept, np.int64), np.array(read_values, np.float64)
+
+    def _read_anew(self, number: int, line: str, page: _Page) -> None:
+        """A line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            return
+        found = _LINE.fullmatch(stripped)
+        if found is None:
+            page.bad_lines.append(BadLine(number, line, "a line that is no sample"))
+            return
+        try:
+            value = float(found["value"])
+            timestamp = None if found["timestamp"] is None else float(found["timestamp"])
+            place = self._place_of(found["series"].rstrip(), found["name"], found["labels"] or "")
+        except ValueError as error:
+            page.bad_lines.append(BadLine(number, line, f"a line that is no sample: {error}"))
+            return
+        if place == _NOT_WANTED:
+            page.not_wanted += 1
+            return
+        if timestamp is not None:
+            page.timestamps_ms[len(page.series)] = round(timestamp * (1000 if page.is_open_metrics else 1))
+        page.series.append(place)
+        page.values.append(value)
+
+    def _place_of(self, text: str, name: str | None, labels_text: str) -> int:
+        place = self._places.get(text)
+        if place is not None:
+            return place
+        labels, quoted_name = _parse_labels(labels_text)
+        exposed_name = name or quoted_name
+        if not exposed_name:
+            raise ValueError("it has no metric name")
+        series = self._choose(exposed_name, labels)
+        place = _NOT_WANTED
+        if series is not None:
+            place = len(self.series)
+            self._first_of_name.append(self._by_name.setdefault(series[:2], place))
+            self.series.append(series)
+        self._places[text] = place
+        return place
+
+    def _first_samples(self, series: NDArray[np.int64], page: _Page) -> NDArray[np.int64]:
+        """Places to keep: of two samples of one series (or of two that have one canonical name) the first counts."""
+        names = np.array(self._first_of_name, np.int64)[series]
+        _, first = np.unique(names, return_index=True)
+        if len(first) < len(series):
+            for at in np.setdiff1d(np.arange(len(series)), first).tolist():
+                found = self.series[series[at]]
+                text = f"{found.exposed_name}{dict(found.labels)}"
+                reason = f"a second sample of {found.name}: the first counts"
+                page.bad_lines.append(BadLine(at + 1, text, reason, "suspect"))
+        return np.sort(first)
+
+
+class _Page:
+    """What is gathered of one page's lines that were not met before."""
+
+    def __init__(self, *, is_open_metrics: bool) -> None:
+        self.is_open_metrics = is_open_metrics
+        self.series: list[int] = []
+        self.values: list[float] = []
+        self.timestamps_ms: dict[int, int] = {}
+        self.bad_lines: list[BadLine] = []
+        self.not_wanted = 0
+
+
+def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:
+    """Label pairs, and the metric's name where it stands among them in quotes (names beyond ASCII)."""
+    labels: dict[str, str] = {}
+    name, at, end = None, 0, len(text.rstrip())
+    while at < end:
+        pair = _PAIR.match(text, at)
+        if pair is None:
+            raise ValueError(f"labels cannot be read from {text[at : at + 40]!r} on")
+        if pair["name"]:
+            name = _unquote(pair["name"])
+        else:
+            label = pair["label"]
+            label = _unquote(label) if label[0] == '"' else label
+            value = _unquote(pair["value"])
+            if len(value) > MAX_LABEL_CHARS:
+                raise ValueError(f"label {label} has {len(value):,} characters, at most {MAX_LABEL_CHARS:,} are taken")
+            if label in labels:
+                raise ValueError(f"label {label} stands there twice")
+            labels[label] = value
+        at = pair.end()
+    return labels, name
+
+
+def _unquote(quoted: str) -> str:
+    inner = quoted[1:-1]
+    if "\\" not in inner:
+        return inner
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1] if found[1] in '\\"' else found[0], inner)

@@ -1,0 +1,162 @@
+"""One name per metric, whichever exporter and version exposed it.
+
+Four generations are in use: jmx_exporter's default format 0.x (`…_request_total`), 1.x (`…_request`: untyped metrics
+lose `_total`), the exporter's own example rules for brokers (`kafka_server_brokertopicmetrics_bytesin_total`) beside
+its default format for them (`kafka_server_BrokerTopicMetrics_Count{name="BytesInPerSec"}`), and kafka_exporter. The
+canonical name is the one of the example rules for brokers, and the default format of 0.x for clients.
+
+References:
+    jmx_exporter `JmxCollector.java#defaultExport`, `PrometheusNaming.sanitizeMetricName`, `examples/kafka-2_0_0.yml`;
+    kafka_exporter `kafka_exporter.go`; Kafka `SenderMetricsRegistry`, `Selector`, `RequestMetrics`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLIENT_PREFIX = "kafka_producer_producer_metrics_"
+NODE_PREFIX = "kafka_producer_producer_node_metrics_"
+TOPIC_PREFIX = "kafka_producer_producer_topic_metrics_"
+APP_INFO_PREFIX = "kafka_producer_app_info_"
+BROKER_TOPIC_PREFIX = "kafka_server_brokertopicmetrics_"
+REQUEST_PREFIX = "kafka_network_requestmetrics_"
+LOG_SIZE = "kafka_log_log_size"
+LIBRDKAFKA_PREFIX = "librdkafka_"
+PERF_TEST_PREFIX = "kafka_perf_test_"
+
+KNOWN_PREFIXES = (
+    "kafka_producer_producer_",
+    APP_INFO_PREFIX,
+    BROKER_TOPIC_PREFIX,
+    "kafka_server_replicamanager_",
+    "kafka_server_kafkarequesthandlerpool_",
+    "kafka_server_app_info_",
+    REQUEST_PREFIX,
+    "kafka_network_socketserver_",
+    "kafka_controller_kafkacontroller_",
+    LOG_SIZE,
+    "kafka_brokers",
+    "kafka_topic_",
+    "kafka_consumergroup_",
+)
+
+# What the exporters of 1.x shorten: attributes of the Java producer that end in -total.
+_CLIENT_COUNTERS = frozenset(
+    [
+        "batch_split",
+        "buffer_exhausted",
+        "bufferpool_wait_time",
+        "bufferpool_wait_time_ns",
+        "byte",
+        "connection_close",
+        "connection_creation",
+        "failed_authentication",
+        "failed_reauthentication",
+        "flush_time_ns",
+        "incoming_byte",
+        "io_time_ns",
+        "io_wait_time_ns",
+        "io_waittime",
+        "iotime",
+        "metadata_wait_time_ns",
+        "network_io",
+        "outgoing_byte",
+        "record_error",
+        "record_retry",
+        "record_send",
+        "request",
+        "response",
+        "select",
+        "successful_authentication",
+        "successful_authentication_no_reauth",
+        "successful_reauthentication",
+        "txn_abort_time_ns",
+        "txn_begin_time_ns",
+        "txn_commit_time_ns",
+        "txn_init_time_ns",
+        "txn_prepare_time_ns",
+        "txn_send_offsets_time_ns",
+    ]
+)
+_CLIENT_METRIC = re.compile(r"kafka_producer_(?:producer|producer_node|producer_topic)_metrics_(?P<attribute>\w+)")
+_YAMMER_DEFAULT = re.compile(
+    r"(?P<bean>kafka_[a-z]+_[A-Za-z]+)_"
+    r"(?P<attribute>Value|Count|Mean|Max|Min|StdDev|MeanRate|\w+MinuteRate|\d+thPercentile)",
+    re.IGNORECASE,
+)
+_PERCENTILE = re.compile(r"(\d+)thpercentile")
+_LABEL_WORDS = {"clientid": "client_id", "nodeid": "node_id"}
+
+
+class Series(NamedTuple):
+    """What identifies a series.
+
+    Attributes:
+        name: Canonical name.
+        labels: Pairs, sorted by label name.
+        exposed_name: As scraped.
+    """
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    exposed_name: str
+
+
+def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
+    """Gives a series its canonical name.
+
+    Args:
+        exposed_name: As scraped.
+        labels: As scraped.
+
+    Returns:
+        None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is no Produce.
+
+    Examples:
+        >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
+        'kafka_server_brokertopicmetrics_bytesin_total'
+        >>> name_series("kafka_producer_producer_node_metrics_request", {"client_id": "c"}).name
+        'kafka_producer_producer_node_metrics_request_total'
+    """
+    plain = {_name_label(label): value for label, value in labels.items()}
+    name = _name_metric(exposed_name, plain)
+    if not name.startswith(KNOWN_PREFIXES):
+        return None
+    if name.startswith(REQUEST_PREFIX) and plain.get("request", "Produce") != "Produce":
+        return None
+    return Series(name, tuple(sorted(plain.items())), exposed_name)
+
+
+def _name_label(label: str) -> str:
+    word = label.replace("-", "_").replace(".", "_").lower()
+    return _LABEL_WORDS.get(word, word)
+
+
+def _name_metric(exposed_name: str, labels: dict[str, str]) -> str:
+    """The canonical name; takes `name` out of the labels, and puts `quantile` in, where the default format has them."""
+    client = _CLIENT_METRIC.fullmatch(exposed_name)
+    if client:
+        return exposed_name + ("_total" if client["attribute"] in _CLIENT_COUNTERS else "")
+    default = _YAMMER_DEFAULT.fullmatch(exposed_name) if "name" in labels else None
+    if default:
+        return _name_yammer(default["bean"].lower(), labels.pop("name"), default["attribute"].lower(), labels)
+    name = exposed_name.replace(".", "_").replace("-", "_").lower()
+    name = re.sub(r"_count_total$", "_count", name)  # 1.x gives a counter its suffix, whatever the rule says
+    return re.sub(r"persec(?:_count)?(?:_total)?$", "_total", name)
+
+
+def _name_yammer(bean: str, metric: str, attribute: str, labels: dict[str, str]) -> str:
+    base = f"{bean}_{metric.lower()}"
+    percentile = _PERCENTILE.fullmatch(attribute)
+    if percentile:
+        labels["quantile"] = f"0.{percentile[1]}"
+        return base
+    if attribute == "count":
+        return f"{base.removesuffix('persec')}_total" if base.endswith("persec") else f"{base}_count"
+    if attribute in {"value", "meanrate"} and "percent" in base:
+        return re.sub(r"percent.*$", "_percent", base)
+    return base if attribute == "value" else f"{base}_{attribute}"
