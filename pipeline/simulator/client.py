@@ -62,16 +62,22 @@ class ThreadCosts:
         wake_call_ns: What `send()` takes longer where it wakes the sender: a system call.
         wake_ns: From the call until the sender, asleep in its poll, runs.
         response_wake_ns: From a response's arrival until the sender, asleep, runs.
-        loop_ns: One turn of the sender.
+        loop_ns: One turn of the sender; at least 1.
         request_ns: What a turn takes longer for each request it sends.
+        timer_ns: How much longer than asked a poll sleeps.
+        metadata_ns: How long the first `send()` waits for metadata.
+        connect_ns: From the first wish to send to a broker until the connection is ready.
     """
 
     append_ns: int = 1_000
     wake_call_ns: int = 10_000
     wake_ns: Distribution = field(default_factory=Distribution)
     response_wake_ns: Distribution = field(default_factory=Distribution)
-    loop_ns: int = 0
+    loop_ns: int = 1
     request_ns: int = 0
+    timer_ns: int = 0
+    metadata_ns: int = 0
+    connect_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class Settings:
         backoff_jitter_ppm: 200,000 from 3.7, before 0.
         drains_from_shared_index: All nodes share one drain index: before 3.3.
         throttles_itself: It holds back for the throttle time a response names: from 2.0.
+        reconnect_backoff_ns: `reconnect.backoff.ms`.
         compression: Or None.
     """
 
@@ -119,6 +126,7 @@ class Settings:
     delivery_timeout_ns: int = 120 * SECOND
     drains_from_shared_index: bool = False
     throttles_itself: bool = True
+    reconnect_backoff_ns: int = 50 * MS
     compression: Compression | None = None
 
 

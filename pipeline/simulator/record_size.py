@@ -17,12 +17,12 @@ FIXED_BODY_BYTES = 3
 
 
 def measure_varint_bytes(value: int) -> int:
-    """Bytes of a zig-zag varint of a number that is not negative.
+    """Bytes of a zig-zag varint of a number of at most 63 bits.
 
-    >>> [measure_varint_bytes(value) for value in (0, 63, 64, 8191, 8192, 1_048_575, 1_048_576)]
-    [1, 1, 2, 2, 3, 3, 4]
+    >>> [measure_varint_bytes(value) for value in (0, 63, 64, 8191, 8192, 1_048_576, -64, -65)]
+    [1, 1, 2, 2, 3, 4, 1, 2]
     """
-    return max((value << 1).bit_length() + 6, 7) // 7
+    return max((value << 1 ^ value >> 63).bit_length() + 6, 7) // 7
 
 
 def measure_body_bytes(key_bytes: int, value_bytes: int, header_bytes: int = 1) -> int:

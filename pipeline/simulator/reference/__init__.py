@@ -1,0 +1,12 @@
+"""The reference model: what a producer and its brokers do, as plain Python, to be read and to check the kernel against.
+
+Where to look:
+
+- `kip_480.py` and `kip_794.py`: the two sticky partitioners; side by side they show what differs;
+- `round_robin.py`, `timed_sticky.py`: the other ways to pick a partition;
+- `append.py`: how a record gets into a batch, and where a partitioner is asked;
+- `batch.py`, `buffer_pool.py`, `accumulator.py`: batches, memory, queues, and what is ready to be sent;
+- `sender.py`: a turn of the sender's loop; `connection.py`: the broker's side of a connection;
+- `arrivals.py`, `sending_thread.py`: the application;
+- `run.py`: the clocks, and `simulate_reference`.
+"""

@@ -1,0 +1,196 @@
+"""How a record gets into a batch, and where the partitioner is asked (`KafkaProducer.doSend`, `RecordAccumulator.append`).
+
+Three ways, by partitioner:
+
+- built-in (KIP-794): the accumulator asks, and may ask again while it appends;
+- sticky (KIP-480) and the round robin with the defect: the producer asks, tries, gives up if a batch had to be opened,
+  tells the partitioner, asks a second time, and then opens a batch if it still must;
+- all others: the producer asks once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.simulator.client import Family, Placement
+from pipeline.simulator.record_size import estimate_batch_bytes
+from pipeline.simulator.reference.kip_480 import NONE, find_sticky, rotate_sticky
+from pipeline.simulator.reference.kip_794 import StickyRun, draw_partition, is_run_over
+from pipeline.simulator.reference.round_robin import take_turn
+from pipeline.simulator.reference.timed_sticky import TimedRun, draw_twice, keep_or_draw
+
+if TYPE_CHECKING:
+    from pipeline.simulator.reference.accumulator import Accumulator
+    from pipeline.simulator.reference.batch import Record
+    from pipeline.simulator.reference.chance import Stream
+
+_BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
+_TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}
+_OLD_START_BITS = 31
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an attempt to append a record.
+
+    Attributes:
+        partition: Within the topic: where it is; if not appended, the one chosen, or -1 where that is still open.
+        needed_bytes: 0 if it is appended; else the memory to come back with.
+        unused_bytes: Memory it came with and did not need.
+        wakes_sender: A batch was opened or is full.
+    """
+
+    partition: int
+    needed_bytes: int = 0
+    unused_bytes: int = 0
+    wakes_sender: bool = False
+
+
+class Appender:
+    """Puts one topic's records into a producer's batches; keeps the partitioner's state for the topic.
+
+    Args:
+        accumulator: The producer's.
+        topic: Index of the topic.
+        stream: Chance for partitions.
+    """
+
+    def __init__(self, accumulator: Accumulator, topic: int, stream: Stream) -> None:
+        self._accumulator = accumulator
+        self._settings = accumulator.settings
+        self._topic = topic
+        self._start = accumulator.partition_starts[topic]
+        self._partition_count = len(accumulator.topics[topic].leaders)
+        self._available = accumulator.topics[topic].available
+        self._draw = stream.draw_index
+        self._sticky = NONE
+        self._run: StickyRun | None = None
+        self._timed = TimedRun()
+        self._turns = 0
+        if self._settings.placement is Placement.ROUND_ROBIN_OLD:
+            self._turns = self._draw(1 << _OLD_START_BITS)
+
+    def append(self, record: Record, now_ns: int) -> Outcome:
+        """Appends a record, unless it needs memory that is not there."""
+        if self._accumulator.producer.family is Family.LIBRDKAFKA:
+            return self._append_queued(record, self._choose(record, now_ns), now_ns, 0)
+        if record.partition < 0 and self._settings.placement in _BUILT_IN:
+            return self._append_built_in(record, now_ns, 0)
+        partition = self._choose(record, now_ns)
+        if self._settings.placement not in _TWO_QUESTIONS:
+            return self._append_chosen(record, partition, now_ns, 0)
+        if self._accumulator.try_append(self._start + partition, record, now_ns) is not None:
+            return self._conclude(partition)
+        self._tell_of_new_batch(partition)
+        return self._append_chosen(record, self._choose(record, now_ns), now_ns, 0)
+
+    def append_with_memory(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
+        """Appends a record that waited for memory: to the partition chosen before, or -1 where the built-in one asks."""
+        if self._accumulator.producer.family is Family.LIBRDKAFKA:
+            return self._append_queued(record, partition, now_ns, buffer_bytes)
+        if partition < 0:
+            return self._append_built_in(record, now_ns, buffer_bytes)
+        return self._append_chosen(record, partition, now_ns, buffer_bytes)
+
+    def _append_built_in(self, record: Record, now_ns: int, buffer_bytes: int) -> Outcome:
+        """KIP-794: the sticky partition may change before, between and after the two attempts."""
+        while True:
+            run = self._run = self._run or StickyRun(self._draw_partition())
+            lane = self._start + run.partition
+            if self._has_moved_on(run):
+                continue
+            added_bytes = self._accumulator.try_append(lane, record, now_ns)
+            if added_bytes is not None:
+                self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[lane].is_all_full)
+                return self._conclude(run.partition, unused_bytes=buffer_bytes)
+            if not buffer_bytes:
+                buffer_bytes = self._measure_buffer(record)
+                if not self._accumulator.pool.allocate(buffer_bytes):
+                    return Outcome(-1, needed_bytes=buffer_bytes)
+            if self._has_moved_on(run):
+                continue
+            added_bytes = self._accumulator.open_batch(lane, record, now_ns, buffer_bytes)
+            self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[lane].is_all_full)
+            return self._conclude(run.partition, has_opened=True)
+
+    def _has_moved_on(self, run: StickyRun) -> bool:
+        """If all batches are full by now, the partitioner is asked again (`partitionChanged`)."""
+        queue = self._accumulator.queues[self._start + run.partition]
+        queue.is_made = True
+        if queue.is_all_full:
+            self._count_bytes(run, 0, may_switch=True)
+        return self._run is not run
+
+    def _count_bytes(self, run: StickyRun, added_bytes: int, *, may_switch: bool) -> None:
+        """Counts what an append added, and moves on if it is time (`updatePartitionInfo`)."""
+        produced_bytes = run.produced_bytes + added_bytes
+        is_draft = self._settings.placement is Placement.BUILT_IN_DRAFT
+        if is_run_over(produced_bytes, self._settings.batch_bytes, may_switch=may_switch, is_draft=is_draft):
+            self._run = StickyRun(self._draw_partition())
+        elif added_bytes:
+            self._run = replace(run, produced_bytes=produced_bytes)
+
+    def _draw_partition(self) -> int:
+        stats = self._accumulator.load_stats[self._topic]
+        return draw_partition(stats, self._available, self._partition_count, self._draw)
+
+    def _append_chosen(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
+        lane = self._start + partition
+        self._accumulator.queues[lane].is_made = True
+        if self._accumulator.try_append(lane, record, now_ns) is not None:
+            return self._conclude(partition, unused_bytes=buffer_bytes)
+        if not buffer_bytes:
+            buffer_bytes = self._measure_buffer(record)
+            if not self._accumulator.pool.allocate(buffer_bytes):
+                return Outcome(partition, needed_bytes=buffer_bytes)
+        self._accumulator.open_batch(lane, record, now_ns, buffer_bytes)
+        return self._conclude(partition, has_opened=True)
+
+    def _append_queued(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
+        """librdkafka: memory is claimed for each record, not for a batch."""
+        lane = self._start + partition
+        if not buffer_bytes and not self._accumulator.pool.allocate(record.body_bytes):
+            return Outcome(partition, needed_bytes=record.body_bytes)
+        if self._accumulator.try_append(lane, record, now_ns) is not None:
+            self._accumulator.queues[lane].batches[-1].claimed_bytes += record.body_bytes
+            return self._conclude(partition)
+        self._accumulator.open_batch(lane, record, now_ns, record.body_bytes)
+        return self._conclude(partition, has_opened=True)
+
+    def _measure_buffer(self, record: Record) -> int:
+        return max(self._settings.batch_bytes, estimate_batch_bytes(record.body_bytes))
+
+    def _conclude(self, partition: int, *, unused_bytes: int = 0, has_opened: bool = False) -> Outcome:
+        batches = self._accumulator.queues[self._start + partition].batches
+        wakes_sender = has_opened or len(batches) > 1 or batches[-1].is_full
+        return Outcome(partition, unused_bytes=unused_bytes, wakes_sender=wakes_sender)
+
+    def _choose(self, record: Record, now_ns: int) -> int:
+        """Asks the partitioner."""
+        if record.partition >= 0:
+            return record.partition
+        match self._settings.placement:
+            case Placement.STICKY:
+                self._sticky = find_sticky(self._sticky, self._available, self._partition_count, self._draw)
+                return self._sticky
+            case Placement.TIMED_STICKY:
+                self._timed = keep_or_draw(
+                    self._timed,
+                    now_ns,
+                    self._settings.sticky_linger_ns,
+                    self._available,
+                    partition_count=self._partition_count,
+                    draw=self._draw,
+                )
+                return self._timed.partition
+            case Placement.RANDOM:
+                return draw_twice(self._available, self._partition_count, self._draw)
+            case _:
+                self._turns += 1
+                return take_turn(self._turns - 1, self._available, self._partition_count)
+
+    def _tell_of_new_batch(self, partition: int) -> None:
+        """Tells the partitioner that a record found no batch with room there (`onNewBatch`)."""
+        if self._settings.placement is Placement.STICKY:
+            self._sticky = rotate_sticky(self._sticky, partition, self._available, self._partition_count, self._draw)

@@ -1,0 +1,32 @@
+"""The client's side of a connection: what is in flight on it, and whether more may go (`NetworkClient`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.simulator.reference.connection import Request
+
+
+@dataclass
+class Link:
+    """A producer's end of its connection to a broker.
+
+    Attributes:
+        is_connected: Requests may go.
+        is_connecting: It is under way.
+        in_flight: Requests without a handled response, oldest first.
+        arrived: Responses that the sender has not yet handled, oldest first.
+        throttled_until_ns: The client holds back until then.
+    """
+
+    is_connected: bool = False
+    is_connecting: bool = False
+    in_flight: list[Request] = field(default_factory=list)
+    arrived: list[Request] = field(default_factory=list)
+    throttled_until_ns: int = 0
+
+    def can_send(self, now_ns: int, max_in_flight_count: int) -> bool:
+        """`client.ready`: connected, not throttled, and below the limit."""
+        return self.is_connected and now_ns >= self.throttled_until_ns and len(self.in_flight) < max_in_flight_count

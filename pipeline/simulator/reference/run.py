@@ -1,0 +1,237 @@
+"""The clocks: what happens next, and who is told. See `pipeline/simulator/scenario.py` for the rules of order."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from pipeline.simulator.reference.accumulator import NEVER
+from pipeline.simulator.reference.append import Appender
+from pipeline.simulator.reference.chance import Stream
+from pipeline.simulator.reference.connection import Connection, Handlers
+from pipeline.simulator.reference.sender import Sender
+from pipeline.simulator.reference.sending_thread import SendingThread, Waiting
+from pipeline.simulator.reference.tally import Tally
+
+if TYPE_CHECKING:
+    from pipeline.simulator.reference.append import Outcome
+    from pipeline.simulator.reference.batch import Record
+    from pipeline.simulator.result import SimulationResult
+    from pipeline.simulator.scenario import Scenario
+
+
+def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:
+    """Simulates a scenario: slowly, and to be read.
+
+    Args:
+        scenario: What to simulate.
+        seed: Chance.
+        traces: Keep a row for each batch and record.
+
+    Returns:
+        Counters, latencies and traces: the same as `simulate` gives.
+    """
+    return _Run(scenario, seed, has_traces=traces).run()
+
+
+class _Clocks:
+    """Clocks with one time each; the earliest is next, of several that of the lowest number."""
+
+    def __init__(self, count: int) -> None:
+        self._due_ns = [NEVER] * count
+        self._heap: list[tuple[int, int]] = []
+
+    def set(self, clock: int, due_ns: int | None) -> None:
+        self._due_ns[clock] = NEVER if due_ns is None else due_ns
+        if self._due_ns[clock] < NEVER:
+            heapq.heappush(self._heap, (self._due_ns[clock], clock))
+
+    def pop(self) -> tuple[int, int] | None:
+        """The next time and clock, which then shows none; or None if no clock shows one."""
+        while self._heap:
+            due_ns, clock = heapq.heappop(self._heap)
+            if self._due_ns[clock] == due_ns:
+                self._due_ns[clock] = NEVER
+                return due_ns, clock
+        return None
+
+
+class _Run:
+    """All parts of a run, wired."""
+
+    def __init__(self, scenario: Scenario, seed: int, *, has_traces: bool) -> None:
+        self._scenario = scenario
+        self._tally = Tally(scenario, seed, has_traces=has_traces)
+        producers = range(len(scenario.producers))
+        self._broker_count = len(scenario.brokers)
+        self._senders = [Sender(scenario, number, seed, self._tally) for number in producers]
+        handlers = [Handlers(broker.handler_count) for broker in scenario.brokers]
+        self._connections = [
+            Connection(broker, handlers[index], producer.settings, seed, number * self._broker_count + index)
+            for number, producer in enumerate(scenario.producers)
+            for index, broker in enumerate(scenario.brokers)
+        ]
+        topic_count = len(scenario.topics)
+        self._appenders = [
+            [
+                Appender(
+                    self._senders[number].accumulator, topic, Stream(seed, "partition", number * topic_count + topic)
+                )
+                for topic in range(topic_count)
+            ]
+            for number in producers
+        ]
+        self._owners = [number for number in producers for _ in scenario.producers[number].traffic]
+        traffic = [traffic for producer in scenario.producers for traffic in producer.traffic]
+        self._threads = [
+            SendingThread(traffic[thread], scenario.producers[owner].settings, seed, thread)
+            for thread, owner in enumerate(self._owners)
+        ]
+        self._metadata_at_ns: list[int | None] = [None for _ in producers]
+        self._first_sender = len(self._connections)
+        self._first_thread = self._first_sender + len(self._senders)
+        self._clocks = _Clocks(self._first_thread + len(self._threads))
+
+    def run(self) -> SimulationResult:
+        """From the first event to the last."""
+        for number, thread in enumerate(self._threads):
+            self._clocks.set(self._first_thread + number, thread.start())
+        for producer in range(len(self._senders)):
+            self._close_if_done(producer, 0)
+        now_ns = 0
+        while (event := self._clocks.pop()) is not None:
+            now_ns, clock = event
+            if clock < self._first_sender:
+                self._on_response(clock, now_ns)
+            elif clock < self._first_thread:
+                self._on_sender(clock - self._first_sender, now_ns)
+            else:
+                self._on_thread(clock - self._first_thread, now_ns)
+        return self._tally.freeze(now_ns)
+
+    def _set_sender(self, producer: int) -> None:
+        self._clocks.set(self._first_sender + producer, self._senders[producer].due_ns)
+
+    def _on_response(self, number: int, now_ns: int) -> None:
+        """A connection is ready, or a response arrives."""
+        producer, broker = divmod(number, self._broker_count)
+        sender = self._senders[producer]
+        if not sender.links[broker].is_connected:
+            sender.connect(broker, now_ns)
+        else:
+            request, next_ns = self._connections[number].answer(now_ns)
+            self._clocks.set(number, next_ns)
+            if self._scenario.producers[producer].settings.acks != 0:
+                sender.receive(broker, request, now_ns)
+        self._set_sender(producer)
+
+    def _on_sender(self, producer: int, now_ns: int) -> None:
+        """The sender makes a turn."""
+        sender = self._senders[producer]
+        turn = sender.take_turn(now_ns)
+        first = producer * self._broker_count
+        for broker, request in turn.requests:
+            arrives_ns = self._connections[first + broker].submit(request, now_ns)
+            if arrives_ns is not None:
+                self._clocks.set(first + broker, arrives_ns)
+        for broker in turn.cut:
+            self._connections[first + broker].cut()
+        for broker, takes_ns in turn.connecting:
+            self._clocks.set(first + broker, now_ns + takes_ns)
+        self._grant(turn.granted, now_ns)
+        if sender.accumulator.is_closing and sender.is_idle:
+            sender.due_ns = NEVER
+        self._set_sender(producer)
+
+    def _grant(self, threads: list[int], now_ns: int) -> None:
+        """Threads got the memory they waited for, and go on."""
+        for thread in threads:
+            waiting = self._threads[thread].waiting
+            if waiting is not None:
+                waiting.is_granted = True
+                self._clocks.set(self._first_thread + thread, now_ns)
+
+    def _on_thread(self, number: int, now_ns: int) -> None:
+        """A record is due, or a thread that waited goes on."""
+        thread = self._threads[number]
+        producer = self._owners[number]
+        waiting, thread.waiting = thread.waiting, None
+        if waiting is None:
+            self._send(number, now_ns)
+        elif waiting.needed_bytes == 0:
+            self._append(number, waiting.record, now_ns)
+        else:
+            self._tally.count_blocked(producer, now_ns - waiting.since_ns)
+            if waiting.is_granted:
+                appender = self._appenders[producer][waiting.record.topic]
+                outcome = appender.append_with_memory(waiting.record, waiting.partition, now_ns, waiting.needed_bytes)
+                self._conclude(number, waiting.record, outcome, now_ns)
+            else:
+                self._grant(self._senders[producer].accumulator.pool.give_up(number), now_ns)
+                self._refuse(number, waiting.record, now_ns)
+
+    def _send(self, number: int, now_ns: int) -> None:
+        """`send()` is called; the producer's first call fetches metadata, for which all others wait too."""
+        producer = self._owners[number]
+        thread = self._threads[number]
+        if self._metadata_at_ns[producer] is None:
+            self._metadata_at_ns[producer] = now_ns + self._scenario.producers[producer].costs.metadata_ns
+        created_ns = max(now_ns, self._metadata_at_ns[producer] or 0)
+        record = thread.take_record(now_ns, created_ns)
+        self._tally.count_send(producer, now_ns)
+        if created_ns > now_ns:
+            thread.waiting = Waiting(record, -1, 0, now_ns)
+            self._clocks.set(self._first_thread + number, created_ns)
+        else:
+            self._append(number, record, now_ns)
+
+    def _append(self, number: int, record: Record, now_ns: int) -> None:
+        if self._threads[number].is_too_large(record):
+            self._refuse(number, record, now_ns)
+            return
+        outcome = self._appenders[self._owners[number]][record.topic].append(record, now_ns)
+        self._conclude(number, record, outcome, now_ns)
+
+    def _conclude(self, number: int, record: Record, outcome: Outcome, now_ns: int) -> None:
+        """A record is in a batch, or its thread waits for memory."""
+        producer = self._owners[number]
+        sender = self._senders[producer]
+        pool = sender.accumulator.pool
+        costs = self._scenario.producers[producer].costs
+        if outcome.needed_bytes:
+            pool.wait(number, outcome.needed_bytes)
+            self._threads[number].waiting = Waiting(record, outcome.partition, outcome.needed_bytes, now_ns)
+            max_block_ns = self._scenario.producers[producer].settings.max_block_ns
+            self._clocks.set(self._first_thread + number, max(record.sent_at_ns + max_block_ns, now_ns))
+            return
+        if outcome.unused_bytes:
+            self._grant(pool.release(outcome.unused_bytes), now_ns)
+        partition = self._scenario.partition_starts[record.topic] + outcome.partition
+        lane = sender.accumulator.first_lane + partition
+        self._tally.count_append(producer, lane, now_ns, pool.total_bytes - pool.free_bytes)
+        returned_ns = now_ns + costs.append_ns
+        if outcome.wakes_sender and sender.call(now_ns):
+            returned_ns += costs.wake_call_ns
+            self._set_sender(producer)
+        self._go_on(number, record, returned_ns, now_ns)
+
+    def _refuse(self, number: int, record: Record, now_ns: int) -> None:
+        producer = self._owners[number]
+        self._tally.count_refused(producer)
+        self._go_on(number, record, now_ns + self._scenario.producers[producer].costs.append_ns, now_ns)
+
+    def _go_on(self, number: int, record: Record, returned_ns: int, now_ns: int) -> None:
+        """`send()` returns; the thread's next record, or the end."""
+        self._clocks.set(self._first_thread + number, self._threads[number].go_on(record.sent_at_ns, returned_ns))
+        self._close_if_done(self._owners[number], now_ns)
+
+    def _close_if_done(self, producer: int, now_ns: int) -> None:
+        """Once all its threads have ended, a producer is closed: everything that waits is sent."""
+        is_done = all(
+            thread.is_done for thread, owner in zip(self._threads, self._owners, strict=True) if owner == producer
+        )
+        sender = self._senders[producer]
+        if is_done and not sender.accumulator.is_closing:
+            sender.accumulator.is_closing = True
+            if sender.call(now_ns):
+                self._set_sender(producer)

@@ -1,0 +1,207 @@
+"""Counters, latencies and traces of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.simulator.latency_histogram import BUCKET_COUNT, bucket_of
+from pipeline.simulator.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
+
+if TYPE_CHECKING:
+    from pipeline.simulator.reference.batch import Batch, Record
+    from pipeline.simulator.reference.connection import Request
+    from pipeline.simulator.scenario import Scenario
+
+
+class Latencies:
+    """Histograms of several units, being filled."""
+
+    def __init__(self, unit_count: int) -> None:
+        self._counts = np.zeros((unit_count, BUCKET_COUNT), np.int64)
+        self._sums, self._mins, self._maxs = (np.zeros(unit_count, np.int64) for _ in range(3))
+        self._is_empty = [True] * unit_count
+
+    def add(self, unit: int, latency_ns: int) -> None:
+        """Counts one."""
+        self._counts[unit, bucket_of(latency_ns)] += 1
+        self._sums[unit] += latency_ns
+        self._maxs[unit] = max(self._maxs[unit], latency_ns)
+        self._mins[unit] = latency_ns if self._is_empty[unit] else min(self._mins[unit], latency_ns)
+        self._is_empty[unit] = False
+
+    def freeze(self) -> Histograms:
+        """What was counted."""
+        return Histograms(self._counts, self._sums, self._mins, self._maxs)
+
+
+class Tally:
+    """Counts what happens.
+
+    Args:
+        scenario: What is simulated.
+        seed: With which seed.
+        has_traces: Rows for traces are kept.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, *, has_traces: bool) -> None:
+        self._scenario = scenario
+        self._seed = seed
+        self._broker_count = len(scenario.brokers)
+        self._partition_count = len(scenario.leaders)
+        producer_count = len(scenario.producers)
+        lane_count = producer_count * self._partition_count
+        connection_count = producer_count * self._broker_count
+        self._lanes = np.zeros((lane_count, len(Lane)), np.int64)
+        self._connections = np.zeros((connection_count, len(Connection)), np.int64)
+        self._producers = np.zeros((producer_count, len(ProducerCount)), np.int64)
+        self._producers[:, ProducerCount.FIRST_SENT_AT_NS] = -1
+        self._latencies = Latencies(lane_count)
+        self._queue_times = Latencies(lane_count)
+        self._request_latencies = Latencies(connection_count)
+        self._in_system = [0] * lane_count
+        self._in_system_since_ns = [0] * lane_count
+        self._batch_rows: list[tuple[int | bool, ...]] | None = [] if has_traces else None
+        self._record_rows: list[tuple[int | bool, ...]] | None = [] if has_traces else None
+
+    def count_send(self, producer: int, now_ns: int) -> None:
+        """`send()` is called."""
+        row = self._producers[producer]
+        row[ProducerCount.SENT_RECORDS] += 1
+        if row[ProducerCount.FIRST_SENT_AT_NS] < 0:
+            row[ProducerCount.FIRST_SENT_AT_NS] = now_ns
+        row[ProducerCount.LAST_SENT_AT_NS] = now_ns
+
+    def count_refused(self, producer: int) -> None:
+        """`send()` failed."""
+        self._producers[producer, ProducerCount.REFUSED_RECORDS] += 1
+
+    def count_blocked(self, producer: int, blocked_ns: int) -> None:
+        """`send()` had waited for memory."""
+        self._producers[producer, ProducerCount.BLOCKED_RECORDS] += 1
+        self._producers[producer, ProducerCount.BLOCKED_NS] += blocked_ns
+
+    def count_append(self, producer: int, lane: int, now_ns: int, used_bytes: int) -> None:
+        """A record was put into a batch; so much of `buffer.memory` is in use."""
+        self._lanes[lane, Lane.APPENDED_RECORDS] += 1
+        self._move(lane, 1, now_ns)
+        row = self._producers[producer]
+        row[ProducerCount.MAX_BUFFER_BYTES] = max(row[ProducerCount.MAX_BUFFER_BYTES], used_bytes)
+
+    def count_turn(self, producer: int) -> None:
+        """The sender made a turn."""
+        self._producers[producer, ProducerCount.TURNS] += 1
+
+    def count_request(self, producer: int, broker: int, request: Request, in_flight_count: int) -> None:
+        """A request was sent."""
+        row = self._connections[producer * self._broker_count + broker]
+        row[Connection.REQUESTS] += 1
+        row[Connection.BATCHES] += len(request.batches)
+        row[Connection.BYTES] += request.size_bytes
+        row[Connection.MAX_IN_FLIGHT] = max(row[Connection.MAX_IN_FLIGHT], in_flight_count)
+        for batch in request.batches:
+            if batch.attempt_count == 0:
+                self._queue_times.add(batch.lane, request.sent_ns - batch.created_ns)
+
+    def count_response(self, producer: int, broker: int, request: Request, now_ns: int) -> None:
+        """A response was handled."""
+        connection = producer * self._broker_count + broker
+        self._connections[connection, Connection.ERRORS] += request.is_error or bool(request.refused)
+        self._connections[connection, Connection.THROTTLED_NS] += request.throttle_ns
+        self._request_latencies.add(connection, now_ns - request.sent_ns)
+
+    def count_timeouts(self, producer: int, broker: int, count: int) -> None:
+        """Requests were given up."""
+        self._connections[producer * self._broker_count + broker, Connection.TIMED_OUT] += count
+
+    def count_retry(self, batch: Batch) -> None:
+        """A batch goes back."""
+        self._lanes[batch.lane, Lane.RETRIES] += 1
+
+    def count_batch(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
+        """A batch is done."""
+        row = self._lanes[batch.lane]
+        count = len(batch.records)
+        row[Lane.FAILED_RECORDS if is_failed else Lane.DONE_RECORDS] += count
+        row[Lane.FAILED_BATCHES if is_failed else Lane.DONE_BATCHES] += 1
+        self._move(batch.lane, -count, now_ns)
+        if not is_failed:
+            row[Lane.DONE_BYTES] += batch.size_bytes
+            row[Lane.PLAIN_BYTES] += batch.plain_bytes
+            row[Lane.CAPACITY_BYTES] += batch.capacity_bytes
+            for record, _ in batch.records:
+                self._latencies.add(batch.lane, now_ns - record.sent_at_ns)
+            producer_row = self._producers[producer]
+            producer_row[ProducerCount.LAST_DONE_AT_NS] = now_ns
+            producer_row[ProducerCount.DONE_BODY_BYTES] += sum(record.body_bytes for record, _ in batch.records)
+        self._trace(producer, batch, now_ns, is_failed=is_failed)
+
+    def _move(self, lane: int, count: int, now_ns: int) -> None:
+        """Records come in or go out: what was in since the last time counts."""
+        self._lanes[lane, Lane.IN_SYSTEM_NS] += self._in_system[lane] * (now_ns - self._in_system_since_ns[lane])
+        self._in_system[lane] += count
+        self._in_system_since_ns[lane] = now_ns
+
+    def _trace(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
+        if self._batch_rows is None or self._record_rows is None:
+            return
+        partition = batch.lane - producer * self._partition_count
+        self._batch_rows.append(
+            (
+                producer,
+                partition,
+                batch.number,
+                batch.created_ns,
+                batch.drained_ns[1],
+                now_ns,
+                len(batch.records),
+                batch.size_bytes or batch.plain_bytes,
+                batch.send_count,
+                is_failed,
+            )
+        )
+        for record, _ in batch.records:
+            self._record_rows.append(self._describe(producer, partition, batch, record, now_ns, is_failed=is_failed))
+
+    @staticmethod
+    def _describe(
+        producer: int, partition: int, batch: Batch, record: Record, now_ns: int, *, is_failed: bool
+    ) -> tuple[int | bool, ...]:
+        return (
+            producer,
+            record.thread,
+            partition,
+            batch.number,
+            record.sent_at_ns,
+            now_ns,
+            record.body_bytes,
+            is_failed,
+        )
+
+    def freeze(self, end_ns: int) -> SimulationResult:
+        """What was counted, as a result."""
+        return SimulationResult(
+            scenario=self._scenario.name,
+            seed=self._seed,
+            leaders=self._scenario.leaders,
+            producer_count=len(self._scenario.producers),
+            end_ns=end_ns,
+            lanes=self._lanes,
+            connections=self._connections,
+            producers=self._producers,
+            latencies=self._latencies.freeze(),
+            queue_times=self._queue_times.freeze(),
+            request_latencies=self._request_latencies.freeze(),
+            batch_trace=_make_table(self._batch_rows, BATCH_TRACE),
+            record_trace=_make_table(self._record_rows, RECORD_TRACE),
+        )
+
+
+def _make_table(rows: list[tuple[int | bool, ...]] | None, schema: pa.Schema) -> pa.Table | None:
+    if rows is None:
+        return None
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
