@@ -19,6 +19,7 @@ class ConsumerGroupMember:
         member_id: None for a partition nobody consumes now.
         client_host: Host of the member, without the leading slash.
         client_id: `client.id`.
+        assignor: Partition assignor of the group, where the source says.
     """
 
     group_id: str
@@ -30,6 +31,7 @@ class ConsumerGroupMember:
     member_id: str | None
     client_host: str | None
     client_id: str | None
+    assignor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

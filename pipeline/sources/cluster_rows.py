@@ -21,16 +21,35 @@ if TYPE_CHECKING:
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 
 
-def iter_broker_rows(
-    cluster: str, history: ClusterHistory, tree: LogTree, windows: Sequence[TimeWindow]
-) -> Iterator[dict[str, Any]]:
-    """One row per broker and window: those registered at the window's end and those whose disks were found."""
-    directory_counts: dict[int, int] = defaultdict(int)
+def count_directories(tree: LogTree) -> dict[int, int]:
+    """Log directories that hold partitions, by broker."""
+    counts: dict[int, int] = defaultdict(int)
     for directory in tree.directories:
         if directory.broker_id is not None and any(not p.is_cluster_metadata for p in directory.partitions):
-            directory_counts[directory.broker_id] += 1
+            counts[directory.broker_id] += 1
+    return dict(counts)
+
+
+def iter_broker_rows(
+    cluster: str,
+    history: ClusterHistory,
+    directory_counts: Mapping[int, int],
+    windows: Sequence[TimeWindow],
+    broker_configs: Mapping[int, Mapping[str, str]],
+) -> Iterator[dict[str, Any]]:
+    """One row per broker and window: those registered at the window's end and those whose disks were found.
+
+    Args:
+        cluster: Name in the configuration.
+        history: Brokers and leaders over time.
+        directory_counts: Log directories by broker, from the disks or as the brokers describe them.
+        windows: Moments: each window's end.
+        broker_configs: By broker, where they are known.
+    """
     for window in windows:
-        registered = history.state_at(window.end_ms).brokers
+        state = history.state_at(window.end_ms)
+        registered = state.brokers
+        imbalance = _leader_imbalance(state)
         for broker_id in sorted(set(directory_counts) | set(registered)):
             broker = registered.get(broker_id)
             yield {
@@ -39,9 +58,23 @@ def iter_broker_rows(
                 "broker_id": broker_id,
                 "rack": broker.rack if broker else None,
                 "is_fenced": broker.is_fenced if broker else None,
-                "log_directory_count": directory_counts[broker_id],
+                "log_directory_count": directory_counts.get(broker_id, 0),
+                "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
+                "configs": dict(broker_configs.get(broker_id, {})),
                 "state_source": history.state_source if broker else "log_directories",
             }
+
+
+def _leader_imbalance(state: ClusterState) -> dict[int, float]:
+    """Per broker, the part of the partitions it is the preferred leader of that somebody else, or nobody, leads."""
+    preferred: dict[int, int] = defaultdict(int)
+    lost: dict[int, int] = defaultdict(int)
+    for partition in state.partitions.values():
+        broker_id = partition.preferred_leader_id
+        if broker_id != NO_LEADER and len(partition.replicas) > 1:
+            preferred[broker_id] += 1
+            lost[broker_id] += partition.leader_id != broker_id
+    return {broker_id: lost[broker_id] / count for broker_id, count in preferred.items()}
 
 
 def iter_cluster_state_rows(
@@ -96,6 +129,11 @@ def _replica_columns(partition: PartitionState, position: int, replica_id: int) 
         "is_leader": replica_id == partition.leader_id,
         "is_preferred_leader": position == 0,
         "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
+        "reassignment": "adding"
+        if replica_id in partition.adding_replicas
+        else "removing"
+        if replica_id in partition.removing_replicas
+        else None,
     }
 
 
@@ -126,7 +164,6 @@ def iter_consumer_group_rows(
                     "window_start": instant_of(window.start_ms),
                     "observed_at": instant_of(observed_at_ms),
                     **asdict(member),
-                    "assignor": None,
                 }
 
 

@@ -59,6 +59,7 @@ class Arrivals(NamedTuple):
 
     expected_count: int | None
     arrived_count: int
+    missing: str | None = None
 
 
 WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
@@ -125,7 +126,8 @@ def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWin
         traffic=collect_coverage(columns.to_pylist(), committed),
         row_counts={(row["source"], _window(row)): row["row_count"] for row in status},
         arrivals={
-            (row["source"], _window(row)): Arrivals(row["expected_count"], row["arrived_count"]) for row in status
+            (row["source"], _window(row)): Arrivals(row["expected_count"], row["arrived_count"], row["missing"])
+            for row in status
         },
     )
 

@@ -17,7 +17,7 @@ from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pipeline.live_source import LiveCluster
     from pipeline.model.log import TopicPartition
@@ -197,17 +197,3 @@ def format_fetches(reads: Sequence[FetchRead]) -> str:
 def parse_fetches(text: str) -> tuple[FetchRead, ...]:
     """Reads what `format_fetches` wrote."""
     return tuple(FetchRead(**fields) for fields in json.loads(text))
-
-
-def shortfall_windows(shortfall: Shortfall, windows: Sequence[TimeWindow]) -> tuple[TimeWindow, ...]:
-    """The windows that lack records."""
-    return tuple(w for w in windows if shortfall.until_ms is None or w.start_ms < shortfall.until_ms)
-
-
-def read_by_partition(reads: Sequence[FetchRead]) -> Mapping[tuple[str, int], tuple[FetchRead, ...]]:
-    """Ranges by topic and partition."""
-    grouped: dict[tuple[str, int], tuple[FetchRead, ...]] = {}
-    for read in reads:
-        key = (read.topic, read.partition)
-        grouped[key] = (*grouped.get(key, ()), read)
-    return grouped

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.cluster import (
     LIVE_CLUSTER,
-    NO_LEADER,
     Broker,
     ClusterHistory,
     PartitionState,
@@ -189,8 +188,3 @@ def _count_directories(disks: list[DiskReplica]) -> dict[int, int]:
     for disk in disks:
         directories.setdefault(disk.broker_id, set()).add(disk.log_directory)
     return {broker_id: len(found) for broker_id, found in directories.items()}
-
-
-def is_led(state: PartitionState) -> bool:
-    """Whether a partition has a leader."""
-    return state.leader_id != NO_LEADER

@@ -1,0 +1,156 @@
+"""What a run learns of a live cluster before it reads records: its state, its groups, the ranges to fetch."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import SourceUnreachableError
+from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
+from pipeline.model.cluster import ClusterHistory
+from pipeline.model.log import Problem
+from pipeline.model.window import instant_of
+from pipeline.sources.live.connection import connected
+from pipeline.sources.live.groups import read_groups
+from pipeline.sources.live.plan import FetchRead, Shortfall, plan_fetches
+from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pipeline.config import Cluster
+    from pipeline.live_source import LiveCluster
+    from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.window import TimeWindow
+
+NAMED = 5
+"""So many missing items are named, the others counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveReading:
+    """What the cluster answered, or why it did not.
+
+    Attributes:
+        source: As configured.
+        observed_at_ms: The run's now: the state is that of this moment.
+        state: None where the cluster could not be reached.
+        reads: Ranges to fetch; empty where only offsets are looked up.
+        shortfalls: What cannot be had whole.
+        groups: Consumer groups as they were at the moment.
+        problems: What was wrong.
+        unreachable: Why the cluster could not be reached, or "".
+    """
+
+    source: LiveCluster
+    observed_at_ms: int
+    state: LiveState | None = None
+    reads: tuple[FetchRead, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
+    groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unreachable: str = ""
+
+    @property
+    def history(self) -> ClusterHistory:
+        """The cluster's state, empty where it could not be reached."""
+        return ClusterHistory(state_source=STATE_SOURCE) if self.state is None else self.state.history
+
+    @property
+    def expected_count(self) -> int | None:
+        """Brokers and partitions that there are; None where nobody told."""
+        if self.state is None:
+            return None
+        return len(self.state.history.brokers) + len(self.state.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What one window got from a live cluster.
+
+    Attributes:
+        expected_count: Brokers and partitions.
+        arrived_count: Those that answered and could be read whole.
+        missing: The others, in words; empty where there are none.
+    """
+
+    expected_count: int | None
+    arrived_count: int
+    missing: str = field(default="")
+
+
+def read_live_cluster(cluster: Cluster, source: LiveCluster, span: TimeWindow, as_of_ms: int) -> LiveReading:
+    """Asks the brokers for state and groups, and plans the reading of the span; never raises for a silent cluster.
+
+    Args:
+        cluster: The configuration.
+        source: The live source of it.
+        span: All windows of the run.
+        as_of_ms: The run's now.
+
+    Raises:
+        ConfigError: a secret or a certificate is not there.
+    """
+    name = ",".join(source.bootstrap_servers)
+    try:
+        with connected(source) as connection:
+            state = read_live_state(connection, topics=cluster.topics, internal_topics=source.internal_topics)
+            groups = read_groups(connection, state) if source.groups else ()
+            reads, shortfalls = plan_fetches(connection, state, source, span, as_of_ms)
+    except SourceUnreachableError as error:
+        problem = Problem(path=name, position=None, reason=str(error))
+        return LiveReading(source=source, observed_at_ms=as_of_ms, problems=(problem,), unreachable=str(error))
+    return LiveReading(
+        source=source,
+        observed_at_ms=as_of_ms,
+        state=state,
+        reads=reads,
+        shortfalls=shortfalls,
+        groups=tuple((as_of_ms, member) for member in groups),
+        problems=(*describe_failures(state, name), *(_as_problem(shortfall) for shortfall in shortfalls)),
+    )
+
+
+def iter_live_group_rows(cluster: str, reading: LiveReading, window: TimeWindow) -> Iterator[dict[str, Any]]:
+    """Rows of `bronze.consumer_groups`: groups as they were at the run's now, in the run's last window."""
+    for observed_at_ms, member in reading.groups:
+        yield {
+            "cluster": cluster,
+            "window_start": instant_of(window.start_ms),
+            "observed_at": instant_of(observed_at_ms),
+            **asdict(member),
+        }
+
+
+def with_losses(reading: LiveReading, lost: Iterable[Shortfall]) -> LiveReading:
+    """The reading with what went missing while records were read."""
+    found = tuple(lost)
+    problems = (*reading.problems, *(_as_problem(shortfall) for shortfall in found))
+    return replace(reading, shortfalls=(*reading.shortfalls, *found), problems=problems)
+
+
+def _as_problem(shortfall: Shortfall) -> Problem:
+    path = f"{shortfall.topic}-{shortfall.partition}"
+    return Problem(path=path, position=None, reason=shortfall.reason, severity="suspect")
+
+
+def arrival_of(reading: LiveReading, window: TimeWindow) -> Arrival:
+    """What a window got: brokers that answered and partitions that were had whole.
+
+    Args:
+        reading: What was planned, and what went missing while records were read.
+        window: Which window.
+    """
+    if reading.state is None:
+        return Arrival(None, 0, reading.unreachable)
+    reasons = {
+        f"{shortfall.topic}-{shortfall.partition}": shortfall.reason
+        for shortfall in reading.shortfalls
+        if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
+    }
+    reasons = {f"broker {broker_id}": reason for broker_id, reason in reading.state.silent_brokers.items()} | reasons
+    expected = reading.expected_count or 0
+    named = [f"{name} ({reason})" for name, reason in list(reasons.items())[:NAMED]]
+    if len(reasons) > NAMED:
+        named.append(f"{len(reasons) - NAMED} more")
+    return Arrival(expected, max(0, expected - len(reasons)), ", ".join(named))
