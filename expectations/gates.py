@@ -5,26 +5,33 @@ Light to import, like `expectations.gate`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, run_suite
+from expectations.gate import CheckResult, GateReport, run_suite
 from pipeline.errors import DataGateError
-from pipeline.model.window import TimeWindow, format_instant
+from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
+from pipeline.measures.source_arrivals import SourceArrival, find_holds, hold_back, judge_sources
+from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE
+from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.model.verdict import Verdict
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
 HISTORY_FACTOR = 8
 """How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""
 
+SOURCES_ARRIVED = "sources_arrived"
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
 _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES)
 
@@ -64,7 +71,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
 
 
 def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> GateReport:
-    """The health gate: does any broker carry more than its share?
+    """The health gate: does any broker carry more than its share, and did every source arrive to tell?
 
     Every window from the first of these to the newest scored is judged: a changed window changes the count of windows
     above for those after it. Windows before count toward k of n only.
@@ -74,11 +81,18 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
         run: The run.
         windows: Windows that were scored.
     """
+    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
     gate, window_ms = run.cluster.gate, run.config.window_ms
     first_ms = min(window.start_ms for window in windows)
     reach = TimeWindow(first_ms - HISTORY_FACTOR * gate.n * window_ms, _END_OF_TIME_MS)
+    arrivals = _arrivals(run, first_ms)
+    max_age_ms = run.cluster.freshness_ms
+    holds = find_holds(arrivals, max_age_ms=max_age_ms)
     shares = _rows(spark, run, BROKER_SHARE, (reach,))
-    return run_suite(
+    if holds:  # such windows count neither as above nor as well
+        shares = shares.filter(~F.unix_millis("window_start").isin(sorted(holds)))
+    report = run_suite(
         "health_gate",
         shares,
         {
@@ -90,11 +104,67 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
             "judged_from_ms": first_ms,
         },
     )
+    held = {start_ms: hold for start_ms, hold in holds.items() if start_ms >= first_ms}
+    unjudged = hold_back(held, _ratios(run, held), rule=BROKER_SHARE_RULE, limit_value=gate.limit_ratio)
+    seen = tuple(v for v in judge_sources(arrivals, max_age_ms=max_age_ms) if v.window_start_ms >= first_ms)
+    return replace(report, checks=(*report.checks, _sight(unjudged, seen)))
+
+
+def _arrivals(run: RunContext, first_ms: int) -> tuple[SourceArrival, ...]:
+    """What every source brought, from as far back as shares are looked at."""
+    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+
+    rows = load_rows(run.warehouse, WINDOW_STATUS, cluster=run.cluster_name).to_pylist()
+    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
+    return tuple(
+        SourceArrival(
+            window_start_ms=milliseconds_of(row["window_start"]),
+            source=row["source"],
+            expected_count=row["expected_count"],
+            arrived_count=row["arrived_count"],
+            missing=row["missing"],
+            newest_ms=None if row["newest_at"] is None else milliseconds_of(row["newest_at"]),
+            as_of_ms=milliseconds_of(row["as_of"]),
+            source_expired=row["source_expired"],
+        )
+        for row in rows
+        if row["is_trusted"] and milliseconds_of(row["window_start"]) >= reach_ms
+    )
+
+
+def _ratios(run: RunContext, held: Mapping[int, Any]) -> dict[int, dict[int, float | None]]:
+    """Share ratios of windows that are not judged, by start and broker."""
+    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+
+    windows = tuple(TimeWindow(start_ms, start_ms + run.config.window_ms) for start_ms in held)
+    found: dict[int, dict[int, float | None]] = {}
+    if windows:
+        for row in load_rows(run.warehouse, BROKER_SHARE, cluster=run.cluster_name, windows=windows).to_pylist():
+            found.setdefault(milliseconds_of(row["window_start"]), {})[row["broker_id"]] = row["share_ratio"]
+    return found
+
+
+def _sight(unjudged: tuple[Verdict, ...], seen: tuple[Verdict, ...]) -> CheckResult:
+    blind = [verdict for verdict in seen if verdict.verdict == "fail"]
+    return CheckResult(
+        name=SOURCES_ARRIVED,
+        severity="critical",
+        description="Every source arrived whole and in time in the windows that were judged.",
+        success=not blind,
+        observed=len(blind) or None,
+        rows=tuple(
+            {"window_start": format_instant(v.window_start_ms), "source": v.subject, "reason": v.reason} for v in blind
+        ),
+        verdicts=(*unjudged, *seen),
+    )
 
 
 def describe_health(report: GateReport, run: RunContext) -> str:
-    """The verdict in words: which broker failed when, or that none did."""
+    """The verdict in words: which broker failed when, which windows could not be judged, or that all is well."""
     failed = [verdict for verdict in report.verdicts if verdict.verdict == "fail"]
+    if failed and all(verdict.rule == SIGHT_RULE for verdict in failed):
+        lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
+        return "\n".join([f"cluster {run.cluster_name}: the pipeline is blind, health is not known", *lines])
     if not failed:
         return f"cluster {run.cluster_name}: healthy, no broker above its share in {run.cluster.gate.k} of {run.cluster.gate.n} windows"
     lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in failed]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup, escape
 
+from pipeline.alerting.blind import describe_blind
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import render_table
 from pipeline.alerting.numbers import format_name, format_slug
@@ -28,6 +29,7 @@ from pipeline.model.window import format_instant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pipeline.alerting.blind import BlindEvidence
     from pipeline.alerting.content import Content
     from pipeline.alerting.evidence import BrokerShareEvidence
     from pipeline.model.incident import IncidentState
@@ -94,6 +96,21 @@ def render_broker_share(
         ValueError: if the evidence lacks the broker concerned, or an address holds a line break.
     """
     return render_message(describe_broker_share(evidence), sender=sender, recipients=recipients, now_ms=now_ms)
+
+
+def render_blind(evidence: BlindEvidence, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
+    """Renders the mail of an incident of the rule `source_arrival`.
+
+    Args:
+        evidence: What is known.
+        sender: Address it comes from.
+        recipients: Addresses it goes to.
+        now_ms: The date it carries, UTC milliseconds.
+
+    Raises:
+        ValueError: if an address holds a line break.
+    """
+    return render_message(describe_blind(evidence), sender=sender, recipients=recipients, now_ms=now_ms)
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:

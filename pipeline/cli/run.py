@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from expectations import gates
 from pipeline.config import load_config
-from pipeline.errors import HealthGateError
+from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     span = TimeWindow.parse(args.window) if args.window else _last_window(config, now_ms)
     runs = plan_runs(config, span, run_id=f"cli-{uuid.uuid4()}", now_ms=now_ms, cluster=args.cluster, force=args.force)
     with running_session(config.spark) as spark:
-        judged = [_run_cluster(spark, run) for run in runs]
+        judged, errors = _run_each(spark, runs)
     delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
     document = {
         "window": str(span),
@@ -83,10 +83,26 @@ def run(args: argparse.Namespace) -> int:
         "row_counts": count_rows(config.warehouse),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))
+    if errors:
+        raise errors[0]
     unhealthy = [entry["verdict"] for entry in judged if not entry["is_healthy"]]
     if unhealthy:
         raise HealthGateError("\n".join(unhealthy))
     return 0
+
+
+def _run_each(spark: SparkSession, runs: tuple[RunContext, ...]) -> tuple[list[dict[str, Any]], list[PipelineError]]:
+    """One cluster after the other, each failing alone; the first error is raised when all had their turn."""
+    judged: list[dict[str, Any]] = []
+    errors: list[PipelineError] = []
+    for run in runs:
+        try:
+            judged.append(_run_cluster(spark, run))
+        except PipelineError as error:
+            errors.append(error)
+            if len(runs) > 1:
+                sys.stderr.write(f"cluster {run.cluster_name}: {error}\n")
+    return judged, errors
 
 
 def _run_cluster(spark: SparkSession, run: RunContext) -> dict[str, Any]:

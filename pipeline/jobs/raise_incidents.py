@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from pipeline.alerting.blind import BlindEvidence
 from pipeline.alerting.evidence import (
     BrokerShareEvidence,
     CauseTerms,
@@ -17,7 +18,9 @@ from pipeline.alerting.evidence import (
     excess_by_topic,
 )
 from pipeline.alerting.incidents import fold_verdicts, open_before
-from pipeline.alerting.message import join_addresses, render_broker_share
+from pipeline.alerting.message import join_addresses, render_blind, render_broker_share
+from pipeline.measures.source_arrivals import CALM_BELOW, RECORD_SOURCES
+from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
 from pipeline.model.verdict import Verdict
@@ -31,6 +34,8 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pipeline.alerting.message import AlertMessage
+    from pipeline.model.incident import OpenIncident
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
@@ -53,14 +58,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
     starts = sorted({verdict.window_start_ms for verdict in verdicts})
     windows = tuple(TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts)
     history = [v for v in _stored(run, VERDICTS, Verdict) if v.window_start_ms < starts[0]]
-    changes = fold_verdicts(
-        verdicts,
-        cluster=run.cluster_name,
-        resolves_at=run.cluster.gate.resolves_at,
-        k=run.cluster.gate.k,
-        open_incidents=open_before(_stored(run, INCIDENTS, IncidentChange), starts[0]),
-        history=history,
-    )
+    changes = _fold(run, verdicts, history, open_before(_stored(run, INCIDENTS, IncidentChange), starts[0]))
     rows: dict[Table, Sequence[Verdict | IncidentChange]] = {VERDICTS: verdicts, INCIDENTS: changes}
     versions = {
         table.name: replace_rows(
@@ -73,8 +71,35 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
         for table, values in rows.items()
     }
     versions[ALERT_OUTBOX.name] = _queue(run, changes, (*history, *verdicts))
-    notes = tuple(f"incident {c.incident_id} {c.state}: {c.subject}, {c.value:.2f}x" for c in changes if c.value)
+    notes = tuple(_note(change) for change in changes)
     return JobReport(job=JOB, table_versions=versions, notes=notes)
+
+
+def _fold(
+    run: RunContext, verdicts: Sequence[Verdict], history: Sequence[Verdict], opened: Sequence[OpenIncident]
+) -> tuple[IncidentChange, ...]:
+    """Changes of both rules by window; a source is well again in the first window it arrives whole."""
+    changes: list[IncidentChange] = []
+    for is_sight, resolves_at, k in (
+        (False, run.cluster.gate.resolves_at, run.cluster.gate.k),
+        (True, CALM_BELOW, 1),
+    ):
+        changes += fold_verdicts(
+            [verdict for verdict in verdicts if (verdict.rule == SIGHT_RULE) == is_sight],
+            cluster=run.cluster_name,
+            resolves_at=resolves_at,
+            k=k,
+            open_incidents=[incident for incident in opened if (incident.rule == SIGHT_RULE) == is_sight],
+            history=[verdict for verdict in history if (verdict.rule == SIGHT_RULE) == is_sight],
+        )
+    return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
+
+
+def _note(change: IncidentChange) -> str:
+    if change.rule == SIGHT_RULE:
+        what = "the pipeline is blind" if change.state == "new" else "the pipeline sees again"
+        return f"incident {change.incident_id} {change.state}: {what}, source {change.subject}"
+    return f"incident {change.incident_id} {change.state}: {change.subject}, {change.value or 0:.2f}x"
 
 
 def _stored(run: RunContext, table: Table, kind: type[Any]) -> list[Any]:
@@ -102,12 +127,7 @@ def _row(run: RunContext, value: Verdict | IncidentChange) -> dict[str, Any]:
 def _queue(run: RunContext, changes: Sequence[IncidentChange], verdicts: Sequence[Verdict]) -> int:
     """Puts one message per change into the outbox; those already there stay as they are."""
     recipients = run.cluster.mail_to or run.config.mail.to
-    messages = [
-        render_broker_share(
-            _evidence(run, change, verdicts), sender=run.config.mail.sender, recipients=recipients, now_ms=run.now_ms
-        )
-        for change in changes
-    ]
+    messages = [_render(run, change, verdicts, recipients) for change in changes]
     rows = [
         {
             "message_id": message.message_id,
@@ -124,6 +144,33 @@ def _queue(run: RunContext, changes: Sequence[IncidentChange], verdicts: Sequenc
         for message in messages
     ]
     return merge_rows(rows_of(ALERT_OUTBOX, rows, run_id=run.run_id), run.warehouse, ALERT_OUTBOX, insert_only=True)
+
+
+def _render(
+    run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict], recipients: Sequence[str]
+) -> AlertMessage:
+    sender = run.config.mail.sender
+    if change.rule == SIGHT_RULE:
+        blind = _blind_evidence(run, change, verdicts)
+        return render_blind(blind, sender=sender, recipients=recipients, now_ms=run.now_ms)
+    evidence = _evidence(run, change, verdicts)
+    return render_broker_share(evidence, sender=sender, recipients=recipients, now_ms=run.now_ms)
+
+
+def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BlindEvidence:
+    reason = next(
+        v.reason
+        for v in verdicts
+        if (v.window_start_ms, v.rule, v.subject) == (change.window_start_ms, change.rule, change.subject)
+    )
+    return BlindEvidence(
+        cluster=run.cluster_name,
+        change=change,
+        reason=reason,
+        window_ms=run.config.window_ms,
+        bears_shares=change.subject in RECORD_SOURCES,
+        owner=run.cluster.owner,
+    )
 
 
 def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BrokerShareEvidence:

@@ -19,6 +19,7 @@ from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.cluster_rows import (
     compacted_topics,
+    count_directories,
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
@@ -71,7 +72,10 @@ def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
         log_directory(100, {"__cluster_metadata-0": [(0, 1)]}),  # a controller bears no load
         log_directory(None, {"t-0": [(0, 1)]}),
     )
-    rows = iter_broker_rows("c", history((0, state(1, 0))), LogTree(directories=disks), WINDOWS[:1])
+    counts = count_directories(LogTree(directories=disks))
+    rows = iter_broker_rows("c", history((0, state(1, 0))), counts, WINDOWS[:1], {2: {"num.io.threads": "3"}})
+    rows = list(rows)
+    assert [row["configs"] for row in rows] == [{}, {"num.io.threads": "3"}, {}]
     told = [(r["broker_id"], r["rack"], r["is_fenced"], r["log_directory_count"], r["state_source"]) for r in rows]
     assert told == [
         (1, "r1", False, 0, "cluster_metadata"),
