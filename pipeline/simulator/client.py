@@ -59,22 +59,25 @@ class ThreadCosts:
 
     Attributes:
         append_ns: `send()` that joins a batch, from one record to the next.
-        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call.
-        wake_ns: From the call until the sender, asleep in its poll, runs.
-        response_wake_ns: From a response's arrival until the sender, asleep, runs.
+        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call, and where the two threads share
+            a core, the sender's turn.
+        wake_ns: From the call until the sender, asleep in its poll, looks at its queues.
+        response_wake_ns: The same from a response's arrival.
         loop_ns: One turn of the sender; at least 1.
         request_ns: What a turn takes longer for each request it sends.
+        transit_ns: From a turn until its requests are at the broker.
         timer_ns: How much longer than asked a poll sleeps.
         metadata_ns: How long the first `send()` waits for metadata.
         connect_ns: From the first wish to send to a broker until the connection is ready.
     """
 
     append_ns: int = 1_000
-    wake_call_ns: int = 10_000
+    wake_call_ns: Distribution = field(default_factory=Distribution)
     wake_ns: Distribution = field(default_factory=Distribution)
     response_wake_ns: Distribution = field(default_factory=Distribution)
     loop_ns: int = 1
     request_ns: int = 0
+    transit_ns: int = 0
     timer_ns: int = 0
     metadata_ns: int = 0
     connect_ns: int = 0

@@ -30,19 +30,29 @@ MEASURED_OVERSLEEP = Distribution(
 )
 """How much longer than asked the proxy holds a response."""
 MEASURED_PERF_TEST_OVERSLEEP = Distribution(
-    ((0.0, 50 * _US), (0.5, 70 * _US), (0.9, 120 * _US), (0.99, 500 * _US), (1.0, 3_000 * _US))
+    ((0.0, 50 * _US), (0.5, 62 * _US), (0.9, 85 * _US), (0.99, 250 * _US), (1.0, 2_000 * _US))
 )
 """How much longer than asked the perf test sleeps."""
 MEASURED_COSTS = ThreadCosts(
     append_ns=1_000,
-    wake_call_ns=10_000,
+    wake_call_ns=Distribution(
+        ((0.0, 8 * _US), (0.5, 11 * _US), (0.905, 16 * _US), (0.91, 110 * _US), (0.99, 260 * _US), (1.0, 1_000 * _US))
+    ),
     wake_ns=Distribution(
-        ((0.0, 8 * _US), (0.1, 11 * _US), (0.5, 50 * _US), (0.9, 90 * _US), (0.99, 300 * _US), (1.0, 1_000 * _US))
+        (
+            (0.0, 40 * _US),
+            (0.05, 60 * _US),
+            (0.5, 100 * _US),
+            (0.9, 150 * _US),
+            (0.99, 400 * _US),
+            (1.0, 1_000 * _US),
+        )
     ),
     response_wake_ns=Distribution(((0.0, 10 * _US), (0.5, 40 * _US), (0.99, 200 * _US), (1.0, 1_000 * _US))),
-    loop_ns=30_000,
-    request_ns=40_000,
-    timer_ns=60_000,
-    metadata_ns=150_000_000,
-    connect_ns=10_000_000,
+    loop_ns=30 * _US,
+    request_ns=40 * _US,
+    transit_ns=70 * _US,
+    timer_ns=60 * _US,
+    metadata_ns=165_000 * _US,
+    connect_ns=10_000 * _US,
 )

@@ -23,6 +23,7 @@ counted over all topics of the scenario.
 | `target` | thread | each record, if there are several targets |
 | `wake` | producer | each wake-up of a sleeping sender by an append |
 | `response wake` | producer | each wake-up of a sleeping sender by a response |
+| `wake call` | thread | each call that wakes the sender, asleep or not, first since its last turn |
 | `service` | connection | each request, when its service begins |
 | `oversleep` | connection | each request that is delayed |
 | `replica wait` | connection | each request with acks=all |
@@ -53,8 +54,8 @@ class Service:
 
     Attributes:
         request_ns: For each request.
-        idle_request_ns: The same where the connection was idle for `idle_after_ns` or more: sleeping threads wake.
-        idle_after_ns: 0 is never.
+        idle: The same where the connection was idle before: for as many nanoseconds or longer, so it is; the last of
+            these that holds counts. Rising. Threads that slept for long wake slowly.
         partition_ns: For each partition in the request beyond the first.
         kib_ns: For each 1,024 bytes of batches, in proportion, rounded down.
         warm_up_percent: 100 is none; so much at time 0, falling in a straight line to 100 at `warm_up_ns`.
@@ -62,8 +63,7 @@ class Service:
     """
 
     request_ns: Distribution = ZERO
-    idle_request_ns: Distribution = ZERO
-    idle_after_ns: int = 0
+    idle: tuple[tuple[int, Distribution], ...] = ()
     partition_ns: int = 0
     kib_ns: int = 0
     warm_up_percent: int = 100
@@ -94,7 +94,7 @@ class Broker:
         service: How long a request takes.
         handler_count: Requests in service at a time over all connections, first come first served; 0 is no limit.
             A delay and a replica's answer hold the connection, not the handler.
-        delay_ns: Held back before the response, by the time the service began.
+        delay_ns: How long the response is held back, by the time the service ended.
         oversleep_ns: How much longer than the delay, if there is one.
         replica_wait_ns: With acks=all: until the in-sync replicas have the batches.
         quota_bytes_per_s: `producer_byte_rate` of each client; 0 is none.

@@ -29,6 +29,7 @@ class Request:
     Attributes:
         batches: At most one for each partition.
         sent_ns: When the client sent it.
+        arrived_ns: When it is at the broker.
         size_bytes: Of its batches.
         is_error: It is answered with an error: nothing of it was written.
         refused: Its batches that alone were refused: an earlier one of the partition is missing (idempotence).
@@ -37,6 +38,7 @@ class Request:
 
     batches: list[Batch]
     sent_ns: int
+    arrived_ns: int
     size_bytes: int
     is_error: bool = False
     refused: list[Batch] = field(default_factory=list)
@@ -107,10 +109,10 @@ class Connection:
         self._idle_since_ns = 0
         self._deaf_until_ns = 0
 
-    def submit(self, request: Request, now_ns: int) -> int | None:
+    def submit(self, request: Request) -> int | None:
         """Takes a request from the client; returns when its response arrives, or None if others are before it."""
         self._queue.append(request)
-        return self._serve(now_ns) if len(self._queue) == 1 else None
+        return self._serve(request.arrived_ns) if len(self._queue) == 1 else None
 
     def answer(self, now_ns: int) -> tuple[Request, int | None]:
         """The response that arrives now; and when the next one will, or None."""
@@ -126,7 +128,7 @@ class Connection:
 
     def _serve(self, now_ns: int) -> int:
         request = self._queue[0]
-        heard_ns = max(now_ns, self._deaf_until_ns)
+        heard_ns = max(now_ns, request.arrived_ns, self._deaf_until_ns)
         service_ns = self._draw_service_ns(request, heard_ns)
         start_ns = self._handlers.take(heard_ns, service_ns)
         request.is_error = self._fails(start_ns)
@@ -144,8 +146,11 @@ class Connection:
 
     def _draw_service_ns(self, request: Request, now_ns: int) -> int:
         service = self._broker.service
-        is_idle = 0 < service.idle_after_ns <= now_ns - self._idle_since_ns
-        service_ns = self._service.draw(service.idle_request_ns if is_idle else service.request_ns)
+        request_ns = service.request_ns
+        for idle_from_ns, idle_request_ns in service.idle:
+            if idle_from_ns <= now_ns - self._idle_since_ns:
+                request_ns = idle_request_ns
+        service_ns = self._service.draw(request_ns)
         service_ns += (len(request.batches) - 1) * service.partition_ns
         service_ns += request.size_bytes * service.kib_ns // 1024
         if now_ns < service.warm_up_ns:

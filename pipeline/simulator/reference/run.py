@@ -87,6 +87,7 @@ class _Run:
             SendingThread(traffic[thread], scenario.producers[owner].settings, seed, thread)
             for thread, owner in enumerate(self._owners)
         ]
+        self._wake_calls = [Stream(seed, "wake call", thread) for thread in range(len(self._threads))]
         self._metadata_at_ns: list[int | None] = [None for _ in producers]
         self._first_sender = len(self._connections)
         self._first_thread = self._first_sender + len(self._senders)
@@ -131,7 +132,7 @@ class _Run:
         turn = sender.take_turn(now_ns)
         first = producer * self._broker_count
         for broker, request in turn.requests:
-            arrives_ns = self._connections[first + broker].submit(request, now_ns)
+            arrives_ns = self._connections[first + broker].submit(request)
             if arrives_ns is not None:
                 self._clocks.set(first + broker, arrives_ns)
         for broker in turn.cut:
@@ -211,7 +212,7 @@ class _Run:
         self._tally.count_append(producer, lane, now_ns, pool.total_bytes - pool.free_bytes)
         returned_ns = now_ns + costs.append_ns
         if outcome.wakes_sender and sender.call(now_ns):
-            returned_ns += costs.wake_call_ns
+            returned_ns += self._wake_calls[number].draw(costs.wake_call_ns)
             self._set_sender(producer)
         self._go_on(number, record, returned_ns, now_ns)
 

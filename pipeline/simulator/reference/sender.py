@@ -166,7 +166,9 @@ class Sender:
         for batches in groups:
             if not batches:
                 continue
-            request = Request(batches, now_ns, sum(batch.size_bytes for batch in batches))
+            request = Request(
+                batches, now_ns, now_ns + self._costs.transit_ns, sum(batch.size_bytes for batch in batches)
+            )
             turn.requests.append((broker, request))
             self.links[broker].in_flight.append(request)
             if self._settings.acks == 0:
