@@ -8,21 +8,23 @@ scrapes were rotated away) keeps that source's stored rows and is marked `source
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from pipeline.errors import NothingUsableError
+from pipeline.live_source import LIVE_CLUSTER
 from pipeline.model.window import instant_of
 from pipeline.runs import JobReport
 from pipeline.sources.arrivals import iter_arrivals
 from pipeline.sources.cluster_reading import (
     CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS,
 )
-from pipeline.sources.cluster_reading import LOG_DIRECTORIES, METRIC_SOURCES, ClusterReading, read_cluster
+from pipeline.sources.cluster_reading import ClusterReading, read_cluster
 from pipeline.sources.cluster_rows import (
     compacted_topics,
     iter_broker_rows,
@@ -31,8 +33,17 @@ from pipeline.sources.cluster_rows import (
     retention_ms,
 )
 from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
-from pipeline.sources.metric_pages import pages_within
+from pipeline.sources.live.frames import live_batches, live_frame, live_shortfalls, live_summary_rows
+from pipeline.sources.live.reading import iter_live_group_rows, with_losses
+from pipeline.sources.metric_readings import (
+    METRIC_KINDS,
+    MetricReading,
+    client_configs,
+    read_metrics,
+    sample_intervals_ms,
+)
 from pipeline.sources.problem_rows import iter_quarantine_rows, problems_of
+from pipeline.sources.sample_arrivals import InstanceArrivals, count_samples
 from pipeline.sources.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.segment_rows import iter_segment_rows
 from pipeline.storage.delta import load, replace_windows
@@ -57,6 +68,8 @@ from pipeline.transforms.samples import as_metric_samples
 from pipeline.transforms.traffic import summarise_traffic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.model.log import Problem
@@ -75,15 +88,21 @@ class _Input:
 
     Attributes:
         reading: Everything but batches and samples.
+        metrics: Scrapes kept as files.
+        arrivals: When samples were taken, of each metrics source.
         reads: Segments to be scanned.
+        batches: Rows of `kafka_record_batches`; those of a live cluster cached, with what else was fetched.
         summaries: Rows of `kafka_segment_summaries`.
-        samples: Rows of `metric_pages`, cached.
+        samples: Rows of `SAMPLE_SCHEMA`, cached.
         row_counts: Record batches, samples and described partitions, by source and window.
         problems: By source.
     """
 
     reading: ClusterReading
+    metrics: MetricReading
+    arrivals: tuple[InstanceArrivals, ...]
     reads: tuple[SegmentRead, ...]
+    batches: DataFrame
     summaries: list[dict[str, Any]]
     samples: DataFrame
     row_counts: Counter[tuple[str, TimeWindow]]
@@ -106,74 +125,75 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     Raises:
         NothingUsableError: if no source of the cluster held anything.
     """
-    reading = read_cluster(run.cluster)
-    if not reading.tree.directories and not any(reading.pages.values()) and not reading.groups:
-        found = [f"{p.path}: {p.reason}" for problems in reading.problems.values() for p in problems]
+    reading = read_cluster(run.cluster, run.span, run.as_of_ms)
+    metrics = read_metrics(run.cluster, run.span, run.config.window_ms, now_ms=run.now_ms, pause=time.sleep)
+    if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
+        wrong = (*reading.problems.values(), *metrics.problems.values())
+        found = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
         raise NothingUsableError(
             f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
         )
     register_sources(spark)
     ensure_tables(run.warehouse)
-    found_now = _read_input(spark, run, reading)
+    found_now = _read_input(spark, run, reading, metrics)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else _expired_windows(run, found_now, stored)
     with ThreadPoolExecutor(1) as beside:  # Spark has two tables to write, and rarely work for all cores in one
-        metrics = beside.submit(_write_metrics, run, found_now, expired)
-        versions = _write_cluster(run, reading, expired) | _write_traffic(spark, run, found_now, expired)
-    versions |= metrics.result() | _merge_files(run, found_now)
+        metrics_written = beside.submit(_write_metrics, run, found_now, expired)
+        versions = _write_cluster(run, found_now.reading, expired) | _write_traffic(spark, run, found_now, expired)
+    versions |= metrics_written.result() | _merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
     found_now.samples.unpersist()
+    found_now.batches.unpersist()
     return JobReport(job=JOB, table_versions=versions, notes=_notes(expired))
 
 
-def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading) -> _Input:
+def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> _Input:
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
-    pages = tuple(page for kind in METRIC_SOURCES for page in pages_within(reading.pages.get(kind, ()), run.span))
-    samples = sample_frame(spark, pages).cache()
+    samples = sample_frame(spark, metrics.pages, metrics.batches).cache()
     with ThreadPoolExecutor(1) as beside:
-        counted = beside.submit(_count_samples, run, samples)
-        summaries = summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
-    row_counts, page_problems = counted.result()
+        counting = beside.submit(count_samples, samples, run.windows)
+        reading, batches, summaries = _read_batches(spark, run, reading, reads)
+    row_counts, page_problems, arrivals = counting.result()
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
-            row_counts[LOG_DIRECTORIES, by_start[row["window_start_ms"]]] += row["batch_count"]
+            row_counts[reading.record_source, by_start[row["window_start_ms"]]] += row["batch_count"]
     for observed_at_ms, _ in reading.groups:
         start_ms = observed_at_ms - observed_at_ms % run.config.window_ms
         if start_ms in by_start:
             row_counts[CONSUMER_GROUP_TEXTS, by_start[start_ms]] += 1
-    problems = {kind: [*found] for kind, found in reading.problems.items()}
+    problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
     scanned = problems_of(row for row in summaries if row["row_kind"] == "problem")
-    problems.setdefault(LOG_DIRECTORIES, []).extend(scanned)
+    problems.setdefault(reading.record_source, []).extend(scanned)
     for kind, found in page_problems.items():
         problems.setdefault(kind, []).extend(found)
     return _Input(
-        reading=reading, reads=reads, summaries=summaries, samples=samples, row_counts=row_counts, problems=problems
+        reading=reading,
+        metrics=metrics,
+        arrivals=arrivals,
+        reads=reads,
+        batches=batches,
+        summaries=summaries,
+        samples=samples,
+        row_counts=row_counts,
+        problems=problems,
     )
 
 
-def _count_samples(
-    run: RunContext, samples: DataFrame
-) -> tuple[Counter[tuple[str, TimeWindow]], dict[str, list[Problem]]]:
-    """Samples by source and window, and the pages' problems; fills the cache."""
-    by_start = {window.start_ms: window for window in run.windows}
-    counts: Counter[tuple[str, TimeWindow]] = Counter()
-    problem_kinds = set()
-    observed = F.col("observed_at_ms")
-    start_ms = (observed - observed % run.config.window_ms).alias("start_ms")
-    for row in samples.groupBy("row_kind", "source", start_ms).count().collect():
-        if row["row_kind"] == "problem":
-            problem_kinds.add(row["source"])
-        elif row["start_ms"] in by_start:  # the scrape before the first window serves as a predecessor only
-            counts[row["source"], by_start[row["start_ms"]]] = row["count"]
-    problems = {
-        kind: problems_of(
-            samples.where((F.col("row_kind") == "problem") & (F.col("source") == kind)).toArrow().to_pylist()
-        )
-        for kind in sorted(problem_kinds)
-    }
-    return counts, problems
+def _read_batches(
+    spark: SparkSession, run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]
+) -> tuple[ClusterReading, DataFrame, list[dict[str, Any]]]:
+    """The batches, from files or fetched once, and what they add up to; the reading knows what could not be fetched."""
+    if reading.live is None:
+        batches = batch_frame(spark, reads, run.as_of_ms, run.span)
+        return reading, batches, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
+    fetched = live_frame(spark, reading.live).cache()
+    summaries = live_summary_rows(fetched, run.config.window_ms)
+    live = with_losses(reading.live, live_shortfalls(fetched))
+    reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
+    return reading, live_batches(fetched, run.span), summaries
 
 
 def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
@@ -181,9 +201,10 @@ def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> d
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
     rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
     coverage = collect_coverage(rows, run.windows)
-    expired[LOG_DIRECTORIES] = windows_to_keep(stored.traffic, coverage, stored.windows)
+    record_source = found.reading.record_source
+    expired[record_source] = windows_to_keep(stored.traffic, coverage, stored.windows)
     for (source, window), row_count in stored.row_counts.items():
-        if source != LOG_DIRECTORIES and found.row_counts[source, window] < row_count:
+        if source != record_source and found.row_counts[source, window] < row_count:
             expired[source].add(window)
     return expired
 
@@ -194,13 +215,17 @@ def _fresh(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
 
 def _write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
-    fresh = _fresh(run, expired.get(LOG_DIRECTORIES, set()))
+    fresh = _fresh(run, expired.get(reading.record_source, set()))
     fresh_groups = _fresh(run, expired.get(CONSUMER_GROUP_TEXTS, set()))
     name, history = run.cluster_name, reading.history
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
-        (BROKERS, iter_broker_rows(name, history, reading.tree, fresh), fresh),
+        (
+            BROKERS,
+            iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs),
+            fresh,
+        ),
         (CLUSTER_STATE, iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative), fresh),
-        (CONSUMER_GROUPS, iter_consumer_group_rows(name, reading.groups, fresh_groups), fresh_groups),
+        (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
     return {
         table.name: replace_rows(
@@ -211,17 +236,23 @@ def _write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, 
     }
 
 
+def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
+    yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
+    if reading.live is not None and run.windows[-1] in windows:
+        yield from iter_live_group_rows(run.cluster_name, reading.live, run.windows[-1])
+
+
 def _write_traffic(
     spark: SparkSession, run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]
 ) -> dict[str, int]:
     """Record batches, then what the partitions got: summed up from the batches as they were stored."""
-    fresh = _fresh(run, expired.get(LOG_DIRECTORIES, set()))
+    fresh = _fresh(run, expired.get(found.reading.record_source, set()))
     if not fresh:
         return {}
-    batches = with_window(batch_frame(spark, found.reads, run.as_of_ms, run.span), run.config.window_ms)
+    batches = with_window(found.batches, run.config.window_ms)
     led = with_leader(batches, leader_epoch_frame(spark, found.reading.history))
     record_batches = as_record_batches(led, run.cluster_name)
-    batch_count = found.count(LOG_DIRECTORIES)
+    batch_count = found.count(found.reading.record_source)
     versions = {RECORD_BATCHES.name: _replace(run, RECORD_BATCHES, record_batches, fresh, batch_count)}
     stored = load(spark, run.warehouse, RECORD_BATCHES).where(format_predicate(RECORD_BATCHES, run.cluster_name, fresh))
     compacted = compacted_topics(found.reading.history.state_at(run.as_of_ms), found.reading.tree)
@@ -231,16 +262,22 @@ def _write_traffic(
 
 def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Samples, and what the producers' say of each broker."""
-    fresh = _fresh(run, set().union(*(expired.get(kind, set()) for kind in METRIC_SOURCES)))
+    fresh = _fresh(run, set().union(*(expired.get(kind, set()) for kind in METRIC_KINDS)))
     if not fresh:
         return {}
     window_ms, samples = run.config.window_ms, found.samples.where("row_kind = 'sample'")
     nodes = summarise_producer_nodes(
-        samples.where("source = 'producer_metrics'"), run.cluster_name, run.span, window_ms
+        samples,
+        run.cluster_name,
+        run.span,
+        window_ms,
+        precedence=METRIC_KINDS,
+        interval_ms=sample_intervals_ms(run.cluster),
+        client_configs=client_configs(run.cluster),
     )
     stored = as_metric_samples(samples, run.cluster_name, run.span, window_ms)
     return {
-        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*METRIC_SOURCES)),
+        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*METRIC_KINDS)),
         PRODUCER_NODES.name: _replace(run, PRODUCER_NODES, nodes, fresh),
     }
 
@@ -295,7 +332,9 @@ def _commit_windows(
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
     rows = []
-    for window, columns in iter_arrivals(run.cluster, found.reading, run.windows, newest_ms):
+    for window, columns in iter_arrivals(
+        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, told=found.arrivals
+    ):
         source = columns["source"]
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else found.row_counts

@@ -4,35 +4,60 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.live_source import LIVE_CLUSTER
+from pipeline.metric_sources import ExporterUrls
 from pipeline.model.window import instant_of, parse_duration_ms
-from pipeline.sources.cluster_reading import CONSUMER_GROUPS, LOG_DIRECTORIES
+from pipeline.sources.cluster_reading import LOG_DIRECTORIES
+from pipeline.sources.live.reading import arrival_of
 from pipeline.sources.metric_pages import expected_pages
+from pipeline.sources.metric_readings import METRIC_KINDS
+from pipeline.sources.sample_arrivals import expected_points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.config import Cluster, Source
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.live.reading import LiveReading
+    from pipeline.sources.metric_pages import MetricPage
+    from pipeline.sources.sample_arrivals import InstanceArrivals
 
 
 def iter_arrivals(
-    cluster: Cluster, reading: ClusterReading, windows: tuple[TimeWindow, ...], newest_batch_ms: int | None
+    cluster: Cluster,
+    reading: ClusterReading,
+    windows: tuple[TimeWindow, ...],
+    newest_batch_ms: int | None,
+    *,
+    listed: Mapping[str, tuple[MetricPage, ...]],
+    told: Sequence[InstanceArrivals] = (),
 ) -> Iterator[tuple[TimeWindow, dict[str, Any]]]:
     """Per window and source kind: expected, arrived, newest instant.
 
     Log directories: expected are the brokers registered at the window's end, arrived those whose disks were found.
-    Scrapes: expected is one an interval while each instance was being scraped. Described groups: nothing is expected.
+    Live cluster: expected are its brokers and partitions, arrived those that answered and could be read whole.
+    Scrapes and statistics: expected is one an interval while each instance was told of, and of a source that told of none
+    in the window as many as of one instance: silence is not health. Described groups and outputs of tools: nothing is
+    expected.
 
     Args:
         cluster: The configuration.
         reading: What was found.
         windows: The run's windows.
         newest_batch_ms: Newest event time of any batch read.
+        listed: Scrapes kept as files, by source kind.
+        told: Instants of samples, of every metrics source.
     """
     for source in _one_of_each_kind(cluster):
+        if source.kind == LIVE_CLUSTER and reading.live is not None:
+            yield from _of_live_cluster(reading.live, windows)
+            continue
         for window in windows:
-            expected, arrived, newest_ms = _of_source(source, reading, window, newest_batch_ms)
+            if source.kind in METRIC_KINDS:
+                expected, arrived, newest_ms = _of_metrics(source, listed, told, window)
+            else:
+                expected, arrived, newest_ms = _of_source(source, reading, window, newest_batch_ms)
             yield (
                 window,
                 {
@@ -42,6 +67,23 @@ def iter_arrivals(
                     "newest_at": None if newest_ms is None else instant_of(newest_ms),
                 },
             )
+
+
+def _of_live_cluster(live: LiveReading, windows: tuple[TimeWindow, ...]) -> Iterator[tuple[TimeWindow, dict[str, Any]]]:
+    """Expected are the brokers and partitions there are, arrived those that answered and were read whole."""
+    for window in windows:
+        arrival = arrival_of(live, window)
+        yield (
+            window,
+            {
+                "source": LIVE_CLUSTER,
+                "expected_count": arrival.expected_count,
+                "arrived_count": arrival.arrived_count,
+                "missing": arrival.missing or None,
+                # Brokers that answer tell of all there is up to now, be it nothing.
+                "newest_at": None if live.state is None else instant_of(live.observed_at_ms),
+            },
+        )
 
 
 def _one_of_each_kind(cluster: Cluster) -> tuple[Source, ...]:
@@ -60,11 +102,33 @@ def _of_source(
         }
         registered = set(reading.history.state_at(window.end_ms).brokers) | arrived
         return len(registered), len(arrived), newest_batch_ms
-    if source.kind == CONSUMER_GROUPS:
-        moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
-        return None, sum(moment in window for moment in moments), max(moments, default=None)
-    pages = reading.pages.get(source.kind, ())
-    interval_ms = parse_duration_ms(getattr(source, "interval"))  # noqa: B009  (both metric sources have one)
-    arrived_count = sum(page.observed_at_ms in window for page in pages)
-    newest_ms = max((page.observed_at_ms for page in pages), default=None)
-    return expected_pages(pages, window, interval_ms), arrived_count, newest_ms
+    moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
+    return None, sum(moment in window for moment in moments), max(moments, default=None)
+
+
+def _of_metrics(
+    source: Source,
+    listed: Mapping[str, tuple[MetricPage, ...]],
+    told: Sequence[InstanceArrivals],
+    window: TimeWindow,
+) -> tuple[int | None, int, int | None]:
+    own = [arrival for arrival in told if arrival.source == source.kind]
+    interval = getattr(source, "interval", None)
+    pages = listed.get(source.kind)
+    if pages is not None:
+        arrived = sum(page.observed_at_ms in window for page in pages)
+        newest_ms = max((page.observed_at_ms for page in pages), default=None)
+    else:
+        arrived = sum(arrival.instant_count for arrival in own if arrival.start_ms == window.start_ms)
+        newest_ms = max((arrival.last_ms for arrival in own), default=None)
+    if interval is None:
+        return None, arrived, newest_ms
+    interval_ms = parse_duration_ms(interval)
+    if not arrived:
+        return max(1, window.duration_ms // interval_ms), 0, newest_ms
+    if isinstance(source, ExporterUrls):
+        count = len(source.producers) + len(source.brokers)
+        return count * max(1, window.duration_ms // interval_ms), arrived, newest_ms
+    if pages is not None:
+        return expected_pages(pages, window, interval_ms), arrived, newest_ms
+    return expected_points(own, window, interval_ms), arrived, newest_ms

@@ -1,20 +1,22 @@
-"""Everything a cluster's file sources say without reading batches: disks, leaders, replicas, groups, scrapes."""
+"""Everything a cluster's file sources say without reading batches: disks, leaders, replicas, groups."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.consumer_group_text import parse_consumer_groups
-from pipeline.config import BrokerMetrics, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
+from pipeline.config import ConsumerGroups, LogDirectories, TopicsDescribe
 from pipeline.errors import InputError
+from pipeline.live_source import LIVE_CLUSTER, LiveCluster
 from pipeline.model.log import Problem
+from pipeline.sources.cluster_rows import count_directories
 from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.live.reading import LiveReading, read_live_cluster
 from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.metric_pages import discover_pages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,11 +25,10 @@ if TYPE_CHECKING:
     from pipeline.model.cluster import ClusterHistory, ReplicaState
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.log_tree import LogTree
-    from pipeline.sources.metric_pages import MetricPage
+    from pipeline.model.window import TimeWindow
 
 LOG_DIRECTORIES = "log_directories"
 CONSUMER_GROUPS = "consumer_groups"
-METRIC_SOURCES = ("producer_metrics", "broker_metrics")
 _EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
@@ -40,18 +41,35 @@ class ClusterReading:
         history: Brokers, leaders and configs over time.
         replicas: What the disks hold.
         groups: Described consumer groups: instant, row.
-        pages: Scrapes by source kind.
         problems: What was wrong, by source kind.
         roots: Source roots, for shortening paths.
+        live: What a live cluster answered; None where none is configured.
     """
 
     tree: LogTree
     history: ClusterHistory
     replicas: tuple[ReplicaState, ...]
     groups: tuple[tuple[int, ConsumerGroupMember], ...]
-    pages: Mapping[str, tuple[MetricPage, ...]]
     problems: Mapping[str, tuple[Problem, ...]]
     roots: tuple[Path, ...]
+    live: LiveReading | None = None
+
+    @property
+    def record_source(self) -> str:
+        """Source kind that the records come from."""
+        return LOG_DIRECTORIES if self.live is None else LIVE_CLUSTER
+
+    @property
+    def directory_counts(self) -> Mapping[int, int]:
+        """Log directories by broker, read or described."""
+        if self.live is None:
+            return count_directories(self.tree)
+        return {} if self.live.state is None else self.live.state.directory_counts
+
+    @property
+    def broker_configs(self) -> Mapping[int, Mapping[str, str]]:
+        """Configs that matter by broker, where a source tells them."""
+        return {} if self.live is None or self.live.state is None else self.live.state.broker_configs
 
     def relative(self, path: str) -> str:
         """A path as it is under its source root, with the root's own name; unchanged where it lies in none."""
@@ -61,8 +79,32 @@ class ClusterReading:
         return path
 
 
-def read_cluster(cluster: Cluster) -> ClusterReading:
-    """Reads every configured source of a cluster; what is wrong with one never hides another."""
+def read_cluster(cluster: Cluster, span: TimeWindow, as_of_ms: int) -> ClusterReading:
+    """Reads every configured source of a cluster; what is wrong with one never hides another.
+
+    Args:
+        cluster: The configuration.
+        span: All windows of the run: what a live cluster is asked about.
+        as_of_ms: The run's now.
+    """
+    live_source = next((s for s in cluster.sources if isinstance(s, LiveCluster)), None)
+    if live_source is not None:
+        return _with_live(cluster, read_live_cluster(cluster, live_source, span, as_of_ms))
+    return _read_files(cluster)
+
+
+def _with_live(cluster: Cluster, live: LiveReading) -> ClusterReading:
+    files = _read_files(cluster)
+    return replace(
+        files,
+        history=live.history,
+        replicas=() if live.state is None else live.state.replicas,
+        problems={**files.problems, LIVE_CLUSTER: live.problems},
+        live=live,
+    )
+
+
+def _read_files(cluster: Cluster) -> ClusterReading:
     problems: dict[str, list[Problem]] = defaultdict(list)
     paths = [path for s in cluster.sources if isinstance(s, LogDirectories) for path in s.paths]
     tree = discover_logs(paths)
@@ -71,18 +113,11 @@ def read_cluster(cluster: Cluster) -> ClusterReading:
     replicas, replica_problems = read_replica_states(tree)
     problems[LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
     groups = [row for s in cluster.sources if isinstance(s, ConsumerGroups) for row in _read_groups(s, problems)]
-    pages: dict[str, tuple[MetricPage, ...]] = {}
-    for source in cluster.sources:
-        if isinstance(source, ProducerMetrics | BrokerMetrics):
-            found, page_problems = discover_pages(source.path, source.kind)
-            pages[source.kind] = pages.get(source.kind, ()) + found
-            problems[source.kind] += page_problems
     return ClusterReading(
         tree=tree,
         history=history,
         replicas=replicas,
         groups=tuple(groups),
-        pages=pages,
         problems={kind: tuple(found) for kind, found in problems.items()},
         roots=tuple(_roots(cluster.sources)),
     )
@@ -91,7 +126,7 @@ def read_cluster(cluster: Cluster) -> ClusterReading:
 def _roots(sources: Sequence[Source]) -> list[Path]:
     roots = []
     for source in sources:
-        paths = source.paths if isinstance(source, LogDirectories | ConsumerGroups) else (source.path,)
+        paths: tuple[Path, ...] = getattr(source, "paths", ()) or tuple(filter(None, [getattr(source, "path", None)]))
         roots += [path if path.is_dir() else path.parent for path in paths]
     return roots
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pipeline.sources.cluster_rows import leader_epoch_rows
+from pipeline.sources.live.source import LiveBatchSource
 from pipeline.sources.metric_pages import SOURCE_NAME as METRIC_PAGES
 from pipeline.sources.metric_pages import MetricPageSource, format_pages
 from pipeline.sources.record_batches import SOURCE_NAME as RECORD_BATCHES
 from pipeline.sources.record_batches import RecordBatchSource
+from pipeline.sources.sample_rows import SAMPLE_SCHEMA, SQL_SCHEMA
 from pipeline.sources.segment_plan import format_plan
 from pipeline.sources.segment_summaries import SOURCE_NAME as SEGMENT_SUMMARIES
 from pipeline.sources.segment_summaries import SegmentSummarySource
@@ -30,10 +34,11 @@ _LEADER_EPOCHS = (
 
 
 def register_sources(spark: SparkSession) -> None:
-    """Makes `kafka_record_batches`, `kafka_segment_summaries` and `metric_pages` known to a session, for `spark.read.format` and SQL."""
+    """Makes `kafka_record_batches`, `kafka_live_batches`, `kafka_segment_summaries` and `metric_pages` known to a session, for `spark.read.format` and SQL."""
     spark.dataSource.register(RecordBatchSource)
     spark.dataSource.register(SegmentSummarySource)
     spark.dataSource.register(MetricPageSource)
+    spark.dataSource.register(LiveBatchSource)
 
 
 def batch_frame(spark: SparkSession, reads: Sequence[SegmentRead], as_of_ms: int, span: TimeWindow) -> DataFrame:
@@ -60,9 +65,19 @@ def summary_rows(
     return rows
 
 
-def sample_frame(spark: SparkSession, pages: Sequence[MetricPage]) -> DataFrame:
-    """Samples and problems of the exporter pages, see `metric_pages`."""
-    return _planned(spark, METRIC_PAGES, format_pages(pages)).load()
+def sample_frame(spark: SparkSession, pages: Sequence[MetricPage], batches: Sequence[pa.RecordBatch] = ()) -> DataFrame:
+    """Samples and problems: of the pages, which executors parse, and of rows that are there already.
+
+    Args:
+        spark: Session.
+        pages: See `metric_pages`.
+        batches: Rows of `SAMPLE_SCHEMA`.
+    """
+    parsed = _planned(spark, METRIC_PAGES, format_pages(pages)).load()
+    if not batches:
+        return parsed
+    held = spark.createDataFrame(pa.Table.from_batches(batches, SAMPLE_SCHEMA), SQL_SCHEMA)
+    return held if not pages else parsed.unionByName(held)
 
 
 def _planned(spark: SparkSession, source: str, plan: str) -> DataFrameReader:

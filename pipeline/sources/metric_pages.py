@@ -1,7 +1,8 @@
-"""Exporter pages kept as files, `<root>/<instance>/<epoch ms>.prom`, and the Spark data source that parses them.
+"""Metrics kept as files, and the Spark data source that parses them.
 
-The data source `metric_pages` takes a `plan` (from `format_pages`) and yields samples as Arrow record batches: rows of
-kind `sample`, and of kind `problem` for pages or lines that could not be read.
+Exporter pages lie at `<root>/<instance>/<epoch ms>.prom`; output of kafka-producer-perf-test and statistics of librdkafka
+lie anywhere. The data source `metric_pages` takes a `plan` (from `format_pages`) and yields samples as Arrow record
+batches: rows of kind `sample`, and of kind `problem` for files or lines that could not be read.
 """
 
 from __future__ import annotations
@@ -10,54 +11,32 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pipeline.codec.exposition import parse_exposition
+from pipeline.codec.exposition import ExpositionReader
+from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
+from pipeline.codec.perf_test_output import parse_perf_test_output
 from pipeline.model.log import Problem
+from pipeline.sources.sample_rows import SQL_SCHEMA, problem_batch, sample_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pipeline.codec.exposition import BadLine
+    from pipeline.codec.metric_text import MetricText
     from pipeline.model.window import TimeWindow
 
 SOURCE_NAME = "metric_pages"
-PAGES_PER_ARROW_BATCH = 32
-KNOWN_PREFIXES = (
-    "kafka_producer_producer_",
-    "kafka_server_brokertopicmetrics_",
-    "kafka_server_replicamanager_",
-    "kafka_network_requestmetrics_",
-    "kafka_controller_kafkacontroller_",
-    "kafka_log_log_size",
-)
-_OTHER_REQUEST = re.compile(r'^kafka_network_requestmetrics_[^\n]*request="(?!Produce")[^\n]*\n', re.MULTILINE)
-_SAMPLE_SCHEMA = pa.schema(
-    [
-        ("row_kind", pa.string()),
-        ("source", pa.string()),
-        ("instance", pa.string()),
-        ("observed_at_ms", pa.int64()),
-        ("name", pa.string()),
-        ("labels", pa.map_(pa.string(), pa.string())),
-        ("value", pa.float64()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("severity", pa.string()),
-        ("first_bytes_hex", pa.string()),
-    ]
-)
-SQL_SCHEMA = (
-    "row_kind string, source string, instance string, observed_at_ms bigint, name string, labels map<string,string>, "
-    "value double, path string, position bigint, reason string, severity string, first_bytes_hex string"
-)
+MAX_SKEW_MS = 60_000
+EXPOSITION, PERF_TEST, LIBRDKAFKA = "exposition", "perf_test", "librdkafka"
+_EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +48,16 @@ class MetricPage:
         instance: Folder name: the client, or the broker id.
         observed_at_ms: Instant of the scrape, from the file name.
         path: The file.
+        format: `exposition`, `perf_test` or `librdkafka`.
+        is_dated: Whether the instant is the file name's; else it is that of the file's last change.
     """
 
     source: str
     instance: str
     observed_at_ms: int
     path: str
+    format: str = EXPOSITION
+    is_dated: bool = True
 
 
 def discover_pages(root: Path, source: str) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
@@ -91,6 +74,39 @@ def discover_pages(root: Path, source: str) -> tuple[tuple[MetricPage, ...], tup
             reason = "the file name is no instant: expected <epoch ms>.prom"
             problems.append(Problem(path=str(path), position=None, reason=reason))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
+
+
+def discover_texts(
+    paths: Sequence[Path], source: str, text_format: str, suffixes: Sequence[str]
+) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+    """Lists texts in a format of their own: the files named, and those with one of the suffixes in the folders named.
+
+    The instance is the file's name without suffix and instant, or its folder's where nothing else is left.
+
+    Args:
+        paths: Files and folders.
+        source: Source kind.
+        text_format: `perf_test` or `librdkafka`.
+        suffixes: Of files in folders, such as `.out`.
+    """
+    pages, problems = [], []
+    for root in paths:
+        if not root.exists():
+            problems.append(Problem(path=str(root), position=None, reason="no such file or directory"))
+        files = sorted(p for p in root.rglob("*") if p.suffix in suffixes) if root.is_dir() else [root]
+        for path in (file for file in files if file.is_file()):
+            instant = _EPOCH_MS.search(path.stem)
+            pages.append(
+                MetricPage(
+                    source=source,
+                    instance=_EPOCH_MS.sub("", path.stem).strip("-_.") or path.parent.name,
+                    observed_at_ms=int(instant[1]) if instant else path.stat().st_mtime_ns // 1_000_000,
+                    path=str(path),
+                    format=text_format,
+                    is_dated=instant is not None,
+                )
+            )
+    return tuple(pages), tuple(problems)
 
 
 def pages_within(pages: Sequence[MetricPage], span: TimeWindow) -> tuple[MetricPage, ...]:
@@ -143,16 +159,13 @@ class MetricPageReader(DataSourceReader):
         return [PageGroup(self._pages[start : start + size]) for start in starts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the known samples of each page, a few pages to an Arrow record batch."""
+        """Yields the known samples of each page."""
         assert isinstance(partition, PageGroup)  # noqa: S101  (narrows Spark's type)
-        for start in range(0, len(partition.pages), PAGES_PER_ARROW_BATCH):
-            rows: list[tuple[object, ...]] = []
-            for page in partition.pages[start : start + PAGES_PER_ARROW_BATCH]:
-                rows += _page_rows(page)
-            if rows:
-                columns = zip(*rows, strict=True)
-                arrays = [pa.array(column, field.type) for column, field in zip(columns, _SAMPLE_SCHEMA, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=_SAMPLE_SCHEMA)
+        reader, instance = ExpositionReader(), None
+        for page in partition.pages:
+            if page.instance != instance:  # another exporter writes other series
+                reader, instance = ExpositionReader(), page.instance
+            yield from read_page(page, reader)
 
 
 class MetricPageSource(DataSource):
@@ -172,31 +185,82 @@ class MetricPageSource(DataSource):
         return MetricPageReader(self.options)
 
 
-def _page_rows(page: MetricPage) -> list[tuple[object, ...]]:
-    head = (page.source, page.instance, page.observed_at_ms)
+def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+    """Rows of one file.
+
+    Args:
+        page: Which.
+        reader: What is known of the exporter's series from the pages before.
+    """
     try:
         text = Path(page.path).read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
-        return [_problem_row(head, page.path, None, f"cannot be read: {error}", b"")]
-    exposition = parse_exposition(_without_other_requests(text), name_prefixes=KNOWN_PREFIXES)
-    rows: list[tuple[object, ...]] = [
-        ("sample", *head, s.name, tuple(s.labels.items()), None if isnan(s.value) else s.value, page.path, *[None] * 4)
-        for s in exposition.samples
+        yield _problems(page, [Problem(path=page.path, position=None, reason=f"cannot be read: {error}")])
+        return
+    if page.format == EXPOSITION:
+        yield from _read_exposition(page, text, reader)
+    elif page.format == PERF_TEST:
+        yield from _text_rows(page, text, parse_perf_test_output(text, ended_at_ms=page.observed_at_ms))
+    else:
+        instant_ms = page.observed_at_ms if page.is_dated else None
+        yield from _text_rows(page, text, parse_librdkafka_statistics(text, observed_at_ms=instant_ms))
+
+
+def _read_exposition(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+    found = reader.read(text)
+    problems = _of_lines(page, found.bad_lines)
+    if not found.sample_count and "# TYPE" not in text and "# HELP" not in text:
+        what = "an HTML page" if "<html" in text[:1000].lower() else "no exporter page: no metric in it"
+        problems = [Problem(path=page.path, position=None, reason=what, first_bytes=text[:64].encode())]
+    skews = [instant - page.observed_at_ms for instant in found.timestamps_ms.values()]
+    worst_ms = max(skews, key=abs, default=0)
+    if abs(worst_ms) > MAX_SKEW_MS:
+        reason = f"its samples carry instants {worst_ms / 1000:+.0f} s from the scrape's: the scrape's is used"
+        problems.append(Problem(path=page.path, position=None, reason=reason, severity="suspect"))
+    if len(found.series):
+        yield sample_batch(
+            page.source,
+            page.instance,
+            page.path,
+            series=reader.series,
+            places=found.series,
+            observed_at_ms=np.full(len(found.series), page.observed_at_ms, np.int64),
+            values=found.values,
+        )
+    if problems:
+        yield _problems(page, problems)
+
+
+def _text_rows(page: MetricPage, text: str, found: MetricText) -> Iterator[pa.RecordBatch]:
+    problems = _of_lines(page, found.bad_lines)
+    if not found.samples and not problems:
+        problems = [Problem(path=page.path, position=None, reason="no metric in it", first_bytes=text[:64].encode())]
+    if found.samples:
+        yield sample_batch(
+            page.source,
+            page.instance,
+            page.path,
+            series=[sample.series for sample in found.samples],
+            places=np.arange(len(found.samples)),
+            observed_at_ms=np.array([sample.observed_at_ms for sample in found.samples], np.int64),
+            values=np.array([sample.value for sample in found.samples], np.float64),
+        )
+    if problems:
+        yield _problems(page, problems)
+
+
+def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:
+    return [
+        Problem(
+            path=page.path,
+            position=line.number,
+            reason=line.reason,
+            first_bytes=line.text.encode()[:64],
+            severity=line.severity,
+        )
+        for line in bad_lines
     ]
-    if not rows and "# TYPE" not in text and "# HELP" not in text:
-        rows.append(_problem_row(head, page.path, None, "no exporter page: no metric in it", text.encode()))
-    return rows + [
-        _problem_row(head, page.path, number, "a line that is no sample", line.encode())
-        for number, line in exposition.bad_lines
-    ]
 
 
-def _without_other_requests(text: str) -> str:
-    """The page without the request metrics of other requests than Produce: most of a broker's page."""
-    return _OTHER_REQUEST.sub("", text)
-
-
-def _problem_row(
-    head: tuple[str, str, int], path: str, position: int | None, reason: str, first_bytes: bytes
-) -> tuple[object, ...]:
-    return ("problem", *head, None, None, None, path, position, reason, "refused", first_bytes[:64].hex())
+def _problems(page: MetricPage, problems: Sequence[Problem]) -> pa.RecordBatch:
+    return problem_batch(page.source, page.instance, page.observed_at_ms, problems)

@@ -22,6 +22,7 @@ WINDOW_STATUS = Table(
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",
     key=("cluster", "window_start", "source"),
     partitioned_by=_BY_DATE,
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -37,9 +38,15 @@ WINDOW_STATUS = Table(
             name="expected_count",
             type="bigint",
             unit="items",
-            doc="Items expected: brokers for log directories, scrapes for metrics; NULL where nothing can be expected.",
+            doc="Items expected: brokers for log directories, brokers and partitions for a live cluster, scrapes for metrics; NULL where nothing can be expected.",
         ),
         Column(name="arrived_count", type="bigint", nullable=False, unit="items", doc="Items that arrived."),
+        Column(
+            name="missing",
+            type="string",
+            doc="What did not arrive and why, the first few by name; NULL where nothing is missing or nobody can tell.",
+            volatile=True,
+        ),
         Column(
             name="row_count",
             type="bigint",
@@ -94,6 +101,7 @@ CLUSTER_STATE = Table(
     grain="topic-partition x replica x window end",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"),
     partitioned_by=_BY_DATE,
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -123,15 +131,20 @@ CLUSTER_STATE = Table(
             name="is_in_sync", type="boolean", doc="In the in-sync replica set; NULL where the source does not say."
         ),
         Column(
+            name="reassignment",
+            type="string",
+            doc="`adding` or `removing` while a reassignment runs; NULL otherwise.",
+        ),
+        Column(
             name="log_end_offset",
             type="bigint",
-            doc="Next offset of this replica's log when it was read.",
+            doc="Next offset of this replica's log when it was read; of a live cluster the high watermark less the replica's lag.",
             volatile=True,
         ),
         Column(
             name="high_watermark",
             type="bigint",
-            doc="From `replication-offset-checkpoint` when it was read.",
+            doc="From `replication-offset-checkpoint`, or as the leader answered, when it was read.",
             volatile=True,
         ),
         Column(
@@ -151,7 +164,7 @@ CLUSTER_STATE = Table(
         Column(
             name="log_directory",
             type="string",
-            doc="Log directory that holds the replica, relative to the source root.",
+            doc="Log directory that holds the replica, relative to the source root; of a live cluster the broker's own path.",
         ),
         Column(
             name="configs",
@@ -162,7 +175,7 @@ CLUSTER_STATE = Table(
             name="state_source",
             type="string",
             nullable=False,
-            doc="`cluster_metadata`, `topics_describe` or `only_replica` (no source names a leader: the only replica found is taken).",
+            doc="`cluster_metadata`, `live_cluster`, `topics_describe` or `only_replica` (no source names a leader: the only replica found is taken).",
         ),
         RUN_ID,
     ),
@@ -173,6 +186,7 @@ BROKERS = Table(
     grain="broker x window end",
     key=("cluster", "window_start", "broker_id"),
     partitioned_by=_BY_DATE,
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -189,13 +203,24 @@ BROKERS = Table(
             type="bigint",
             nullable=False,
             unit="directories",
-            doc="Log directories of the broker that were read; 0 where the broker is known but its disks were not found.",
+            doc="Log directories of the broker that were read or described; 0 where the broker is known but its disks were not found.",
+        ),
+        Column(
+            name="preferred_leader_imbalance_ratio",
+            type="double",
+            unit="ratio",
+            doc="Part of the replicated partitions it is the preferred leader of that it does not lead; NULL without any.",
+        ),
+        Column(
+            name="configs",
+            type="map<string,string>",
+            doc="Broker configs that matter, where the source tells them.",
         ),
         Column(
             name="state_source",
             type="string",
             nullable=False,
-            doc="`cluster_metadata`, `topics_describe` or `log_directories`: what named the broker.",
+            doc="`cluster_metadata`, `live_cluster`, `topics_describe` or `log_directories`: what named the broker.",
         ),
         RUN_ID,
     ),
@@ -290,6 +315,7 @@ LOG_SEGMENTS = Table(
 METRIC_SAMPLES = Table(
     name="bronze.metric_samples",
     grain="metric sample",
+    schema_version=2,
     key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
     partitioned_by=_BY_DATE,
     is_large=True,
@@ -297,15 +323,31 @@ METRIC_SAMPLES = Table(
         CLUSTER,
         WINDOW_DATE,
         WINDOW_START,
-        Column(name="observed_at", type="timestamp", nullable=False, doc="Instant of the scrape, UTC."),
-        Column(name="source", type="string", nullable=False, doc="`producer_metrics` or `broker_metrics`."),
+        Column(
+            name="observed_at",
+            type="timestamp",
+            nullable=False,
+            doc="Instant of the scrape (Prometheus: of the point), UTC.",
+        ),
+        Column(
+            name="source",
+            type="string",
+            nullable=False,
+            doc="Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output librdkafka_statistics`.",
+        ),
         Column(
             name="instance",
             type="string",
             nullable=False,
-            doc="What was scraped: the producer's client folder or the broker id.",
+            doc="What was scraped: the producer's client folder, the broker id, Prometheus' `instance`, the file's name.",
         ),
-        Column(name="name", type="string", nullable=False, doc="Metric name as exposed."),
+        Column(
+            name="name",
+            type="string",
+            nullable=False,
+            doc="Canonical metric name: one for all exporters and versions (jmx_exporter 0.x and 1.x, its example rules).",
+        ),
+        Column(name="exposed_name", type="string", doc="Metric name as exposed; NULL in rows of before version 2."),
         Column(
             name="labels_text",
             type="string",

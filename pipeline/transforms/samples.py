@@ -24,6 +24,7 @@ def as_metric_samples(samples: DataFrame, cluster: str, span: TimeWindow, window
         "source",
         "instance",
         "name",
+        "exposed_name",
         labels_text.alias("labels_text"),
         "labels",
         "value",

@@ -48,7 +48,9 @@ def test_all_samples_and_again_with_everything_known():
             ],
             key=str,
         )
-        values = {reader.series[p].name + str(len(reader.series[p].labels)): v for p, v in zip(page.series, page.values)}
+        values = {
+            reader.series[p].name + str(len(reader.series[p].labels)): v for p, v in zip(page.series, page.values)
+        }
         assert values["kafka_server_bytes_total2"] == 1500
         assert values["kafka_server_rate0"] == math.inf
         assert math.isnan(values["kafka_server_rate1"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import BrokerMetrics, Cluster, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
+from pipeline.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
 from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log_tree import LogTree
@@ -14,6 +15,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.arrivals import iter_arrivals
 from pipeline.sources.cluster_reading import ClusterReading
 from pipeline.sources.metric_pages import MetricPage, discover_pages, expected_pages, pages_within
+from pipeline.sources.sample_arrivals import InstanceArrivals
 from tests.unit.sources.trees import log_directory
 
 S = 1000
@@ -25,7 +27,7 @@ MEMBER = ConsumerGroupMember(
 )
 
 
-def reading(*, disks=(), brokers=None, pages=(), groups=()):
+def reading(*, disks=(), brokers=None, groups=()):
     return ClusterReading(
         tree=LogTree(directories=tuple(disks)),
         history=ClusterHistory(
@@ -35,7 +37,6 @@ def reading(*, disks=(), brokers=None, pages=(), groups=()):
         ),
         replicas=(),
         groups=tuple((at, MEMBER) for at in groups),
-        pages={"producer_metrics": tuple(pages)},
         problems={},
         roots=(),
     )
@@ -48,8 +49,10 @@ def scrapes(instance, *seconds):
     ]
 
 
-def arrivals(source, found, newest_ms=None):
-    rows = iter_arrivals(Cluster(sources=(source,)), found, WINDOWS, newest_ms)
+def arrivals(source, found=None, newest_ms=None, *, pages=None, told=()):
+    listed = {} if pages is None else {source.kind: tuple(pages)}
+    found = found or reading()
+    rows = iter_arrivals(Cluster(sources=(source,)), found, WINDOWS, newest_ms, listed=listed, told=told)
     return [(row["expected_count"], row["arrived_count"]) for _, row in rows]
 
 
@@ -72,13 +75,44 @@ def test_groups_are_described_when_somebody_cares_to():
         (scrapes("a", *range(0, 125, 5)), [(12, 12), (12, 12)]),
         (scrapes("a", *range(0, 125, 5)) + scrapes("b", *range(30, 95, 5)), [(18, 18), (18, 19)]),
         (scrapes("a", 0, *range(40, 125, 5)), [(12, 5), (12, 12)]),  # the exporter was silent for half a minute
-        ([], [(0, 0), (0, 0)]),
-        (scrapes("a", 61), [(0, 0), (0, 1)]),
+        ([], [(12, 0), (12, 0)]),  # silence is not health
+        (scrapes("a", 61), [(12, 0), (0, 1)]),
     ],
 )
 def test_scrapes_are_expected_while_the_instance_lived(pages, expected):
     source = ProducerMetrics(kind="producer_metrics", path=Path("p"))
-    assert arrivals(source, reading(pages=pages)) == expected
+    assert arrivals(source, pages=pages) == expected
+
+
+def told(kind, instance, *seconds):
+    for window in WINDOWS:
+        instants = [second * S for second in seconds if second * S in window]
+        if instants:
+            yield InstanceArrivals(kind, instance, window.start_ms, len(instants), min(instants), max(instants))
+
+
+@pytest.mark.parametrize(
+    ("instants", "expected"),
+    [
+        ([*told("prometheus", "a:1", *range(0, 120, 10))], [(6, 6), (6, 6)]),
+        ([*told("prometheus", "a:1", *range(0, 120, 10)), *told("prometheus", "b:1", 30, 40)], [(8, 8), (6, 6)]),
+        ([*told("prometheus", "a:1", 0, 10, *range(90, 120, 10))], [(6, 2), (6, 3)]),
+        ([*told("librdkafka_statistics", "a:1", 0)], [(6, 0), (6, 0)]),
+        ([], [(6, 0), (6, 0)]),
+    ],
+)
+def test_points_of_a_server_are_expected_while_the_instance_lived(instants, expected):
+    assert arrivals(Prometheus(kind="prometheus", url="http://p", step="PT10S"), told=instants) == expected
+
+
+def test_urls_are_each_expected_once_an_interval():
+    urls = ExporterUrls(kind="exporter_urls", producers={"a": "http://a"}, brokers={1: "http://b"}, path=Path("p"))
+    assert arrivals(urls, pages=scrapes("a", 61)) == [(1, 0), (2, 1)]
+
+
+def test_nothing_is_expected_of_outputs_of_a_tool():
+    source = PerfTestOutput(kind="perf_test_output", paths=(Path("p"),))
+    assert arrivals(source, told=[*told(source.kind, "a", 50)]) == [(None, 1), (None, 0)]
 
 
 def test_every_kind_once_with_the_newest_instant():
@@ -91,7 +125,8 @@ def test_every_kind_once_with_the_newest_instant():
             BrokerMetrics(kind="broker_metrics", path=Path("b")),
         )
     )
-    rows = iter_arrivals(cluster, reading(pages=scrapes("a", 1, 90)), WINDOWS[:1], 7 * S)
+    listed = {"producer_metrics": tuple(scrapes("a", 1, 90))}
+    rows = iter_arrivals(cluster, reading(), WINDOWS[:1], 7 * S, listed=listed)
     newest = [(row["source"], row["newest_at"] and row["newest_at"].timestamp()) for _, row in rows]
     assert newest == [("log_directories", 7), ("producer_metrics", 90), ("broker_metrics", None)]
 

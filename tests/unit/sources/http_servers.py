@@ -1,0 +1,94 @@
+"""A real HTTP server on loopback that answers as a test says, well or badly."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Answer:
+    """What to answer: status, headers, body; `cut` bytes of the body promised and not sent."""
+
+    def __init__(self, body=b"", status=200, headers=(), cut=0):
+        self.body = body.encode() if isinstance(body, str) else body
+        self.status, self.headers, self.cut = status, dict(headers), cut
+
+
+class Site:
+    """A server's address and what was asked of it.
+
+    Attributes:
+        url: Base address.
+        asked: Path and headers of each request.
+        answers: By path without query: an answer, a list of which each request takes one, or a function of the path.
+    """
+
+    def __init__(self, url, answers):
+        self.url, self.answers, self.asked = url, answers, []
+
+    def answer(self, path):
+        found = self.answers.get(path.partition("?")[0], Answer("nothing here", 404))
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        return found(path) if callable(found) else found
+
+
+@contextmanager
+def serving(answers, *, certificate=None):
+    """Serves for as long as the block lasts; with TLS where a certificate (file with key) is given."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            site.asked.append((self.path, dict(self.headers)))
+            answer = site.answer(self.path)
+            self.send_response(answer.status)
+            for name, value in {"Content-Type": "text/plain", **answer.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body[: len(answer.body) - answer.cut])
+            self.close_connection = bool(answer.cut)
+
+        def log_message(self, *_):
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_):  # a client that refuses our certificate is what a test wants
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    site = Site(f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}", answers)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def make_certificate(folder):
+    """A certificate of its own authority for 127.0.0.1, with its key, in one file."""
+    path, key, certificate = folder / "server.pem", folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    path.write_bytes(key.read_bytes() + certificate.read_bytes())
+    return path, certificate
