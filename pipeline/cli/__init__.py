@@ -33,6 +33,9 @@ COMMANDS = {
     "run": Command("pipeline.cli.run", "the whole pipeline without Airflow: ingest, gates, health, mails"),
     "inspect": Command("pipeline.cli.inspect", "what is in these logs: segments, partitions, brokers, problems"),
     "partition": Command("pipeline.cli.partition", "which partition each client would choose for a key"),
+    "simulate": Command(
+        "pipeline.cli.simulate", "what another producer version or setting would do: shares, batches, latencies"
+    ),
     "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),
     "tables": Command("pipeline.cli.tables", "the data dictionary: every table, every column"),
     "doctor": Command(

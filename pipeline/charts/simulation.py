@@ -1,0 +1,208 @@
+"""Variants of a simulated scenario, a row each: the brokers' shares of the bytes, and the records' latencies."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from pipeline.charts.palette import ALARM, CALM, CARD, FONT, GRID, INK, LINES, MUTED, PIXELS_PER_INCH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from pipeline.simulator.scenario_file import ScenarioFile
+    from pipeline.simulator.summary import Range, VariantSummary
+
+_WIDTH_INCH = 9.6
+_ROW_INCH = 0.52
+_FRAME_INCH = 1.62
+_LATENCIES = (
+    ("p50", "latency_p50_ms", "#94a3b8"),
+    ("p95", "latency_p95_ms", "#7c3aed"),
+    ("p99", "latency_p99_ms", "#be185d"),
+    ("p99.9", "latency_p999_ms", "#7f1d1d"),
+)
+_MARKERS = {"published": "D", "real here": "s"}
+_HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": MUTED}
+_LEAST_MS = 0.01
+
+
+def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary], file_format: str) -> bytes:
+    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %, hollow marks are real runs.
+
+    Args:
+        scenario: What was simulated.
+        summaries: Of its variants.
+        file_format: `png`, `svg` or `pdf`.
+
+    Returns:
+        The picture; a PNG has 200 pixels an inch.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a picture pays
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    height_inch = _FRAME_INCH + _ROW_INCH * max(len(summaries), 2)
+    figure = Figure(figsize=(_WIDTH_INCH, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
+    FigureCanvasAgg(figure)
+    bottom, tall = 0.5 / height_inch, 1 - _FRAME_INCH / height_inch
+    shares = figure.add_axes((0.165, bottom, 0.36, tall), facecolor=CARD)
+    latencies = figure.add_axes((0.595, bottom, 0.38, tall), facecolor=CARD)
+    _draw_shares(shares, summaries)
+    _draw_latencies(latencies, summaries)
+    style: dict[str, Any] = {"ha": "left", "va": "top", "fontfamily": FONT}
+    figure.text(0.012, 1 - 0.12 / height_inch, scenario.name, fontsize=12, fontweight="bold", color=INK, **style)
+    count = len(summaries[0].seeds)
+    seeds = f"{count} seeds: dots are medians, lines go from 5 % to 95 %" if count > 1 else "one seed"
+    figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
+    buffer = BytesIO()
+    figure.savefig(buffer, format=file_format, facecolor=CARD, metadata=_METADATA.get(file_format))
+    return buffer.getvalue()
+
+
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Without date and program, so that equal values give equal bytes."""
+
+
+def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
+    brokers = summaries[0].variant.scenario.brokers
+    is_coloured = len(brokers) <= len(LINES)
+    colours = [LINES[place] if is_coloured else CALM for place in range(len(brokers))]
+    names: set[str] = set()
+    for row, summary in enumerate(summaries):
+        _draw_fair_shares(axes, row, summary.variant.fair_shares)
+        for place, figures in enumerate(summary.brokers):
+            offset = _spread(place, len(brokers))
+            name = f"broker {brokers[place].broker_id}" if is_coloured else "a broker"
+            colour = colours[place] if is_coloured or not _is_highest(summary, place) else ALARM
+            _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, _once(name, names))
+            for comparison in summary.variant.comparisons:
+                share = comparison.brokers.get("bytes_share", {}).get(brokers[place].broker_id)
+                if share is not None:
+                    _draw_mark(axes, (row + offset, colour), 100 * share, comparison.label)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:g} %")
+    _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)")
+    axes.set_yticks(range(len(summaries)), [summary.variant.name for summary in summaries])
+    _set_fonts(axes)
+
+
+def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
+    names: set[str] = set()
+    axes.set_xscale("log")
+    for row, summary in enumerate(summaries):
+        for place, (label, name, colour) in enumerate(_LATENCIES):
+            offset = _spread(place, len(_LATENCIES))
+            _draw_range(axes, (row + offset, colour), summary.run[name], 1, _once(label, names))
+            for comparison in summary.variant.comparisons:
+                value = comparison.figures.get(name)
+                if value:
+                    _draw_mark(axes, (row + offset, colour), value, comparison.label)
+    axes.xaxis.set_major_formatter("{x:g} ms")
+    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
+    axes.set_yticks(range(len(summaries)), [""] * len(summaries))
+    _set_fonts(axes)
+
+
+def _draw_range(axes: Axes, at: tuple[float, str], figure: Range, factor: float, label: str) -> None:
+    height, colour = at
+    if figure.median is None or figure.low is None or figure.high is None:
+        return
+    low, median, high = (max(part * factor, _LEAST_MS) for part in (figure.low, figure.median, figure.high))
+    axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round", alpha=0.45, zorder=3)
+    axes.plot([median], [height], color=colour, marker="o", markersize=4.6, linestyle="", zorder=5, label=label)
+
+
+def _draw_mark(axes: Axes, at: tuple[float, str], value: float, kind: str) -> None:
+    height, colour = at
+    axes.plot(
+        [value],
+        [height],
+        marker=_MARKERS[kind],
+        markersize=6.6,
+        markerfacecolor="none",
+        markeredgecolor=colour,
+        markeredgewidth=1.1,
+        linestyle="",
+        zorder=4,
+        label="_",
+    )
+
+
+def _draw_fair_shares(axes: Axes, row: int, fair_shares: Sequence[float]) -> None:
+    for share in sorted(set(fair_shares)):
+        percent = 100 * share
+        axes.plot([percent, percent], [row - 0.5, row + 0.5], color=INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=2)
+
+
+def _spread(place: int, count: int) -> float:
+    """Where in a row of height 1 one of several marks lies."""
+    return 0.0 if count == 1 else (place / (count - 1) - 0.5) * 0.56
+
+
+def _is_highest(summary: VariantSummary, place: int) -> bool:
+    shares = [figures["bytes_share"].median or 0.0 for figures in summary.brokers]
+    return shares[place] == max(shares)
+
+
+def _once(name: str, names: set[str]) -> str:
+    """The name for the legend's first mark of a kind, then one that the legend hides."""
+    if name in names:
+        return "_"
+    names.add(name)
+    return name
+
+
+def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
+    axes.set_ylim(len(summaries) - 0.5, -0.5)
+    for row in range(1, len(summaries)):
+        axes.axhline(row - 0.5, color=GRID, linewidth=0.8, zorder=0)
+    axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8, zorder=0)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="both", which="both", length=0, labelcolor=MUTED, labelsize=7.5)
+    axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
+    for side in ("top", "right", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.spines["left"].set_color(GRID)
+    axes.annotate(
+        title,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 22),
+        textcoords="offset points",
+        fontsize=8.5,
+        fontfamily=FONT,
+        color=INK,
+    )
+    _add_legend(axes, {one.label for summary in summaries for one in summary.variant.comparisons})
+
+
+def _add_legend(axes: Axes, labels: set[str]) -> None:
+    """Units in their colours, then the marks of other runs, whatever their colour."""
+    for label in sorted(labels):
+        axes.plot([], [], marker=_MARKERS[label], markersize=5.5, linestyle="", label=label, **_HOLLOW)
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(
+        handles,
+        names,
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        ncols=max(len(names), 1),
+        frameon=False,
+        borderaxespad=0.2,
+        handlelength=0.8,
+        handletextpad=0.4,
+        columnspacing=1.1,
+        labelcolor=INK,
+        prop={"family": FONT, "size": 7.5},
+    )
+
+
+def _set_fonts(axes: Axes) -> None:
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_fontfamily(FONT)

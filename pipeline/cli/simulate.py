@@ -1,0 +1,159 @@
+"""`simulate`: what another producer version or setting would do with a traffic, brokers and delays included."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pipeline.simulator.scenario_file import ScenarioFile, Variant
+    from pipeline.simulator.summary import VariantSummary
+
+_DESCRIPTION = """\
+SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds: printed
+are medians, and the range from 5 % to 95 % of the seeds. Figures are labelled: published by others, measured on real
+clients and brokers here, or simulated.
+"""
+_MOST_SEEDS = 100_000
+_PLOT_FORMATS = ("png", "svg", "pdf")
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("simulate", help=help_text, description=_DESCRIPTION)
+    parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a built-in scenario, or a YAML file")
+    parser.add_argument("--seeds", type=int, default=20, metavar="K", help="how many seeds (20)")
+    parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="the first of them (1)")
+    parser.add_argument("--variant", action="append", default=[], metavar="V", help="only this one; may be repeated")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="Parquet: every batch of the first seed")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="picture of shares and latencies: png, svg or pdf")
+    parser.add_argument("--list", action="store_true", help="list the built-in scenarios and stop")
+    parser.add_argument("--schema", action="store_true", help="explain the scenario file and stop")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulates and prints.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: There is no such scenario or variant, the file is wrong, or an option is.
+    """
+    from pipeline.simulator.scenario_file import list_built_ins, load_scenario  # noqa: PLC0415 - Arrow and Numba
+    from pipeline.simulator.schema import SCHEMA  # noqa: PLC0415
+
+    if args.schema:
+        sys.stdout.write(SCHEMA)
+        return 0
+    if args.list:
+        from pipeline.cli.simulate_text import format_scenarios  # noqa: PLC0415
+
+        sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
+        return 0
+    _check_options(args)
+    scenario = load_scenario(args.scenario)
+    variants = scenario.select(args.variant)
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    with _progress(len(variants) * len(seeds)) as advance:
+        summaries = _summarise(scenario, variants, seeds, advance)
+    if args.trace:
+        _write_trace(args.trace, variants, seeds[0])
+    if args.plot:
+        _write_plot(args.plot, scenario, summaries)
+    _print(scenario, summaries, as_json=args.json)
+    return 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    if args.scenario is None:
+        raise ConfigError("SCENARIO is missing; --list names the built-in ones")
+    if not 1 <= args.seeds <= _MOST_SEEDS:
+        raise ConfigError(f"--seeds {args.seeds}; expected 1 to {_MOST_SEEDS}")
+    if not 0 <= args.first_seed < 2**62:
+        raise ConfigError(f"--first-seed {args.first_seed}; expected 0 or more")
+    if args.plot and args.plot.suffix.removeprefix(".").lower() not in _PLOT_FORMATS:
+        raise ConfigError(f"--plot {args.plot}; expected a name that ends in .{', .'.join(_PLOT_FORMATS)}")
+    for path in (args.trace, args.plot):
+        if path and not path.absolute().parent.is_dir():
+            raise ConfigError(f"{path}: no such folder")
+
+
+def _summarise(
+    scenario: ScenarioFile, variants: Sequence[Variant], seeds: Sequence[int], on_done: Callable[[], None]
+) -> list[VariantSummary]:
+    from pipeline.simulator.summary import summarise_variants  # noqa: PLC0415
+
+    return summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=on_done)
+
+
+@contextmanager
+def _progress(run_count: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error, where that is a terminal; it goes when all is done."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=run_count)
+        yield lambda: progress.advance(task)
+
+
+def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:
+    if as_json:
+        from pipeline.cli.simulate_rows import describe_scenario  # noqa: PLC0415
+
+        sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
+    else:
+        from pipeline.cli.simulate_text import format_summaries  # noqa: PLC0415
+
+        sys.stdout.write(format_summaries(scenario, summaries))
+
+
+def _write_trace(path: Path, variants: Sequence[Variant], seed: int) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    from pipeline.simulator.batch_trace import trace_batches  # noqa: PLC0415
+
+    try:
+        with pq.ParquetWriter(path, (first := trace_batches(variants[0], seed)).schema, compression="zstd") as writer:
+            writer.write_table(first)
+            for variant in variants[1:]:
+                writer.write_table(trace_batches(variant, seed))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+
+
+def _write_plot(path: Path, scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> None:
+    from pipeline.charts.simulation import render_simulation  # noqa: PLC0415
+
+    try:
+        path.write_bytes(render_simulation(scenario, summaries, path.suffix.removeprefix(".").lower()))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,94 @@
+"""A simulation's figures as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.simulator.figures import RUN_FIGURES
+from pipeline.simulator.summary import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.simulator.comparison import Comparison
+    from pipeline.simulator.scenario_file import ScenarioFile
+    from pipeline.simulator.summary import VariantSummary
+
+
+def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:
+    """The JSON document of `simulate --json`; every figure is `{"median", "low", "high"}` over the seeds.
+
+    Args:
+        scenario: What was simulated.
+        summaries: Of its variants.
+    """
+    return {
+        "scenario": scenario.name,
+        "seeds": list(summaries[0].seeds) if summaries else [],
+        "variants": [_describe_variant(summary) for summary in summaries],
+    }
+
+
+def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
+    scenario = summary.variant.scenario
+    more = {name: figure for name, figure in summary.run.items() if name not in RUN_FIGURES}
+    return {
+        "name": summary.variant.name,
+        "clients": list(summary.variant.clients),
+        **_describe_figures({name: summary.run[name] for name in RUN_FIGURES}),
+        **_describe_figures(more),
+        "brokers": [
+            {"broker_id": broker.broker_id, **_describe_figures(figures), "fair_share": round(fair_share, 6)}
+            for broker, figures, fair_share in zip(
+                scenario.brokers, summary.brokers, summary.variant.fair_shares, strict=True
+            )
+        ],
+        "partitions": _describe_partitions(summary),
+        "producers": [
+            {"client_id": producer.name, **_describe_figures(figures)}
+            for producer, figures in zip(scenario.producers, summary.producers, strict=True)
+        ],
+        "compared": [_describe_comparison(comparison) for comparison in summary.variant.comparisons],
+        "notes": list(summary.variant.notes),
+    }
+
+
+def _describe_partitions(summary: VariantSummary) -> list[dict[str, Any]]:
+    scenario = summary.variant.scenario
+    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "broker_id": scenario.brokers[leader].broker_id if leader >= 0 else None,
+            **_describe_figures(figures),
+        }
+        for (topic, partition), leader, figures in zip(names, scenario.leaders, summary.partitions, strict=True)
+    ]
+
+
+def _describe_figures(figures: Mapping[str, Range]) -> dict[str, Any]:
+    return {
+        name: {part: _to_number(value) for part, value in zip(Range._fields, figure, strict=True)}
+        for name, figure in figures.items()
+    }
+
+
+def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    brokers: dict[int, dict[str, Any]] = {}
+    for name, values in comparison.brokers.items():
+        for broker_id, value in values.items():
+            brokers.setdefault(broker_id, {"broker_id": broker_id})[name] = _to_number(value)
+    return {
+        "label": comparison.label,
+        "source": comparison.source,
+        **{name: _to_number(value) for name, value in comparison.figures.items()},
+        "brokers": [brokers[broker_id] for broker_id in sorted(brokers)],
+    }
+
+
+def _to_number(value: float | None) -> float | None:
+    """Whole numbers without a point; others to a millionth."""
+    if value is None:
+        return None
+    return int(value) if float(value).is_integer() else round(value, 6)

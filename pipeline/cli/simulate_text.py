@@ -1,0 +1,195 @@
+"""A simulation's figures as text: the perf test's last line, then ranges, brokers and the figures to compare with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.cli.text_table import format_table
+from pipeline.simulator.figures import RUN_FIGURES
+from pipeline.simulator.recovery import LIMIT_RATIO, WINDOW_S
+from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.simulator.comparison import Comparison
+    from pipeline.simulator.scenario_file import Recovery, ScenarioFile
+    from pipeline.simulator.summary import Range, VariantSummary
+
+_MB = 1 << 20
+_RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")
+_BROKER_HEADER = ("broker", "", "bytes", "share", "records", "batches", "records/batch")
+_NONE = "-"
+
+
+def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
+    """The built-in scenarios with their variants."""
+    lines = []
+    for scenario in scenarios:
+        lines.append(f"{scenario.name}: {scenario.summary}")
+        lines.append(f"  variants: {', '.join(variant.name for variant in scenario.variants)}")
+    return "\n".join(lines) + "\n"
+
+
+def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> str:
+    """All variants.
+
+    Args:
+        scenario: What was simulated.
+        summaries: Of its variants.
+    """
+    count = len(summaries[0].seeds)
+    title = f"{scenario.name}: {scenario.summary}" if scenario.summary else scenario.name
+    seeds = (
+        f"{count} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if count > 1 else "one seed"
+    )
+    parts = [f"{title}\n{seeds}\n"]
+    parts += [_format_variant(summary, scenario.recovery) for summary in summaries]
+    return "\n".join(parts)
+
+
+def _format_variant(summary: VariantSummary, recovery: Recovery | None) -> str:
+    variant = summary.variant
+    head = f"{variant.name}: {variant.summary}" if variant.summary else variant.name
+    lines = [f"== {head}", f"   {'; '.join(variant.clients)}", format_last_line(summary.run)]
+    lines += [f"note: {note}" for note in variant.notes]
+    lines += _format_losses(summary)
+    if recovery is not None:
+        lines.append(_format_recovery(summary, recovery))
+    return (
+        "\n".join(lines) + "\n" + _format_run_table(summary) + _format_broker_table(summary) + _format_sources(summary)
+    )
+
+
+def format_last_line(run: Mapping[str, Range]) -> str:
+    """The medians as `kafka-producer-perf-test` prints its last line."""
+    records, payload, rate = run["record_count"].median, run["payload_bytes"].median, run[RUN_FIGURES[0]].median
+    if not records or rate is None or payload is None:
+        return "0 records sent."
+    mb_per_s = rate * payload / records / _MB
+    average, p50, p95, p99, p999, most = (run[name].median or 0.0 for name in RUN_FIGURES[1:])
+    return (
+        f"{records:.0f} records sent, {rate:.1f} records/sec ({mb_per_s:.2f} MB/sec), {average:.2f} ms avg latency, "
+        f"{most:.2f} ms max latency, {p50:.0f} ms 50th, {p95:.0f} ms 95th, {p99:.0f} ms 99th, {p999:.0f} ms 99.9th."
+    )
+
+
+def _format_run_table(summary: VariantSummary) -> str:
+    figures = [summary.run[name] for name in RUN_FIGURES]
+    rows = [["simulated", *(_format_run_figure(place, figure.median) for place, figure in enumerate(figures))]]
+    if len(summary.seeds) > 1:
+        rows.append(["  range", *(_format_run_range(place, figure) for place, figure in enumerate(figures))])
+    for comparison in summary.variant.comparisons:
+        values = (comparison.figures.get(name) for name in RUN_FIGURES)
+        if comparison.figures:
+            rows.append([comparison.label, *(_format_run_figure(place, value) for place, value in enumerate(values))])
+    return format_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
+
+
+def _format_broker_table(summary: VariantSummary) -> str:
+    rows = []
+    for broker, figures in zip(summary.variant.scenario.brokers, summary.brokers, strict=True):
+        records, batches = figures["record_count"], figures["batch_count"]
+        rows.append(
+            [
+                str(broker.broker_id),
+                "simulated",
+                _format_count_range(figures["size_bytes"]),
+                _format_share_range(figures["bytes_share"]),
+                _format_count_range(records),
+                _format_count_range(batches),
+                _format_decimals(figures["records_per_batch"].median),
+            ]
+        )
+        rows += [_format_compared_broker(comparison, broker.broker_id) for comparison in summary.variant.comparisons]
+    return format_table(_BROKER_HEADER, rows, right=frozenset(range(2, len(_BROKER_HEADER))))
+
+
+def _format_compared_broker(comparison: Comparison, broker_id: int) -> list[str]:
+    def find(name: str) -> float | None:
+        return comparison.brokers.get(name, {}).get(broker_id)
+
+    share, records, batches = find("bytes_share"), find("record_count"), find("batch_count")
+    return [
+        "",
+        comparison.label,
+        _format_count(find("size_bytes")),
+        _NONE if share is None else f"{100 * share:.1f} %",
+        _format_count(records),
+        _format_count(batches),
+        _format_decimals(records / batches if records and batches else None),
+    ]
+
+
+def _format_sources(summary: VariantSummary) -> str:
+    return "".join(f"{one.label}: {one.source}\n" for one in summary.variant.comparisons)
+
+
+def _format_losses(summary: VariantSummary) -> list[str]:
+    """What records met besides a plain delivery, over all producers; nothing where nothing happened."""
+
+    def add(name: str) -> float:
+        return sum(figures[name].median or 0.0 for figures in summary.producers)
+
+    lines = []
+    failed, refused, blocked_ms = add("failed_record_count"), add("refused_record_count"), add("blocked_ms")
+    if failed:
+        lines.append(f"failed: {failed:,.0f} records expired or were given up")
+    if refused:
+        lines.append(f"refused: {refused:,.0f} records by send()")
+    if blocked_ms:
+        lines.append(f"blocked: send() waited {blocked_ms / 1000:,.1f} s in all for buffer.memory")
+    return lines
+
+
+def _format_recovery(summary: VariantSummary, recovery: Recovery) -> str:
+    broker_id = summary.variant.scenario.brokers[recovery.broker].broker_id
+    taken, ratio = summary.run["recovery_s"], summary.run["recovered_ratio"]
+    from_s = recovery.from_ns / 1e9
+    rule = f"broker {broker_id} below {LIMIT_RATIO} fair shares of any {WINDOW_S} s, from second {from_s:g} on"
+    if taken.median is None or ratio.median is None:
+        return f"even again: the run ends before it can be told ({rule})"
+    spread = f" ({taken.low:.0f}-{taken.high:.0f})" if len(summary.seeds) > 1 else ""
+    if ratio.median < 1:
+        return f"even again: not within the {taken.median:.0f} s that are left ({rule})"
+    return f"even again: after {taken.median:.0f} s{spread}: {rule}"
+
+
+def _format_run_figure(place: int, value: float | None) -> str:
+    if value is None:
+        return _NONE
+    return f"{value:.1f}" if place == 0 else format_ms(value)
+
+
+def _format_run_range(place: int, figure: Range) -> str:
+    return f"{_format_run_figure(place, figure.low)}-{_format_run_figure(place, figure.high)}"
+
+
+def format_ms(value: float) -> str:
+    """Milliseconds with as many places as they are worth.
+
+    >>> [format_ms(value) for value in (0.1234, 12.345, 1234.5)]
+    ['0.12', '12.3', '1234']
+    """
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _format_count(value: float | None) -> str:
+    return _NONE if value is None else f"{value:,.0f}"
+
+
+def _format_count_range(figure: Range) -> str:
+    if figure.low == figure.high:
+        return _format_count(figure.median)
+    return f"{_format_count(figure.median)} ({_format_count(figure.low)}-{_format_count(figure.high)})"
+
+
+def _format_share_range(figure: Range) -> str:
+    if figure.median is None or figure.low is None or figure.high is None:
+        return _NONE
+    spread = "" if figure.low == figure.high else f" ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
+    return f"{100 * figure.median:.1f}{spread} %"
+
+
+def _format_decimals(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.1f}"

@@ -1,0 +1,41 @@
+"""Names of the figures that runs are told by, in the order they are shown."""
+
+from __future__ import annotations
+
+LATENCY_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+RUN_FIGURES = (
+    "throughput_records_per_s",
+    "latency_avg_ms",
+    "latency_p50_ms",
+    "latency_p95_ms",
+    "latency_p99_ms",
+    "latency_p999_ms",
+    "latency_max_ms",
+)
+"""Of a whole run, as the perf test's last line has them."""
+MORE_RUN_FIGURES = ("record_count", "payload_bytes")
+"""Of a whole run: acknowledged records, and their keys and values."""
+RECOVERY_FIGURES = ("recovery_s", "recovered_ratio")
+"""Of a whole run, with a recovery to watch."""
+LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")
+"""Of a broker or a partition."""
+MORE_LOAD_FIGURES = (
+    "records_per_batch",
+    "fill_ratio",
+    "queue_time_avg_ms",
+    "queue_time_p99_ms",
+    "latency_avg_ms",
+    "latency_p99_ms",
+)
+"""Of a broker or a partition, beside those that are printed."""
+REQUEST_FIGURES = ("request_count", "request_latency_avg_ms", "request_latency_p99_ms")
+"""Of a broker."""
+PRODUCER_FIGURES = (
+    "throughput_records_per_s",
+    "record_count",
+    "failed_record_count",
+    "refused_record_count",
+    "blocked_ms",
+    "buffer_max_bytes",
+)
+"""Of a producer."""

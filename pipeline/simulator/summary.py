@@ -1,0 +1,266 @@
+"""Several seeds of a scenario as one: the median of every figure, and the range that 90 % of the seeds lie in."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pipeline.simulator.figures import (
+    LATENCY_QUANTILES,
+    LOAD_FIGURES,
+    MORE_LOAD_FIGURES,
+    PRODUCER_FIGURES,
+    REQUEST_FIGURES,
+)
+from pipeline.simulator.record_size import FIXED_BODY_BYTES, measure_varint_bytes
+from pipeline.simulator.recovery import measure_recovery_s
+from pipeline.simulator.reference.run import simulate_reference as simulate
+from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pipeline.simulator.latency_histogram import LatencyHistogram
+    from pipeline.simulator.scenario_file import Recovery, Variant
+
+_NS_PER_MS = 1e6
+_NS_PER_S = 1e9
+LOW_PERCENT, HIGH_PERCENT = 5, 95
+
+Figures = dict[str, float | None]
+"""By name; None where there is nothing to tell, such as the latency of no record."""
+
+
+class Range(NamedTuple):
+    """A figure over the seeds: where half, 5 % and 95 % of them are at most; None where no seed tells it."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One seed's figures.
+
+    Attributes:
+        run: Of the whole run, by `RUN_FIGURES`, and `MORE_RUN_FIGURES`; those of the recovery where one is watched.
+        brokers: By broker.
+        partitions: By partition, counted over all topics.
+        producers: By producer.
+    """
+
+    run: Figures
+    brokers: tuple[Figures, ...]
+    partitions: tuple[Figures, ...]
+    producers: tuple[Figures, ...]
+
+
+@dataclass(frozen=True)
+class VariantSummary:
+    """A variant over its seeds; as `RunFigures`, with ranges.
+
+    Attributes:
+        variant: What was simulated.
+        seeds: The seeds.
+        run: Of the whole run.
+        brokers: By broker.
+        partitions: By partition, counted over all topics.
+        producers: By producer.
+    """
+
+    variant: Variant
+    seeds: tuple[int, ...]
+    run: Mapping[str, Range]
+    brokers: tuple[Mapping[str, Range], ...]
+    partitions: tuple[Mapping[str, Range], ...]
+    producers: tuple[Mapping[str, Range], ...]
+
+
+def summarise_variants(
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    *,
+    recovery: Recovery | None = None,
+    on_done: Callable[[], None] = lambda: None,
+    worker_count: int | None = None,
+) -> list[VariantSummary]:
+    """Simulates every variant with every seed, side by side over the cores there are.
+
+    Args:
+        variants: What to simulate.
+        seeds: At least one; the same for every variant.
+        recovery: What to watch, or None.
+        on_done: Called after every run, in any thread.
+        worker_count: Threads; as many as cores by default. The result does not depend on it.
+
+    Returns:
+        A summary for each variant, in their order.
+    """
+
+    def run(task: tuple[Variant, int]) -> RunFigures:
+        variant, seed = task
+        result = simulate(variant.scenario, seed, traces=recovery is not None)
+        figures = measure_run(result, variant)
+        if recovery is not None:
+            figures.run.update(_measure_recovery(result, variant, recovery))
+        on_done()
+        return figures
+
+    tasks = [(variant, seed) for variant in variants for seed in seeds]
+    with ThreadPoolExecutor(worker_count or count_cores()) as pool:
+        figures = list(pool.map(run, tasks))
+    return [
+        _summarise(variant, seeds, figures[place * len(seeds) : (place + 1) * len(seeds)])
+        for place, variant in enumerate(variants)
+    ]
+
+
+def count_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def measure_run(result: SimulationResult, variant: Variant) -> RunFigures:
+    """One seed's figures.
+
+    Args:
+        result: Of the run.
+        variant: What was simulated.
+    """
+    scenario = variant.scenario
+    brokers = range(len(scenario.brokers))
+    lanes_by_broker = [result.lanes_of_broker(broker) for broker in brokers]
+    lanes_by_partition = [result.lanes_of_partition(partition) for partition in range(len(result.leaders))]
+    total_bytes = result.count(range(len(result.lanes)), Lane.DONE_BYTES)
+    broker_figures = tuple(
+        _measure_load(result, lanes, total_bytes) | _measure_requests(result, broker, len(scenario.brokers))
+        for broker, lanes in enumerate(lanes_by_broker)
+    )
+    return RunFigures(
+        run=_measure_whole(result),
+        brokers=broker_figures,
+        partitions=tuple(_measure_load(result, lanes, total_bytes) for lanes in lanes_by_partition),
+        producers=tuple(_measure_producer(result, producer) for producer in range(result.producer_count)),
+    )
+
+
+def _measure_whole(result: SimulationResult) -> Figures:
+    lanes = range(len(result.lanes))
+    latencies = result.latencies.merge(lanes)
+    records = result.count(lanes, Lane.DONE_RECORDS)
+    started = [int(row[ProducerCount.FIRST_SENT_AT_NS]) for row in result.producers if row[ProducerCount.SENT_RECORDS]]
+    ended_ns = int(result.producers[:, ProducerCount.LAST_DONE_AT_NS].max())
+    figures: Figures = {"throughput_records_per_s": _divide(records * _NS_PER_S, ended_ns - min(started, default=0))}
+    figures["latency_avg_ms"] = _to_ms(latencies.mean_ns)
+    for name, probability in LATENCY_QUANTILES.items():
+        figures[f"latency_{name}_ms"] = _to_ms(latencies.find_quantile_ns(probability))
+    figures["latency_max_ms"] = _to_ms(latencies.max_ns if latencies.count else None)
+    figures["record_count"] = records
+    figures["payload_bytes"] = _estimate_payload_bytes(result, records)
+    return figures
+
+
+def _measure_load(result: SimulationResult, lanes: list[int], total_bytes: int) -> Figures:
+    records = result.count(lanes, Lane.DONE_RECORDS)
+    batches = result.count(lanes, Lane.DONE_BATCHES)
+    size_bytes = result.count(lanes, Lane.DONE_BYTES)
+    latencies, queue_times = result.latencies.merge(lanes), result.queue_times.merge(lanes)
+    figures: Figures = {
+        "bytes_share": _divide(size_bytes, total_bytes),
+        "record_count": records,
+        "batch_count": batches,
+        "size_bytes": size_bytes,
+        "records_per_batch": _divide(records, batches),
+        "fill_ratio": _divide(result.count(lanes, Lane.PLAIN_BYTES), result.count(lanes, Lane.CAPACITY_BYTES)),
+        "queue_time_avg_ms": _to_ms(queue_times.mean_ns),
+        "queue_time_p99_ms": _to_ms(queue_times.find_quantile_ns(0.99)),
+        "latency_avg_ms": _to_ms(latencies.mean_ns),
+        "latency_p99_ms": _to_ms(latencies.find_quantile_ns(0.99)),
+    }
+    return {name: figures[name] for name in (*LOAD_FIGURES, *MORE_LOAD_FIGURES)}
+
+
+def _measure_requests(result: SimulationResult, broker: int, broker_count: int) -> Figures:
+    connections = [producer * broker_count + broker for producer in range(result.producer_count)]
+    latencies: LatencyHistogram = result.request_latencies.merge(connections)
+    values = (
+        int(result.connections[connections, Connection.REQUESTS].sum()),
+        _to_ms(latencies.mean_ns),
+        _to_ms(latencies.find_quantile_ns(0.99)),
+    )
+    return dict(zip(REQUEST_FIGURES, values, strict=True))
+
+
+def _measure_producer(result: SimulationResult, producer: int) -> Figures:
+    lanes = result.lanes_of_producer(producer)
+    row = result.producers[producer]
+    records = result.count(lanes, Lane.DONE_RECORDS)
+    elapsed_ns = int(row[ProducerCount.LAST_DONE_AT_NS]) - int(row[ProducerCount.FIRST_SENT_AT_NS])
+    values = (
+        _divide(records * _NS_PER_S, elapsed_ns),
+        records,
+        result.count(lanes, Lane.FAILED_RECORDS),
+        int(row[ProducerCount.REFUSED_RECORDS]),
+        _to_ms(int(row[ProducerCount.BLOCKED_NS])),
+        int(row[ProducerCount.MAX_BUFFER_BYTES]),
+    )
+    return dict(zip(PRODUCER_FIGURES, values, strict=True))
+
+
+def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> float:
+    """Keys and values, as the perf test counts its MB: bodies without attributes, deltas, lengths and header count."""
+    bodies = int(result.producers[:, ProducerCount.DONE_BODY_BYTES].sum())
+    mean = bodies // record_count if record_count else 0
+    return bodies - record_count * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
+
+
+def _measure_recovery(result: SimulationResult, variant: Variant, recovery: Recovery) -> Figures:
+    found = measure_recovery_s(result, recovery.broker, recovery.from_ns, variant.fair_shares[recovery.broker])
+    if found is None:
+        return {"recovery_s": None, "recovered_ratio": None}
+    seconds, is_even = found
+    return {"recovery_s": seconds, "recovered_ratio": float(is_even)}
+
+
+def _summarise(variant: Variant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:
+    def each(units: Sequence[tuple[Figures, ...]]) -> tuple[Mapping[str, Range], ...]:
+        return tuple(_take_ranges(of_one) for of_one in zip(*units, strict=True))
+
+    return VariantSummary(
+        variant=variant,
+        seeds=tuple(seeds),
+        run=_take_ranges([run.run for run in runs]),
+        brokers=each([run.brokers for run in runs]),
+        partitions=each([run.partitions for run in runs]),
+        producers=each([run.producers for run in runs]),
+    )
+
+
+def _take_ranges(runs: Sequence[Figures]) -> Mapping[str, Range]:
+    return {name: take_range(run[name] for run in runs) for name in runs[0]}
+
+
+def take_range(values: Iterable[float | None]) -> Range:
+    """Median, 5 % and 95 % of some seeds' values, between two by a straight line.
+
+    >>> take_range([3, 1, 2])
+    Range(median=2.0, low=1.1, high=2.9)
+    """
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if not len(known):
+        return Range(None, None, None)
+    low, median, high = np.percentile(known, [LOW_PERCENT, 50, HIGH_PERCENT])
+    return Range(float(median), float(low), float(high))
+
+
+def _divide(amount: float, by: float) -> float | None:
+    return amount / by if by else None
+
+
+def _to_ms(time_ns: float | None) -> float | None:
+    return None if time_ns is None else time_ns / _NS_PER_MS
