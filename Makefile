@@ -18,7 +18,7 @@ COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal
 # Further arguments for pytest: make test ARGS="-k codec"
 ARGS ?=
 
-.PHONY: help setup run test test-integration check bench serve capture lock
+.PHONY: help setup run test test-integration check bench serve capture fidelity lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,9 @@ serve: $(READY) ## airflow standalone with the DAGs scheduled on partition-healt
 
 capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.capture
+
+fidelity: $(READY) ## simulated against real producers (20 minutes of real Kafka; ARGS=--recorded: seconds)
+	@$(BIN)/python -m tests.lab.fidelity $(ARGS)
 
 lock: $(READY) ## resolve requirements anew
 	@$(COMPILE) --extra dev --output-file requirements-dev.lock

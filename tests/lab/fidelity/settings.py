@@ -32,6 +32,11 @@ class PerfLoad:
     config: dict[str, str] = field(default_factory=dict)
     text: bool = False  # values are lines of text, which compress, instead of one letter repeated
 
+    @property
+    def seconds(self) -> float:
+        """How long it sends."""
+        return self.record_count / self.rate_per_s
+
 
 @dataclass(frozen=True)
 class SeriesLoad:
@@ -40,6 +45,11 @@ class SeriesLoad:
     version: str
     series: Series
     config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """How long it sends."""
+        return self.series.seconds
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,6 @@ class Setting:
     loads: tuple[PerfLoad | SeriesLoad, ...]
     delays: tuple[Delay, ...] = (Delay(0, 20),)
     leaders: tuple[int, ...] = EVEN
-    warm_s: float = 0.0  # share figures leave out nothing; kept for series whose first second is a phase of its own
 
 
 def _perf(version: str, rate: int = 2048, count: int = 0, **config: str) -> PerfLoad:

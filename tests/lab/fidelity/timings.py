@@ -21,6 +21,7 @@ BURST_GAP_NS = 1_000_000
 IDLE_CLASSES_NS = (0, 100_000, 1_000_000, 3_000_000, 10_000_000, 1 << 62)
 BYTE_CLASSES = (0, 4_096, 12_288, 24_576, 1 << 30)
 FEW = 30
+QUEUED_NS = 60_000  # a request read so soon after the answer before it had been waiting in the socket
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ def summarise(run: TimedRun) -> dict[str, object]:
         "sender": _summarise_sender(run),
         "service": _summarise_service(run),
         "responses": _summarise_responses(run),
+        "model": _summarise_for_model(run),
     }
 
 
@@ -172,3 +174,57 @@ def _summarise_responses(run: TimedRun) -> dict[str, object]:
         "asleep_at_release_ratio": round(float(asleep.mean()), 4),
         "released_to_awake": quantiles_of((awake[turn] - released)[asleep]),
     }
+
+
+def _summarise_for_model(run: TimedRun) -> dict[str, object]:
+    """The same instants joined as the simulator's parts are: `client.ThreadCosts` and `scenario.Service`.
+
+    A turn begins where the client looks for ready nodes. A service lasts from a request's arrival, or from the answer
+    before if it had been waiting, until the broker has answered; idle is the time between that answer and the start.
+    """
+    ready, select, awake, _served = run.turns.T
+    before = run.records[_bursts(run)[0], 0]
+    before = before[before < ready[-2]]
+    turn = np.searchsorted(select, before) - 1
+    kept = (turn >= 0) & (awake[turn] > before)
+    busy = awake - select < 3_000
+    costs = {
+        "first_send_to_ready": quantiles_of(ready[turn[kept] + 1] - before[kept]),
+        "turn_to_turn_awake": quantiles_of((ready[1:] - ready[:-1])[busy[:-1]]),
+    }
+    released = run.requests[:, 6]
+    turn = np.searchsorted(select, released) - 1
+    asleep = (turn >= 0) & (awake[turn] > released) & (turn < len(ready) - 1)
+    costs["released_to_ready"] = quantiles_of(ready[turn[asleep] + 1] - released[asleep])
+    rows = _join_requests(run)
+    services = [row["service"] for row in rows.values()]
+    costs["ready_to_arrived_idle"] = quantiles_of(np.concatenate([row["transit"] for row in rows.values()]))
+    return costs | {"service": _class_services(np.concatenate(services))}
+
+
+def _join_requests(run: TimedRun) -> dict[int, dict[str, NDArray[np.int64]]]:
+    """By broker: services as rows of bytes, service and idle time before; transit of those that found it idle."""
+    ready, _select, awake, _served = run.turns.T
+    joined = {}
+    for broker in np.unique(run.requests[:, 0]):
+        own = run.requests[run.requests[:, 0] == broker]
+        last, own = own[:-1], own[1:]
+        queued = own[:, 4] - last[:, 7] < QUEUED_NS
+        start = np.where(queued, last[:, 6], own[:, 4])
+        turn = np.searchsorted(awake, own[:, 4]) - 1
+        joined[int(broker)] = {
+            "service": np.c_[own[:, 3], own[:, 5] - start, start - last[:, 6]],
+            "transit": (own[:, 4] - ready[turn])[~queued & (turn >= 0)],
+        }
+    return joined
+
+
+def _class_services(services: NDArray[np.int64]) -> list[dict[str, object]]:
+    size, service, idle = services.T
+    classes = []
+    for idle_from, idle_to in pairwise(IDLE_CLASSES_NS):
+        inside = (idle_from <= idle) & (idle < idle_to)
+        if inside.sum() >= FEW:
+            row = {"idle_from_ns": idle_from, "mean_bytes": int(size[inside].mean())}
+            classes.append(row | quantiles_of(service[inside]))
+    return classes

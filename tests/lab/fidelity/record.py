@@ -1,0 +1,122 @@
+"""Recording: the bed is started and warmed, timed, and every setting run on it once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.artifacts import BROKER_VERSION, java_program
+from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
+from tests.lab.fidelity.recordings import Recordings, read_recordings, write_recordings
+from tests.lab.fidelity.run import PERF_TOOL, run_setting
+from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
+from tests.lab.fidelity.timings import TimedRun, summarise
+from tests.lab.process import LabError
+from tests.lab.recording import read_clock_ms, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.lab.fidelity.settings import Setting
+
+WARM_UP_RECORDS = 100_000
+TIMED_S, TIMED_SKIP_S = 16, 5
+TIMED_RATE, TIMED_BYTES, TIMED_DELAY_MS = 2048, 512, 20.0
+
+
+def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True) -> Recordings:
+    """Runs the settings and writes the file after each, so that an end in between keeps what there is.
+
+    Args:
+        settings: What to run.
+        file: Runs of other settings in it are kept.
+        with_timings: Measure the bed's speed; else keep what the file has.
+
+    Raises:
+        LabError: A client failed.
+    """
+    known = read_recordings(file) if file.exists() else Recordings({}, {}, ())
+    root = Path(tempfile.mkdtemp(prefix="partition-health-fidelity-"))
+    try:
+        with start_bed(root) as bed:
+            say("warming the brokers")
+            warm_up(bed)
+            timings = known.timings
+            if with_timings or not timings:
+                timings = {version: time_client(bed, version, root) for version in (MIDDLE, OLD, NEW)}
+            runs = {setting.name: (setting, run) for setting, run in known.runs}
+            for setting in settings:
+                run = run_setting(bed, setting, root / setting.name)
+                say(f"{setting.name}: {'quiet' if run.is_quiet else 'not quiet'}, {run.tools}")
+                runs[setting.name] = (setting, run)
+                recorded = Recordings(describe_bed(), timings, tuple(runs.values()))
+                write_recordings(recorded, file)
+            return recorded
+    finally:
+        shutil.rmtree(root)
+
+
+def describe_bed() -> dict[str, Any]:
+    """Machine, versions and date."""
+    java = subprocess.run([str(java_program()), "-version"], capture_output=True, text=True, check=True)
+    cpus = [line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "brokers": BROKER_VERSION,
+        "clients": [OLD, MIDDLE, NEW],
+        "java": java.stderr.splitlines()[0],
+        "cores": os.cpu_count(),
+        "processor": cpus[0] if cpus else "",
+    }
+
+
+def warm_up(bed: Bed) -> None:
+    """Many small requests, so that the brokers' and the proxy's code is compiled before anything is measured."""
+    bed.create_topic("warm-up", (0, 1, 2))
+    for number in range(2):
+        arguments = [
+            PERF_TOOL, "--topic", "warm-up", "--num-records", str(WARM_UP_RECORDS // 2), "--record-size", "512",
+            "--throughput", "-1", "--producer-props", f"bootstrap.servers={bed.cluster.bootstrap}", "batch.size=1",
+            "linger.ms=0",
+        ]  # fmt: skip
+        client = start_client("warm-up", NEW, arguments, bed.root / f"warm-up-{number}.log")
+        try:
+            if client.wait(timeout_s=150):
+                raise LabError(f"the warm-up failed:\n{client.tail()}")
+        finally:
+            client.stop()
+
+
+def time_client(bed: Bed, version: str, root: Path) -> dict[str, Any]:
+    """What a client of that version costs on this bed, at the rate of the published experiment without linger."""
+    topic = f"timed-{version}-{read_clock_ms()}"
+    folder = root / topic
+    folder.mkdir()
+    bed.create_topic(topic, (0, 1, 2))
+    now_ms = read_clock_ms()
+    bed.proxy.slow(0, now_ms, now_ms + 600_000, TIMED_DELAY_MS)
+    config = folder / "client.properties"
+    config.write_text(f"bootstrap.servers={bed.cluster.bootstrap}\nlinger.ms=0\n")
+    records, clock, requests = (folder / name for name in ("records.bin", "clock.bin", "requests.tsv"))
+    bed.proxy.note_requests()
+    meter, started_ms = CpuMeter(bed), read_clock_ms()
+    arguments = [
+        str(PRODUCERS / "TimedLoad.java"), str(config), topic, str(TIMED_RATE * TIMED_S), str(TIMED_RATE),
+        str(TIMED_BYTES), str(records), str(clock),
+    ]  # fmt: skip
+    client = start_client(topic, version, arguments, folder / "output.log")
+    try:
+        if client.wait(timeout_s=90):
+            raise LabError(f"timing {version} failed:\n{client.tail()}")
+    finally:
+        client.stop()
+    load = {"foreign_cpu_s": round(meter.foreign_cpu_s(), 2), "wall_s": (read_clock_ms() - started_ms) / 1000}
+    bed.proxy.write_requests(requests)
+    sys.stderr.write(f"timed {version}: {load}\n")
+    return load | summarise(TimedRun.read(records, clock, requests, TIMED_SKIP_S))
