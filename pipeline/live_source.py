@@ -106,7 +106,7 @@ class LiveCluster(BaseModel):
         lateness: How long after a window its late records are looked for.
         connect_timeout: How long to try to reach the cluster.
         request_timeout: How long one request may take.
-        read_timeout: How long one partition may take to be read, retries included.
+        read_timeout: How long a reading may stand still before what is left of it is given up.
         fetch_bytes: Bytes asked for in one Fetch request.
     """
 
@@ -121,8 +121,8 @@ class LiveCluster(BaseModel):
     groups: bool = True
     lateness: str = "PT1H"
     connect_timeout: str = "PT15S"
-    request_timeout: str = "PT30S"
-    read_timeout: str = "PT10M"
+    request_timeout: str = "PT15S"
+    read_timeout: str = "PT2M"
     fetch_bytes: int = Field(4 << 20, ge=1024, le=64 << 20)
 
     @field_validator("bootstrap_servers")

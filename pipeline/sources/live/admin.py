@@ -10,13 +10,14 @@ References:
 from __future__ import annotations
 
 import base64
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -34,6 +35,7 @@ PAGE_PARTITIONS = 5_000
 PAGE_TOPICS = 500
 ATTEMPTS = 3
 BROKERS_AT_ONCE = 8
+_PAUSES_S = (0.5, 2.0)
 EARLIEST, LATEST = -2, -1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -147,7 +149,11 @@ def ask_offsets(
     found: dict[TopicPartition, OffsetAt] = {}
     wanted = dict(leaders)
     for attempt in range(ATTEMPTS):
-        asked = [(broker_id, page) for broker_id, page in _by_broker(wanted) if broker_id != NO_LEADER]
+        asked = [
+            (broker_id, page)
+            for broker_id, page in _by_broker(wanted)
+            if broker_id != NO_LEADER and broker_id not in failures.brokers
+        ]
 
         def ask(broker_id: int, page: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAt | str]:
             return _read_offsets(connection.send(_offsets_request(page, timestamp), broker_id))
@@ -158,16 +164,25 @@ def ask_offsets(
         missing = [key for key in leaders if key not in found]
         if not missing:
             return found
+        failures.brokers |= silent
         reasons = {key: value for key, value in answered.items() if isinstance(value, str)}
+        is_known = all(key in failures.partitions for key in missing)
         for key in missing:
-            leader = wanted[key]
-            reason = "it has no leader" if leader == NO_LEADER else silent.get(leader, reasons.get(key, "no answer"))
-            failures.partitions[key] = reason
-        if attempt + 1 < ATTEMPTS:
-            known = ask_metadata(connection).partitions
-            wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
-    failures.brokers |= silent
+            failures.partitions[key] = _why(wanted.get(key, NO_LEADER), failures, reasons.get(key, "no answer"))
+        if is_known or attempt + 1 == ATTEMPTS:
+            break
+        time.sleep(_PAUSES_S[attempt])
+        known = ask_metadata(connection).partitions
+        wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
     return found
+
+
+def _why(leader_id: int, failures: Failures, reason: str) -> str:
+    if leader_id == NO_LEADER:
+        return "it has no leader"
+    if leader_id in failures.brokers:
+        return f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
+    return reason
 
 
 def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
@@ -289,7 +304,7 @@ def ask_reassignments(
     """Replicas being added and removed, by topic-partition."""
     try:
         found = connection.admin.list_partition_reassignments()
-    except KafkaError as error:
+    except (KafkaError, RuntimeError) as error:  # the library raises the latter where no controller answers
         failures.questions["reassignments"] = describe_error(error)
         return {}
     return {
@@ -343,13 +358,18 @@ def _ask_all(
     silent: dict[int, str] = {}
 
     def one(broker_id: int, page: Sequence[TopicPartition]) -> _T | None:
-        if broker_id in silent:
-            return None
-        try:
-            return ask(broker_id, page)
-        except KafkaError as error:
-            silent[broker_id] = describe_error(error)
-            return None
+        for pause_s in (*_PAUSES_S, 0):
+            if broker_id in silent:
+                return None
+            try:
+                return ask(broker_id, page)
+            except KafkaError as error:
+                last = error
+            if isinstance(last, KafkaTimeoutError | RequestTimedOutError) or not last.retriable:
+                break
+            time.sleep(pause_s)
+        silent[broker_id] = describe_error(last)
+        return None
 
     with ThreadPoolExecutor(BROKERS_AT_ONCE) as pool:
         answers = list(pool.map(one, *zip(*questions, strict=True))) if questions else []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import ssl
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
@@ -20,7 +21,7 @@ from kafka.errors import KafkaError
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.live_source import read_secret
-from pipeline.sources.live.diagnosis import explain_failure
+from pipeline.sources.live.diagnosis import find_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
 _QUIET = ("kafka",)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secrets:
+    """What is never shown: has no text of its own, and no option of Spark holds it."""
+
+    password: str | None = None
+    key_password: str | None = None
 
 
 class Connection:
@@ -98,12 +107,15 @@ def connected(source: LiveCluster) -> Iterator[Connection]:
         connection.close()
 
 
-def connect(source: LiveCluster, *, probe: bool = True) -> Connection:
-    """Connects and learns the brokers; the caller closes. One login per attempt, attempts with growing pauses.
+def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
+    """Connects and learns the brokers; the caller closes.
+
+    The address is chosen by a probe of our own: the library would try one until the time is up, log in again and again
+    where a login is refused, and not say why.
 
     Args:
         source: Addresses and settings.
-        probe: Find out first, with one login, whether and why not; not needed where another process just connected.
+        secrets: From a process that has connected before; by default they are read here, and one login is tried first.
 
     Raises:
         SourceUnreachableError: with the cause as far as it could be found out.
@@ -111,18 +123,18 @@ def connect(source: LiveCluster, *, probe: bool = True) -> Connection:
     """
     for name in _QUIET:  # causes are told by us, once; the library repeats them with every attempt
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    explanation = explain_failure(source) if probe else None
-    if explanation is not None:
-        raise SourceUnreachableError(f"live cluster {', '.join(source.bootstrap_servers)}: {explanation}")
+    is_first = secrets is None
+    secrets = secrets or read_secrets(source.client)
+    address = find_address(source, secrets.password, log_in=is_first)
     try:
         admin = KafkaAdminClient(
-            bootstrap_servers=list(source.bootstrap_servers),
+            bootstrap_servers=[address],
             bootstrap_timeout_ms=source.connect_timeout_ms,
             request_timeout_ms=source.request_timeout_ms,
             reconnect_backoff_ms=250,
             reconnect_backoff_max_ms=5_000,
             receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
-            **client_options(source.client),
+            **_client_options(source.client, secrets),
         )
     except (KafkaError, OSError, ssl.SSLError) as error:
         addresses = ", ".join(source.bootstrap_servers)
@@ -130,22 +142,31 @@ def connect(source: LiveCluster, *, probe: bool = True) -> Connection:
     return Connection(admin, source)
 
 
-def client_options(settings: ClientSettings) -> dict[str, Any]:
-    """The settings under kafka-python's names, secrets read; never to be logged."""
+def read_secrets(settings: ClientSettings) -> Secrets:
+    """Reads the secrets that the settings name.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+    return Secrets(read_secret(settings.sasl_password_variable), read_secret(settings.ssl_key_password_variable))
+
+
+def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
+    """The settings under kafka-python's names, secrets among them; never to be logged."""
     options: dict[str, Any] = {"client_id": settings.client_id, "security_protocol": settings.security_protocol}
     if settings.uses_tls:
         options |= {
             "ssl_cafile": _text(settings.ssl_truststore_location),
             "ssl_certfile": _text(settings.ssl_keystore_location),
             "ssl_keyfile": _text(settings.ssl_key_location or settings.ssl_keystore_location),
-            "ssl_password": read_secret(settings.ssl_key_password_variable),
+            "ssl_password": secrets.key_password,
             "ssl_check_hostname": settings.ssl_endpoint_identification_algorithm == "https",
         }
     if settings.uses_sasl:
         options |= {
             "sasl_mechanism": settings.sasl_mechanism,
             "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": read_secret(settings.sasl_password_variable),
+            "sasl_plain_password": secrets.password,
         }
     return options
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kafka.net.sasl import get_sasl_mechanism
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.live_source import read_secret
 
 if TYPE_CHECKING:
@@ -46,36 +46,46 @@ class _ProbeError(Exception):
         self.failure = Failure(reason, is_final)
 
 
-def explain_failure(source: LiveCluster) -> str | None:
+def find_address(source: LiveCluster, password: str | None, *, log_in: bool = True) -> str:
     """Tries the bootstrap addresses until one serves.
 
     Args:
         source: Addresses and settings.
+        password: For the login.
+        log_in: Go all the way; else only up to where a login begins.
 
     Returns:
-        None where one serves; else what is wrong with each.
+        The address.
 
     Raises:
+        SourceUnreachableError: none serves; says what is wrong with each.
         ConfigError: a secret or a certificate is not there.
     """
     failures: dict[str, Failure] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout_ms / 1000)
     for address in source.bootstrap_servers:
         host, _, port = address.rpartition(":")
-        failure = probe_broker(host.strip("[]"), int(port), source.client, timeout_s=timeout_s)
+        failure = probe_broker(host.strip("[]"), int(port), source.client, password, timeout_s=timeout_s, log_in=log_in)
         if failure is None:
-            return None
+            return address
         failures[address] = failure
         if failure.is_final:
             break
     reasons = {failure.reason for failure in failures.values()}
+    explanation = "; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())
     if len(reasons) == 1:
-        return reasons.pop()
-    return "; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())
+        explanation = reasons.pop()
+    raise SourceUnreachableError(f"live cluster {', '.join(source.bootstrap_servers)}: {explanation}")
 
 
 def probe_broker(
-    host: str, port: int, settings: ClientSettings, *, timeout_s: float = PROBE_TIMEOUT_S
+    host: str,
+    port: int,
+    settings: ClientSettings,
+    password: str | None,
+    *,
+    timeout_s: float = PROBE_TIMEOUT_S,
+    log_in: bool = True,
 ) -> Failure | None:
     """Goes the way of a client to one broker, up to the answer to a Metadata request.
 
@@ -83,7 +93,9 @@ def probe_broker(
         host: Name or address.
         port: Port.
         settings: How to connect.
+        password: For the login.
         timeout_s: For each step.
+        log_in: Go all the way; else only up to where a login begins.
 
     Returns:
         None where the broker answers.
@@ -91,16 +103,16 @@ def probe_broker(
     Raises:
         ConfigError: a secret or a certificate is not there.
     """
-    password = read_secret(settings.sasl_password_variable)
     try:
         with _connect(host, port, timeout_s) as plain:
             stream = _encrypt(plain, host, port, settings) if settings.uses_tls else plain
             with stream:
                 wire = _Wire(stream, settings)
                 _ask_versions(wire, host, port, timeout_s)
-                if settings.uses_sasl:
+                if log_in and settings.uses_sasl:
                     _log_in(wire, host, settings, password)
-                _ask_metadata(wire, settings)
+                if log_in:
+                    _ask_metadata(wire, settings)
     except _ProbeError as error:
         return error.failure
     return None

@@ -36,6 +36,7 @@ _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})
 """Unknown topic or partition, leader or replica not available, leader moved or its epoch not yet known."""
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+_SHORT_S = 1.0
 _WAIT_MS = 500
 
 
@@ -56,19 +57,20 @@ class FetchState:
     retry_count: int = 0
 
 
-def iter_replies(connection: Connection, read: FetchRead, state: FetchState) -> Iterator[bytes]:
+def iter_replies(connection: Connection, read: FetchRead, state: FetchState, given_up: set[int]) -> Iterator[bytes]:
     """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
 
     Args:
         connection: To the cluster.
         read: The range.
+        given_up: Brokers that did not answer for long: they are tried once more. Grows.
         state: The consumer of a reply sets `next_offset` to what follows its last whole batch before it asks for more.
 
     Yields:
         Record batches one after another; the last one may be cut. The first may begin below the offset asked for.
     """
-    retry = _Retry(connection.source.read_timeout_ms / 1000)
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
+    retry = _Retry(_SHORT_S if leader_id in given_up else connection.source.read_timeout_ms / 1000)
     while state.next_offset < read.end_offset:
         row, reason = _ask(connection, _request(read, state.next_offset, limit_bytes), leader_id)
         code = 0 if row is None else row.error_code
@@ -88,7 +90,8 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState) -> 
         else:
             state.retry_count += 1
             if not retry.wait():
-                state.stopped = f"given up after {connection.source.read_timeout}: {reason}"
+                given_up.add(leader_id)
+                state.stopped = f"broker {leader_id} given up: {reason}"
                 return
             leader_id = _find_leader(connection, read, leader_id)
 

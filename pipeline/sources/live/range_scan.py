@@ -51,6 +51,7 @@ def scan_range(
     read: FetchRead,
     as_of_ms: int,
     *,
+    given_up: set[int] | None = None,
     on_reply: Callable[[bytes, HeaderScan], None] | None = None,
 ) -> ScannedRange:
     """Fetches a range and reads its batches' headers, checksums verified.
@@ -59,6 +60,7 @@ def scan_range(
         connection: To the cluster.
         read: The range.
         as_of_ms: The run's now.
+        given_up: Brokers that did not answer for long: they are tried once more, and not for long. Grows.
         on_reply: Takes each reply and the scan of its batches that belong to the range.
     """
     state = FetchState(read.start_offset)
@@ -66,7 +68,7 @@ def scan_range(
     problems: list[Problem] = []
     straddled_until = read.start_offset
     stream_bytes = 0
-    for data in iter_replies(connection, read, state):
+    for data in iter_replies(connection, read, state, set() if given_up is None else given_up):
         scan = scan_buffer(data, name=read.path, by_kernels=read.size_bytes >= SMALL_RANGE_BYTES)
         if not len(scan):
             continue

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from pipeline.errors import SourceUnreachableError
 from pipeline.live_source import LiveCluster
-from pipeline.sources.live.connection import connect
+from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
 from pipeline.sources.live.range_scan import ScannedRange, scan_range
 from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
@@ -57,6 +58,9 @@ class LiveBatchReader(DataSourceReader):
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = dict(options)
+        self._source = LiveCluster.model_validate_json(options["source"])
+        # Taken up where the plan is made and pickled along: workers need no variables, and no option holds a secret.
+        self._secrets = read_secrets(self._source.client)
 
     def partitions(self) -> list[InputPartition]:
         """Groups the ranges into Spark partitions."""
@@ -69,10 +73,15 @@ class LiveBatchReader(DataSourceReader):
         if not partition.reads:
             return
         as_of_ms = int(self._options["as_of_ms"])
-        connection = connect(LiveCluster.model_validate_json(self._options["source"]), probe=False)
+        try:
+            connection = connect(self._source, self._secrets)
+        except SourceUnreachableError as error:
+            yield from (_unread(read, str(error)) for read in partition.reads)
+            return
+        given_up: set[int] = set()
         try:
             for read in partition.reads:
-                yield from _rows(read, scan_range(connection, read, as_of_ms))
+                yield from _rows(read, scan_range(connection, read, as_of_ms, given_up=given_up))
         finally:
             connection.close()
 
@@ -107,7 +116,7 @@ def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
     )
     if batches.num_rows:
         yield _widen(batches, BATCH)
-    said = {"topic": read.topic, "topic_id": read.topic_id, "partition": read.partition}
+    said = _said(read)
     rows: list[dict[str, Any]] = [
         {
             **said,
@@ -131,6 +140,15 @@ def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
         for reason in (found.lost or ("",))
     ]
     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def _said(read: FetchRead) -> dict[str, Any]:
+    return {"topic": read.topic, "topic_id": read.topic_id, "partition": read.partition}
+
+
+def _unread(read: FetchRead, reason: str) -> pa.RecordBatch:
+    row = {**_said(read), "row_kind": RANGE, "base_offset": read.start_offset, "last_offset": read.start_offset}
+    return pa.RecordBatch.from_pylist([{**row, "reason": reason}], schema=SCHEMA)
 
 
 def _widen(batches: pa.RecordBatch, row_kind: str) -> pa.RecordBatch:
