@@ -118,6 +118,12 @@ def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
     return distances
 
 
+def tells_of_brokers(cluster: Cluster) -> bool:
+    """Whether a source may hold brokers' metrics."""
+    kinds = {"broker_metrics", "exporter_urls", "prometheus"}
+    return any(source.kind in kinds for source in cluster.sources)
+
+
 def client_configs(cluster: Cluster) -> dict[str, dict[str, str]]:
     """Configured settings of producers as text, by client id."""
     return {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
 from pipeline.tables.gold import GOLD
 from pipeline.tables.keys import KEYS
+from pipeline.tables.replay import REPLAY
 from pipeline.tables.silver import SILVER
 from pipeline.tables.table import Column, Table
 
-TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *KEYS, *GOLD)
+TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, *GOLD, *REPLAY)
 
 __all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]

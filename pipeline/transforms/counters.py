@@ -1,7 +1,8 @@
 """Counters to increases: restarts, gaps and first samples.
 
-An increase belongs to the window of the later sample. A counter that fell, or a client that started since the sample
-before, is a restart: it counted from zero since its start. An interval of more than three times the configured one is a
+An increase belongs to the window of the later sample. A counter that fell, or a process that started since the sample
+before, is a restart: it counted from zero since its start. A counter that appears while its instance was being scraped
+already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before. An interval of more than three times the configured one is a
 gap: only the share of it that lies in the later sample's window counts there, as a windows' whole length before may have
 been counted from samples that are gone by now.
 """
@@ -34,8 +35,8 @@ def with_increases(
     """Adds `<counter>_increase` for each counter, what interval it covers, and restarts and gaps.
 
     Args:
-        samples: One row per subject and `observed_at_ms`, with `source`, the counters, and `started_at_ms` (bigint, may be
-            NULL).
+        samples: One row per subject and `observed_at_ms`, with `source`, the counters, and two instants that may be NULL
+            (bigint): `started_at_ms` of the process, `scraped_before_ms` of the instance's scrape before this one.
         counters: Columns that only rise while a process lives.
         subject: Columns that name what counts.
         window_ms: Length of a window.
@@ -52,15 +53,20 @@ def with_increases(
         F.col("started_at_ms") > F.lag("started_at_ms").over(before) + START_TOLERANCE_MS, F.lit(col=False)
     )
     is_reset = earlier_ms.isNotNull() & (fell | restarted)
-    since_ms = F.when(is_reset | earlier_ms.isNull(), F.col("started_at_ms"))
-    from_ms = F.coalesce(F.when(since_ms <= at, F.greatest(since_ms, F.coalesce(earlier_ms, since_ms))), earlier_ms)
+    is_new = earlier_ms.isNull()
+    started_ms = F.when(F.col("started_at_ms") <= at, F.col("started_at_ms"))
+    from_ms = (
+        F.when(is_reset, F.greatest(earlier_ms, started_ms))  # NULLs are passed over
+        .when(is_new, F.greatest(started_ms, F.col("scraped_before_ms")))
+        .otherwise(earlier_ms)
+    )
     window_start_ms = at - at % window_ms
     span_ms = at - from_ms
     limit_ms = _limit(interval_ms)
     is_gap = F.coalesce(span_ms > limit_ms, F.lit(col=False))
     covered_ms = F.when(is_gap, F.least(span_ms, at - window_start_ms)).otherwise(span_ms)
     share = F.when(is_gap & (span_ms > 0), covered_ms / span_ms).otherwise(F.lit(1.0))
-    counts_from_zero = is_reset | (earlier_ms.isNull() & since_ms.isNotNull())
+    counts_from_zero = is_reset | (is_new & from_ms.isNotNull())
     increases = {
         f"{counter}_increase": F.when(counts_from_zero, F.col(counter)).otherwise(
             F.col(counter) - F.lag(counter).over(before)
@@ -76,6 +82,19 @@ def with_increases(
         (is_gap & earlier_ms.isNotNull()).cast("bigint").alias("gap_count"),
         *(column.alias(name) for name, column in increases.items()),
     )
+
+
+def with_scrape_before(samples: DataFrame, instance: Sequence[str], all_samples: DataFrame) -> DataFrame:
+    """Adds `scraped_before_ms`: when the instance was scraped last before this row, be it for other metrics.
+
+    Args:
+        samples: With the instance's columns and `observed_at_ms`.
+        instance: Columns that name what is scraped as a whole.
+        all_samples: Every sample of every instance.
+    """
+    scrapes = all_samples.select(*instance, "observed_at_ms").distinct()
+    before = F.lag("observed_at_ms").over(Window.partitionBy(*instance).orderBy("observed_at_ms"))
+    return samples.join(scrapes.withColumn("scraped_before_ms", before), [*instance, "observed_at_ms"], "left")
 
 
 def _fell(counter: str, before: WindowSpec) -> Column:

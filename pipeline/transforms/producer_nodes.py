@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pipeline.codec.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, LIBRDKAFKA_PREFIX, NODE_PREFIX
-from pipeline.transforms.counters import with_increases
+from pipeline.transforms.counters import with_increases, with_scrape_before
 from pipeline.transforms.exact_sums import exact_mean
 
 if TYPE_CHECKING:
@@ -80,16 +80,15 @@ def summarise_producer_nodes(
     """
     wanted = f"observed_at_ms >= {span.start_ms} AND observed_at_ms < {span.end_ms}"
     named = samples.withColumn("client_id", F.col("labels")["client_id"]).where("client_id IS NOT NULL")
-    starts = _starts(named)
     nodes = with_increases(
-        _node_values(named).join(starts, [*_CLIENT, "observed_at_ms"], "left"),
+        _with_instants(_node_values(named), named),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
         window_ms,
         interval_ms,
     ).where(wanted)
     clients = with_increases(
-        _client_values(named).join(starts, [*_CLIENT, "observed_at_ms"], "left"),
+        _with_instants(_client_values(named), named),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
         window_ms,
@@ -139,10 +138,11 @@ def _client_values(samples: DataFrame) -> DataFrame:
     return values.withColumn("buffer_available", available)
 
 
-def _starts(samples: DataFrame) -> DataFrame:
-    """When the client last started, where it says so."""
+def _with_instants(values: DataFrame, samples: DataFrame) -> DataFrame:
+    """Adds when the client last started, where it says so, and when it was scraped before."""
     started = samples.where(F.col("name").isin([*_START_NAMES])).groupBy(*_CLIENT, "observed_at_ms")
-    return started.agg(F.max(F.col("value").cast("bigint")).alias("started_at_ms"))
+    starts = started.agg(F.max(F.col("value").cast("bigint")).alias("started_at_ms"))
+    return with_scrape_before(values.join(starts, [*_CLIENT, "observed_at_ms"], "left"), _CLIENT, samples)
 
 
 def _per_node(nodes: DataFrame) -> DataFrame:
