@@ -70,15 +70,25 @@ KAFKA = "org.apache.kafka"
 SLF4J_SIMPLE = Dependency("org.slf4j", "slf4j-simple", "1.7.36")
 ARGPARSE = Dependency("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
 
-BROKER = ArtifactSet(
-    f"broker-{BROKER_VERSION}",
-    (
-        Dependency(KAFKA, "kafka_2.13", BROKER_VERSION, transitive=True),
-        Dependency(KAFKA, "kafka-tools", BROKER_VERSION),  # its own dependencies are Connect's, and not needed
-        SLF4J_SIMPLE,
-    ),
-)
-EXPORTER = ArtifactSet("exporter-1.0.1", (Dependency("io.prometheus.jmx", "jmx_prometheus_javaagent", "1.0.1"),))
+
+def broker_artifacts(version: str) -> ArtifactSet:
+    """The class path of a broker and of its command line tools."""
+    tools = Dependency(KAFKA, "kafka-tools", version)  # its own dependencies are Connect's, and not needed
+    parts = (Dependency(KAFKA, "kafka_2.13", version, transitive=True), tools, SLF4J_SIMPLE)
+    return ArtifactSet(f"broker-{version}", parts)
+
+
+BROKER = broker_artifacts(BROKER_VERSION)
+OLDER_BROKER_VERSION = "3.9.1"
+"""The last line before 4: the oldest brokers that live sources are tested against."""
+
+
+def exporter_artifacts(version: str) -> ArtifactSet:
+    """The Prometheus agent of one version; 0.x and 1.x name counters differently."""
+    return ArtifactSet(f"exporter-{version}", (Dependency("io.prometheus.jmx", "jmx_prometheus_javaagent", version),))
+
+
+EXPORTER = exporter_artifacts("1.0.1")
 
 
 def client_artifacts(version: str) -> ArtifactSet:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
 import subprocess
 import time
 import uuid
@@ -12,7 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab.artifacts import BROKER, EXPORTER, class_path, java_program, resolve_jars
+from tests.lab.artifacts import (
+    BROKER,
+    BROKER_VERSION,
+    EXPORTER,
+    ArtifactSet,
+    broker_artifacts,
+    class_path,
+    java_program,
+    resolve_jars,
+)
 from tests.lab.process import FRUGAL, LabError, Process, free_ports, is_listening, start_java, wait_until
 
 if TYPE_CHECKING:
@@ -26,19 +37,23 @@ TOOLS = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-storage": "kafka.tools.StorageTool",
 }
 
 
-def run_tool(name: str, *arguments: str, timeout_s: float = 120, with_errors: bool = False) -> str:
+def run_tool(
+    name: str, *arguments: str, timeout_s: float = 120, with_errors: bool = False, artifacts: ArtifactSet = BROKER
+) -> str:
     """Standard output of one of Kafka's own command line tools, by the name its shell script has.
 
     Args:
         name: the script's name.
         arguments: the tool's own.
         timeout_s: after which it is stopped.
+        artifacts: whose version of the tool.
         with_errors: append what it wrote to standard error; kafka-dump-log tells mismatches there.
 
     Raises:
@@ -46,7 +61,7 @@ def run_tool(name: str, *arguments: str, timeout_s: float = 120, with_errors: bo
     """
     command = [
         str(java_program()), "-Xmx256m", *FRUGAL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp", class_path(BROKER), TOOLS[name], *arguments,
+        "-cp", class_path(artifacts), TOOLS[name], *arguments,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
@@ -75,6 +90,9 @@ class Cluster:
     controller_directory: Path
     brokers: tuple[Broker, ...]
     settings: dict[str, str]
+    controller_settings: dict[str, str] = field(default_factory=dict)
+    artifacts: ArtifactSet = BROKER
+    heap_mb: int = 300
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -89,7 +107,7 @@ class Cluster:
 
     def run_tool(self, name: str, *arguments: str) -> str:
         """A command line tool against this cluster, past any proxy."""
-        return run_tool(name, "--bootstrap-server", self.internal_bootstrap, *arguments)
+        return run_tool(name, "--bootstrap-server", self.internal_bootstrap, *arguments, artifacts=self.artifacts)
 
     def create_topic(
         self, topic: str, assignment: str | None = None, partitions: int = 1, **configs: str | int
@@ -98,6 +116,24 @@ class Cluster:
         placement = ["--replica-assignment", assignment] if assignment else ["--partitions", str(partitions)]
         pairs = [part for key, value in configs.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.run_tool("kafka-topics", "--create", "--topic", topic, *placement, *pairs)
+
+    def kill_broker(self, node_id: int) -> None:
+        """End a broker at once, as a crash does."""
+        process = self._process_of(node_id)
+        os.killpg(process.popen.pid, signal.SIGKILL)
+        process.wait(30)
+
+    def start_broker(self, node_id: int) -> None:
+        """Start a broker that ended, and wait until it serves."""
+        name = f"broker-{node_id}"
+        self.processes.remove(self._process_of(node_id))
+        (self.root / "output" / f"{name}.log").rename(self.root / "output" / f"{name}-before.log")
+        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None, self.heap_mb)
+        self.processes.append(process)
+        _wait_for_registration(self, [process])
+
+    def _process_of(self, node_id: int) -> Process:
+        return next(process for process in self.processes if process.name == f"broker-{node_id}")
 
     def stop(self) -> None:
         """Stop the brokers cleanly, the controller last."""
@@ -111,7 +147,9 @@ def start_cluster(
     root: Path,
     broker_count: int = 1,
     *,
+    version: str = BROKER_VERSION,
     settings: Mapping[str, str] | None = None,
+    controller_settings: Mapping[str, str] | None = None,
     client_ports: Sequence[int] | None = None,
     advertised_ports: Sequence[int] | None = None,
     with_exporter: bool = False,
@@ -122,7 +160,9 @@ def start_cluster(
     Args:
         root: an empty folder.
         broker_count: brokers 0, 1, …
+        version: of brokers and controller.
         settings: broker settings beyond the lab's own.
+        controller_settings: the controller's likewise.
         client_ports: where each broker listens for clients (default: any free port).
         advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
         with_exporter: run each broker with the Prometheus agent.
@@ -143,7 +183,16 @@ def start_cluster(
         for node_id in range(broker_count)
     )
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    cluster = Cluster(root, cluster_id, root / "controller", brokers, dict(settings or {}))
+    cluster = Cluster(
+        root,
+        cluster_id,
+        root / "controller",
+        brokers,
+        dict(settings or {}),
+        controller_settings=dict(controller_settings or {}),
+        artifacts=broker_artifacts(version),
+        heap_mb=heap_mb,
+    )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
         _start_nodes(cluster, ports[0], heap_mb)
@@ -165,14 +214,14 @@ def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
         cluster.processes.append(_start_node(cluster, name, file, exporter_port, heap_mb))
     for broker, process in zip(cluster.brokers, cluster.processes[1:], strict=True):
         wait_until(lambda port=broker.internal_port: is_listening(port), "open port", process)
-    _wait_for_registration(cluster)
+    _wait_for_registration(cluster, cluster.processes[1:])
 
 
-def _wait_for_registration(cluster: Cluster, timeout_s: float = 60) -> None:
+def _wait_for_registration(cluster: Cluster, processes: Sequence[Process], timeout_s: float = 60) -> None:
     """Brokers open their port before they are unfenced; a topic created between would fail."""
     deadline = time.monotonic() + timeout_s
     ready = "Transition from STARTING to STARTED"
-    for process in cluster.processes[1:]:
+    for process in processes:
         while ready not in process.output.read_text(errors="replace"):
             if not process.is_running() or time.monotonic() > deadline:
                 raise LabError(f"{process.name} did not start:\n{process.tail()}")
@@ -186,13 +235,14 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
         agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{EXPORTER_RULES / 'kafka-broker.yml'}"]
     logging = "-Dorg.slf4j.simpleLogger.log.kafka.server=info"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    arguments = [quiet, logging, *agent, "-cp", class_path(BROKER), "kafka.Kafka", str(config)]
+    arguments = [quiet, logging, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
     options = ("-XX:+UseSerialGC", "-Xshare:auto")
     return start_java(name, arguments, cluster.root / "output" / f"{name}.log", heap_mb=heap_mb, options=options)
 
 
 def _format_storage(cluster: Cluster, config: Path) -> None:
-    run_tool("kafka-storage", "format", "--cluster-id", cluster.cluster_id, "--config", str(config))
+    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(config))
+    run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
 
 
 def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:
@@ -204,6 +254,7 @@ def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:
         "listeners": f"CONTROLLER://127.0.0.1:{port}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
         "log.dirs": str(cluster.controller_directory),
+        **cluster.controller_settings,
     }
 
 
