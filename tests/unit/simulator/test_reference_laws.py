@@ -1,0 +1,282 @@
+"""What holds in every run, whatever happens in it; and what each setting does; oracles: conservation, hand-made cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from pipeline.simulator.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
+from pipeline.simulator.distribution import Distribution, Steps
+from pipeline.simulator.measured import (
+    MEASURED_COSTS,
+    MEASURED_OVERSLEEP,
+    MEASURED_PERF_TEST_OVERSLEEP,
+    MEASURED_SERVICE,
+)
+from pipeline.simulator.record_size import measure_body_bytes
+from pipeline.simulator.reference.run import simulate_reference
+from pipeline.simulator.result import Connection, Lane, ProducerCount
+from pipeline.simulator.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
+from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+
+if TYPE_CHECKING:
+    from pipeline.simulator.result import SimulationResult
+
+VALUE = Distribution.constant(512)
+PERF_TEST = Traffic(PerfTest(4096, MEASURED_PERF_TEST_OVERSLEEP), VALUE, record_count=4000)
+FLAT_OUT = Traffic(PerfTest(0), VALUE, record_count=4000)
+POISSON = Traffic(Gaps(Distribution.exponential(MS // 2)), VALUE, end_ns=SECOND)
+ON_OFF = Traffic(
+    OnOff(Distribution.exponential(MS // 4), Distribution.constant(20 * MS), Distribution.constant(30 * MS)),
+    Distribution(((0.0, 10), (0.9, 400), (1.0, 30_000))),
+    end_ns=SECOND,
+)
+MIXED = dataclasses.replace(
+    POISSON,
+    targets=(Target(weight=2), Target(weight=1, partition=1, key_bytes=8), Target(partition=2, is_explicit=True)),
+)
+RECORDED = Traffic(
+    Recorded(
+        np.arange(2000, dtype=np.int64) // 3 * MS,
+        np.full(2000, measure_body_bytes(-1, 300), np.int64),
+        np.where(np.arange(2000) % 5 == 0, 3, -1).astype(np.int64),
+        np.zeros(2000, np.int64),
+    )
+)
+SLOW = Broker(0, MEASURED_SERVICE, delay_ns=Steps.constant(20 * MS), oversleep_ns=MEASURED_OVERSLEEP)
+FAILING = dataclasses.replace(SLOW, errors=(ErrorWindow(100 * MS, 800 * MS, 400_000),))
+THROTTLED = dataclasses.replace(SLOW, quota_bytes_per_s=100_000)
+HANDLERS = dataclasses.replace(SLOW, handler_count=1, service=Service(Distribution.exponential(3 * MS)))
+DEAF = dataclasses.replace(SLOW, delay_ns=Steps((0, 200 * MS, 800 * MS), (0, 3 * SECOND, 0)))
+LIMITED = {"buffer_memory_bytes": 10 * 16_384, "max_block_ns": 5 * MS}
+
+
+def make_scenario(
+    *traffic: Traffic, broker: Broker = SLOW, family: Family = Family.JAVA, **settings: object
+) -> Scenario:
+    brokers = (broker, Broker(1, MEASURED_SERVICE), Broker(2, MEASURED_SERVICE))
+    producer = Producer("", traffic, family, settings=Settings(**settings), costs=MEASURED_COSTS)
+    return Scenario("", brokers, (Topic("topic", (0, 1, 2, 0, 1, 2)),), (producer,))
+
+
+def make_joint() -> Scenario:
+    one = make_scenario(PERF_TEST, broker=HANDLERS)
+    other = dataclasses.replace(one.producers[0], settings=Settings(placement=Placement.STICKY, linger_ns=5 * MS))
+    return dataclasses.replace(one, producers=(one.producers[0], other), topics=(*one.topics, Topic("t", (2, -1, 0))))
+
+
+SCENARIOS = {
+    "built-in": make_scenario(PERF_TEST),
+    "uniform": make_scenario(PERF_TEST, is_adaptive=False),
+    "draft": make_scenario(PERF_TEST, placement=Placement.BUILT_IN_DRAFT),
+    "availability": make_scenario(FLAT_OUT, availability_timeout_ns=5 * MS),
+    "sticky": make_scenario(PERF_TEST, placement=Placement.STICKY, drains_from_shared_index=True),
+    "round robin": make_scenario(MIXED, placement=Placement.ROUND_ROBIN_TWO_TURN, ignores_keys=True, linger_ns=5 * MS),
+    "old round robin": make_scenario(RECORDED, placement=Placement.ROUND_ROBIN_OLD),
+    "linger and mix": make_scenario(MIXED, ON_OFF, linger_ns=20 * MS),
+    "ignores keys": make_scenario(MIXED, ignores_keys=True),
+    "memory": make_scenario(FLAT_OUT, FLAT_OUT, MIXED, **LIMITED),
+    "memory, sticky": make_scenario(FLAT_OUT, FLAT_OUT, placement=Placement.STICKY, **LIMITED),
+    "compression": make_scenario(FLAT_OUT, compression=Compression(300_000, 20), max_request_bytes=20_000),
+    "errors": make_scenario(PERF_TEST, broker=FAILING),
+    "errors, not idempotent": make_scenario(PERF_TEST, broker=FAILING, is_idempotent=False, retry_count=1),
+    "one in flight": make_scenario(PERF_TEST, broker=FAILING, max_in_flight_count=1),
+    "expiry": make_scenario(FLAT_OUT, delivery_timeout_ns=150 * MS),
+    "request timeout": make_scenario(POISSON, broker=DEAF, request_timeout_ns=400 * MS, delivery_timeout_ns=SECOND),
+    "acks 0": make_scenario(PERF_TEST, acks=0),
+    "quota": make_scenario(PERF_TEST, broker=THROTTLED),
+    "quota, old client": make_scenario(PERF_TEST, broker=THROTTLED, throttles_itself=False),
+    "librdkafka": make_scenario(
+        MIXED, FLAT_OUT, family=Family.LIBRDKAFKA, placement=Placement.TIMED_STICKY, linger_ns=MS
+    ),
+    "librdkafka, random": make_scenario(
+        FLAT_OUT, family=Family.LIBRDKAFKA, placement=Placement.RANDOM, batch_record_count=7, buffer_memory_bytes=50_000
+    ),
+    "joint": make_joint(),
+}
+
+
+WAITS_FOR_MEMORY = ("memory", "memory, sticky", "librdkafka, random")
+SENDS_AGAIN = ("errors", "errors, not idempotent", "one in flight", "expiry", "request timeout")
+
+
+@functools.cache
+def run(name: str) -> SimulationResult:
+    return simulate_reference(SCENARIOS[name], 7, traces=True)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_records_in_are_records_out(name):
+    result = run(name)
+    totals, producers = result.lanes.sum(axis=0), result.producers.sum(axis=0)
+    assert totals[Lane.APPENDED_RECORDS] == totals[Lane.DONE_RECORDS] + totals[Lane.FAILED_RECORDS]
+    assert (
+        producers[ProducerCount.SENT_RECORDS]
+        == totals[Lane.APPENDED_RECORDS] + producers[ProducerCount.REFUSED_RECORDS]
+    )
+    assert totals[Lane.DONE_RECORDS] > 1000
+    assert result.record_trace.num_rows == totals[Lane.APPENDED_RECORDS]
+    assert sum(result.latencies.of(lane).count for lane in range(len(result.lanes))) == totals[Lane.DONE_RECORDS]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_bytes_are_the_sum_of_batches(name):
+    result = run(name)
+    rows = result.batch_trace.to_pylist()
+    done = [row for row in rows if not row["is_failed"]]
+    assert sum(row["size_bytes"] for row in done) == result.lanes[:, Lane.DONE_BYTES].sum()
+    assert len(done) == result.lanes[:, Lane.DONE_BATCHES].sum()
+    assert sum(row["record_count"] for row in done) == result.lanes[:, Lane.DONE_RECORDS].sum()
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in WAITS_FOR_MEMORY])
+def test_littles_law_holds_to_the_nanosecond(name):
+    """Records in the system summed over time = the time each spent in it: both sides counted on their own."""
+    result = run(name)
+    assert not result.producers[:, ProducerCount.BLOCKED_RECORDS].any()  # a latency begins before a wait for memory
+    records = result.record_trace.to_pylist()
+    first_sent_ns = result.producers[:, ProducerCount.FIRST_SENT_AT_NS]
+    for lane, row in enumerate(result.lanes):
+        own = [r for r in records if r["producer"] * len(result.leaders) + r["partition"] == lane]
+        metadata_ns = int(first_sent_ns[lane // len(result.leaders)]) + MEASURED_COSTS.metadata_ns
+        spent_ns = sum(r["done_at_ns"] - max(r["sent_at_ns"], metadata_ns) for r in own)
+        assert row[Lane.IN_SYSTEM_NS] == spent_ns
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_connection_is_above_its_limit(name):
+    scenario, result = SCENARIOS[name], run(name)
+    for number, row in enumerate(result.connections):
+        settings = scenario.producers[number // len(scenario.brokers)].settings
+        is_java = scenario.producers[number // len(scenario.brokers)].family is Family.JAVA
+        assert row[Connection.MAX_IN_FLIGHT] <= settings.max_in_flight_count + (0 if is_java else 6)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_time_does_not_run_backwards(name):
+    result = run(name)
+    done = np.array(result.batch_trace["done_at_ns"])
+    assert (np.diff(done) >= 0).all()
+    for row in result.batch_trace.to_pylist():
+        assert row["created_at_ns"] <= row["done_at_ns"] <= result.end_ns
+        assert row["drained_at_ns"] == -1 or row["created_at_ns"] <= row["drained_at_ns"] <= row["done_at_ns"]
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SENDS_AGAIN])
+def test_a_partition_keeps_its_order_where_nothing_fails_for_good(name):
+    result = run(name)
+    assert not result.lanes[:, Lane.RETRIES].any()
+    numbers: dict[tuple[int, int], int] = {}
+    for row in result.batch_trace.to_pylist():
+        lane = (row["producer"], row["partition"])
+        assert row["batch_number"] == numbers.get(lane, -1) + 1
+        numbers[lane] = row["batch_number"]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_does_not():
+    first, again = (simulate_reference(SCENARIOS["built-in"], 3, traces=True) for _ in range(2))
+    assert first.record_trace.equals(again.record_trace)
+    assert not first.record_trace.equals(simulate_reference(SCENARIOS["built-in"], 4, traces=True).record_trace)
+
+
+def test_an_idempotent_producer_keeps_the_order_through_errors():
+    result = run("errors")
+    assert result.lanes[:, Lane.RETRIES].sum() > 5
+    assert result.lanes[:, Lane.FAILED_RECORDS].sum() == 0
+    for partition in (0, 3):
+        own = [r["batch_number"] for r in result.batch_trace.to_pylist() if r["partition"] == partition]
+        assert own == sorted(own)
+
+
+def test_without_idempotence_errors_reorder_and_retries_end():
+    result = run("errors, not idempotent")
+    own = [r["batch_number"] for r in result.batch_trace.to_pylist() if r["partition"] == 0]
+    assert own != sorted(own)
+    assert result.lanes[:, Lane.FAILED_BATCHES].sum() > 0
+
+
+def test_full_memory_blocks_and_then_refuses():
+    producers = run("memory").producers[0]
+    assert producers[ProducerCount.MAX_BUFFER_BYTES] == LIMITED["buffer_memory_bytes"]
+    assert producers[ProducerCount.REFUSED_RECORDS] > 0
+    assert producers[ProducerCount.BLOCKED_NS] > 0
+    patient = dataclasses.replace(SCENARIOS["memory"].producers[0].settings, max_block_ns=60 * SECOND)
+    producer = dataclasses.replace(SCENARIOS["memory"].producers[0], settings=patient)
+    result = simulate_reference(dataclasses.replace(SCENARIOS["memory"], producers=(producer,)), 7)
+    assert result.producers[0, ProducerCount.REFUSED_RECORDS] == 0
+
+
+def test_old_batches_expire():
+    result = run("expiry")
+    ages_ns = [r["done_at_ns"] - r["created_at_ns"] for r in result.batch_trace.to_pylist() if r["is_failed"]]
+    assert ages_ns
+    assert min(ages_ns) >= 149 * MS  # clocks are read in whole milliseconds
+
+
+def test_a_quota_is_kept_over_its_window():
+    result = run("quota")
+    slow_bytes = int(result.connections[0, Connection.BYTES])
+    assert slow_bytes > 500_000
+    # the window counts as ten seconds from the start: so much is free, then the rate holds
+    assert slow_bytes <= 100_000 * (10 + result.end_ns / SECOND) + 16_384 * 12
+
+
+def test_late_requests_are_cut_and_sent_again():
+    result = run("request timeout")
+    assert result.connections[0, Connection.TIMED_OUT] > 0
+    assert result.lanes[:, Lane.RETRIES].sum() > 0
+
+
+def make_quiet(gap_ns: int, record_count: int, **settings: object) -> Scenario:
+    traffic = Traffic(Gaps(Distribution.constant(gap_ns)), VALUE, record_count=record_count)
+    producer = Producer("", (traffic,), settings=Settings(**settings), costs=ThreadCosts())
+    return Scenario("", (Broker(0, Service(Distribution.constant(MS))),), (Topic("topic", (0,)),), (producer,))
+
+
+def test_linger_counts_from_the_first_record():
+    result = simulate_reference(make_quiet(2 * MS, 100, linger_ns=9 * MS), 1, traces=True)
+    rows = result.batch_trace.to_pylist()[:-1]
+    assert {(row["drained_at_ns"] - row["created_at_ns"]) // 1000 for row in rows} == {9000}
+    assert {row["record_count"] for row in rows} == {5}
+
+
+def test_a_full_batch_does_not_wait_for_linger():
+    rows = simulate_reference(make_quiet(MS, 310, linger_ns=SECOND), 1, traces=True).batch_trace.to_pylist()
+    assert [row["record_count"] for row in rows] == [31] * 10
+    assert rows[0]["drained_at_ns"] // 1000 == 32_000  # the first record is due at 1 ms, the 32nd finds no room
+
+
+def test_one_expired_linger_takes_along_all_partitions_of_a_broker():
+    targets = (Target(partition=0, is_explicit=True), Target(partition=1, is_explicit=True))
+    traffic = Traffic(Gaps(Distribution.constant(MS)), VALUE, targets=targets, record_count=1000)
+    producer = Producer("", (traffic,), settings=Settings(linger_ns=20 * MS))
+    scenario = Scenario("", (Broker(0),), (Topic("topic", (0, 0)),), (producer,))
+    result = simulate_reference(scenario, 1)
+    requests = result.connections[0, Connection.REQUESTS]
+    assert requests == pytest.approx(1000 / 20, abs=4)
+    assert result.connections[0, Connection.BATCHES] > 1.9 * requests
+
+
+def test_a_record_that_no_request_can_hold_is_refused():
+    result = simulate_reference(make_quiet(MS, 10, max_request_bytes=500), 1)
+    assert result.producers[0, ProducerCount.REFUSED_RECORDS] == 10
+
+
+def test_one_request_at_a_time_is_served():
+    """A request takes 1 ms, records of a batch each come every 0.4 ms: five are in flight, and 1000 a second done."""
+    result = simulate_reference(make_quiet(MS * 4 // 10, 1000, batch_bytes=1), 1)
+    assert result.end_ns == pytest.approx(1000 * MS, rel=0.01)
+    assert result.connections[0, Connection.MAX_IN_FLIGHT] == 5
+
+
+def test_compressed_batches_hold_more_records_as_the_estimate_falls():
+    scenario = make_quiet(MS // 5, 6000, linger_ns=SECOND, compression=Compression(300_000, 20))
+    rows = simulate_reference(scenario, 1, traces=True).batch_trace.to_pylist()
+    counts = [row["record_count"] for row in rows[:-1]]
+    assert counts[0] == 29  # taken to shrink to 1.05 at first
+    assert counts == sorted(counts)
+    assert counts[-1] > 50
