@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError
 from pipeline.simulator.client import Family, Settings, ThreadCosts
 from pipeline.simulator.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.traffic import OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
     from pipeline.simulator.traffic import Traffic
@@ -178,8 +179,13 @@ class Scenario:
             if not topic.leaders or not all(-1 <= leader < len(self.brokers) for leader in topic.leaders):
                 raise ConfigError(f"topic {topic.name}: expected leaders among {len(self.brokers)} brokers")
         for producer in self.producers:
+            if producer.costs.loop_ns < 1:
+                raise ConfigError(
+                    f"producer {producer.name}: a turn of its sender takes no time; expected 1 ns or more"
+                )
             for traffic in producer.traffic:
                 _check_targets(producer.name, traffic, self.topics)
+                _check_end(producer.name, traffic)
 
     @property
     def partition_starts(self) -> tuple[int, ...]:
@@ -206,3 +212,21 @@ def _check_targets(name: str, traffic: Traffic, topics: tuple[Topic, ...]) -> No
             raise ConfigError(f"producer {name}: partition {target.partition}; {topic.name} has {len(topic.leaders)}")
         if target.weight < 1:
             raise ConfigError(f"producer {name}: a target's weight is {target.weight}; expected 1 or more")
+
+
+def _check_end(name: str, traffic: Traffic) -> None:
+    """Refuses traffic that never ends."""
+    arrivals = traffic.arrivals
+    if isinstance(arrivals, Recorded):
+        return
+    if not (traffic.record_count or traffic.end_ns):
+        raise ConfigError(f"producer {name}: its traffic has neither a record count nor an end")
+    stands_still = not isinstance(arrivals, PerfTest) and _is_zero(arrivals.gap_ns)
+    if isinstance(arrivals, OnOff):
+        stands_still = stands_still or _is_zero(arrivals.on_ns)
+    if stands_still and not traffic.record_count:
+        raise ConfigError(f"producer {name}: its records are no time apart, so they never end")
+
+
+def _is_zero(distribution: Distribution) -> bool:
+    return distribution.is_constant and not distribution.points[0][1]

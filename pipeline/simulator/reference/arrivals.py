@@ -102,7 +102,7 @@ class GapClock:
 
 
 class OnOffClock:
-    """Gaps within phases; a gap that would pass the phase's end begins anew at the next phase."""
+    """Gaps within phases; what is left of a gap at a phase's end goes on in the next phase."""
 
     def __init__(self, arrivals: OnOff, start_ns: int, stream: Stream) -> None:
         self._arrivals = arrivals
@@ -118,9 +118,9 @@ class OnOffClock:
         """After a gap within a phase."""
         self._due_ns += self._stream.draw(self._arrivals.gap_ns)
         while self._due_ns >= self._end_ns:
-            start_ns = self._end_ns + self._stream.draw(self._arrivals.off_ns)
-            self._end_ns = start_ns + self._stream.draw(self._arrivals.on_ns)
-            self._due_ns = start_ns + self._stream.draw(self._arrivals.gap_ns)
+            off_ns = self._stream.draw(self._arrivals.off_ns)
+            self._due_ns += off_ns
+            self._end_ns += off_ns + self._stream.draw(self._arrivals.on_ns)
         return self._due_ns
 
 
