@@ -20,6 +20,7 @@ _MB = 1 << 20
 _RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")
 _BROKER_HEADER = ("broker", "", "bytes", "share", "records", "batches", "records/batch")
 _NONE = "-"
+_MOST_PARTITIONS = 16
 
 
 def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
@@ -56,9 +57,8 @@ def _format_variant(summary: VariantSummary, recovery: Recovery | None) -> str:
     lines += _format_losses(summary)
     if recovery is not None:
         lines.append(_format_recovery(summary, recovery))
-    return (
-        "\n".join(lines) + "\n" + _format_run_table(summary) + _format_broker_table(summary) + _format_sources(summary)
-    )
+    tables = (_format_run_table, _format_broker_table, _format_partitions, _format_sources)
+    return "\n".join(lines) + "\n" + "".join(table(summary) for table in tables)
 
 
 def format_last_line(run: Mapping[str, Range]) -> str:
@@ -119,6 +119,20 @@ def _format_compared_broker(comparison: Comparison, broker_id: int) -> list[str]
         _format_count(batches),
         _format_decimals(records / batches if records and batches else None),
     ]
+
+
+def _format_partitions(summary: VariantSummary) -> str:
+    """Each partition's share of the bytes; nothing where every broker leads one, as the brokers' say the same."""
+    scenario = summary.variant.scenario
+    shares = [100 * (figures["bytes_share"].median or 0.0) for figures in summary.partitions]
+    if len(shares) == len(scenario.brokers):
+        return ""
+    if len(shares) > _MOST_PARTITIONS:
+        empty = sum(figures["record_count"].median == 0 for figures in summary.partitions)
+        return f"partitions: {len(shares)}, from {min(shares):.2f} to {max(shares):.2f} % of the bytes, {empty} empty\n"
+    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
+    told = (f"{topic}-{partition} {share:.1f} %" for (topic, partition), share in zip(names, shares, strict=True))
+    return f"partitions: {', '.join(told)}\n"
 
 
 def _format_sources(summary: VariantSummary) -> str:

@@ -1,4 +1,7 @@
-"""`latency_histogram` for kernels: which bucket a latency falls in, and counting it."""
+"""`latency_histogram` for kernels: which bucket a latency falls in, and counting it.
+
+A histogram is two indexes into an array: its counts, and its extremes, three numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Typing = Any  # Numba's typing and code generation contexts, and what they hand 
 _LAST_BUCKET = BUCKET_COUNT - 1
 
 SUM, LEAST, LARGEST = range(3)
-"""What the three extra numbers beside a histogram's counts are, all in nanoseconds."""
+"""The extremes, in nanoseconds. The largest is -1 before there is one."""
 
 
 def _leading_zeros(_: Typing, value: Typing) -> tuple[Typing, Typing]:
@@ -40,17 +43,23 @@ def bucket_of(latency_ns: int) -> int:
 
 
 @part
-def count_latency(counts: Array, extremes: Array, latency_ns: int, times: int) -> None:
-    """Counts a latency that many times, and keeps sum, least and largest, which begins at -1: none yet."""
-    counts[bucket_of(latency_ns)] += times
-    extremes[SUM] += latency_ns * times
-    if extremes[LARGEST] < 0 or latency_ns < extremes[LEAST]:
-        extremes[LEAST] = latency_ns
-    extremes[LARGEST] = max(extremes[LARGEST], latency_ns)
+def note_extremes(memory: Array, extremes: int, sum_ns: int, least_ns: int, largest_ns: int) -> None:
+    """Takes the sum, least and largest of some latencies in."""
+    memory[extremes + SUM] += sum_ns
+    if memory[extremes + LARGEST] < 0 or least_ns < memory[extremes + LEAST]:
+        memory[extremes + LEAST] = least_ns
+    memory[extremes + LARGEST] = max(memory[extremes + LARGEST], largest_ns)
 
 
-@kernel(types.void(types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1]))
-def count_latencies(latencies_ns: Array, counts: Array, extremes: Array) -> None:
-    """Counts every latency once."""
+@part
+def count_latency(memory: Array, counts: int, extremes: int, latency_ns: int) -> None:
+    """Counts a latency."""
+    memory[counts + bucket_of(latency_ns)] += 1
+    note_extremes(memory, extremes, latency_ns, latency_ns, latency_ns)
+
+
+@kernel(types.void(types.Array(types.int64, 1, "C", readonly=True), types.int64[::1]))
+def count_latencies(latencies_ns: Array, memory: Array) -> None:
+    """Counts every latency once; the extremes come first in memory, then the counts."""
     for latency_ns in latencies_ns:
-        count_latency(counts, extremes, latency_ns, 1)
+        count_latency(memory, 3, 0, latency_ns)

@@ -56,8 +56,8 @@ def draw_chance(stream: Bits, count: Bits, parts_per_million: int) -> bool:
 
 
 @part
-def draw_quantile(stream: Bits, count: Bits, table: Array) -> int:
-    """As `random_stream.draw_quantile`."""
+def draw_quantile(stream: Bits, count: Bits, memory: Array, table: int) -> int:
+    """As `random_stream.draw_quantile`; the table begins at an index of an array."""
     bits = draw_bits(stream, count)
     level = 0
     while level < _LAST_LEVEL and bits >> nb.uint64(63) != nb.uint64(0):
@@ -65,10 +65,10 @@ def draw_quantile(stream: Bits, count: Bits, table: Array) -> int:
         level += 1
     if level < _LAST_LEVEL:
         bits = bits << nb.uint64(1)
-    place = (level << LEVEL_BITS) + nb.int64(bits >> _STEP_SHIFT)
+    place = table + (level << LEVEL_BITS) + nb.int64(bits >> _STEP_SHIFT)
     fraction = nb.int64(bits >> _FRACTION_SHIFT & _FRACTION_MASK)
-    low = table[place]
-    return low + ((table[place + 1] - low) * fraction >> FRACTION_BITS)
+    low = memory[place]
+    return low + ((memory[place + 1] - low) * fraction >> FRACTION_BITS)
 
 
 @kernel(types.void(types.uint64, types.int64, types.int64[::1], types.uint64[:, ::1]))
@@ -80,4 +80,4 @@ def draw_all(stream: Bits, bound: int, table: Array, drawn: Array) -> None:
         drawn[row, 1] = nb.uint64(draw_index(stream, count, bound))
         drawn[row, 2] = nb.uint64(draw_between(stream, count, bound // 2, bound))
         drawn[row, 3] = nb.uint64(draw_chance(stream, count, bound))
-        drawn[row, 4] = nb.uint64(draw_quantile(stream, count, table))
+        drawn[row, 4] = nb.uint64(draw_quantile(stream, count, table, 0))
