@@ -283,21 +283,6 @@ class PipelineConfig(_Frozen):
         return self
 
     @property
-    def key_secret(self) -> str | None:
-        """Hex digits of the secret for key ids, where the environment holds it; read when it is used.
-
-        Raises:
-            ConfigError: if the variable is named but not set.
-        """
-        name = self.keys.secret_variable
-        if name is None:
-            return None
-        secret = os.environ.get(name)
-        if secret is None:
-            raise ConfigError(f"environment variable {name} (the secret for key ids) is not set")
-        return secret
-
-    @property
     def window_ms(self) -> int:
         """Length of a window, milliseconds."""
         return parse_duration_ms(self.window)
@@ -369,6 +354,20 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
             "keys": config.keys.model_copy(update={"secret": secret}),
         }
     )
+
+
+def environment_secret(variable: str | None) -> str | None:
+    """What an environment variable that the configuration names holds; None where it names none.
+
+    Raises:
+        ConfigError: if the variable is not set.
+    """
+    if variable is None:
+        return None
+    secret = os.environ.get(variable)
+    if secret is None:
+        raise ConfigError(f"environment variable {variable}, which the configuration names, is not set")
+    return secret
 
 
 def delta_jars() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
-Segments are scanned twice: once for what each file holds (few rows, taken by the driver, which sees what the run
-covers before it writes), once for the batches. Every table's windows are replaced; `bronze.window_status` is written
+Segments are scanned three times: once for what each file holds (few rows, taken by the driver, which sees what the run
+covers before it writes), once for the batches, once, every record in them, for the keys. Every table's windows are replaced; `bronze.window_status` is written
 last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
 scrapes were rotated away) keeps that source's stored rows and is marked `source_expired`.
 """
@@ -33,6 +33,7 @@ from pipeline.sources.cluster_rows import (
     retention_ms,
 )
 from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
+from pipeline.sources.key_frames import choose_questions, key_frame, question_frame
 from pipeline.sources.live.frames import live_batches, live_frame, live_shortfalls, live_summary_rows
 from pipeline.sources.live.reading import iter_live_group_rows, with_losses
 from pipeline.sources.metric_readings import (
@@ -41,17 +42,19 @@ from pipeline.sources.metric_readings import (
     client_configs,
     read_metrics,
     sample_intervals_ms,
+    tells_of_brokers,
 )
 from pipeline.sources.problem_rows import iter_quarantine_rows, problems_of
 from pipeline.sources.sample_arrivals import InstanceArrivals, count_samples
 from pipeline.sources.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.segment_rows import iter_segment_rows
-from pipeline.storage.delta import load, replace_windows
+from pipeline.storage.delta import load, merge_in_parts, replace_windows
 from pipeline.storage.frames import rows_of
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import collect_coverage, load_stored_windows, windows_to_keep
+from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import (
     BROKERS,
     CLUSTER_STATE,
@@ -61,8 +64,19 @@ from pipeline.tables.bronze import (
     QUARANTINE,
     WINDOW_STATUS,
 )
+from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.batches import as_record_batches, with_leader, with_window
+from pipeline.transforms.broker_metrics import BrokerSamples
+from pipeline.transforms.keys import (
+    collect_key_answers,
+    collect_key_hashes,
+    describe_contradictions,
+    key_problem_rows,
+    summarise_key_matrices,
+    summarise_key_traffic,
+    with_key_window,
+)
 from pipeline.transforms.producer_nodes import summarise_producer_nodes
 from pipeline.transforms.samples import as_metric_samples
 from pipeline.transforms.traffic import summarise_traffic
@@ -141,6 +155,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     with ThreadPoolExecutor(1) as beside:  # Spark has two tables to write, and rarely work for all cores in one
         metrics_written = beside.submit(_write_metrics, run, found_now, expired)
         versions = _write_cluster(run, found_now.reading, expired) | _write_traffic(spark, run, found_now, expired)
+        versions |= _write_keys(spark, run, found_now, expired)
     versions |= metrics_written.result() | _merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
     found_now.samples.unpersist()
@@ -260,6 +275,47 @@ def _write_traffic(
     return versions | {PARTITION_TRAFFIC.name: _replace(run, PARTITION_TRAFFIC, traffic, fresh)}
 
 
+def _write_keys(
+    spark: SparkSession, run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]
+) -> dict[str, int]:
+    """What each key got, its hashes, and what strategies answered about it: all from one scan of the records."""
+    source = found.reading.record_source
+    fresh = _fresh(run, expired.get(source, set()))
+    if not fresh or source == LIVE_CLUSTER:
+        return {}
+    if run.config.keys.mode == "off":
+        return {table.name: _clear(run, table, fresh) for table in (KEY_TRAFFIC, KEY_MATRICES)}
+    name = run.cluster_name
+    questions = choose_questions(run, found.reads, found.reading.history.state_at(run.as_of_ms).partitions)
+    starts = [window.start_ms for window in fresh]
+    rows = key_frame(spark, run, found.reads, questions).where(F.col("window_start_ms").isin(starts))
+    rows = with_key_window(rows).persist()
+    row_count = rows.count()
+    versions = {KEY_TRAFFIC.name: _replace(run, KEY_TRAFFIC, summarise_key_traffic(rows, name), fresh, row_count)}
+    if run.config.keys.mode == "pseudonymous":
+        versions[KEY_HASHES.name] = _merge_keys(run, KEY_HASHES, collect_key_hashes(rows, name), row_count)
+    if questions:
+        asked = question_frame(spark, questions)
+        matrices, answers = summarise_key_matrices(rows, asked, name), collect_key_answers(rows, asked, name)
+        versions[KEY_MATRICES.name] = _replace(run, KEY_MATRICES, matrices, fresh, row_count)
+        versions[KEY_ANSWERS.name] = _merge_keys(run, KEY_ANSWERS, answers, row_count * len(questions))
+        wrong = [*key_problem_rows(rows), *describe_contradictions(rows, asked)]
+        found.problems.setdefault(source, []).extend(problems_of(wrong))
+    else:
+        versions[KEY_MATRICES.name] = _clear(run, KEY_MATRICES, fresh)
+    rows.unpersist()
+    return versions
+
+
+def _merge_keys(run: RunContext, table: Table, frame: DataFrame, row_count: int) -> int:
+    return merge_in_parts(frame, run.warehouse, table, run_id=run.run_id, by="key_id", row_count=row_count)
+
+
+def _clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int:
+    nothing = rows_of(table, (), run_id=run.run_id)
+    return replace_rows(nothing, run.warehouse, table, cluster=run.cluster_name, windows=windows)
+
+
 def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Samples, and what the producers' say of each broker."""
     fresh = _fresh(run, set().union(*(expired.get(kind, set()) for kind in METRIC_KINDS)))
@@ -276,9 +332,21 @@ def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWi
         client_configs=client_configs(run.cluster),
     )
     stored = as_metric_samples(samples, run.cluster_name, run.span, window_ms)
-    return {
+    versions = {
         METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*METRIC_KINDS)),
         PRODUCER_NODES.name: _replace(run, PRODUCER_NODES, nodes, fresh),
+    }
+    return versions | (_write_broker_metrics(run, samples, fresh) if tells_of_brokers(run.cluster) else {})
+
+
+def _write_broker_metrics(run: RunContext, samples: DataFrame, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
+    """What brokers' samples say of them, their topics and their requests."""
+    intervals_ms = sample_intervals_ms(run.cluster)
+    of_brokers = BrokerSamples(samples, run.cluster_name, run.span, run.config.window_ms, intervals_ms)
+    return {
+        BROKER_METRICS.name: _replace(run, BROKER_METRICS, of_brokers.summarise_brokers(), fresh),
+        BROKER_TOPICS.name: _replace(run, BROKER_TOPICS, of_brokers.summarise_topics(), fresh),
+        BROKER_REQUEST_TIMES.name: _replace(run, BROKER_REQUEST_TIMES, of_brokers.summarise_request_times(), fresh),
     }
 
 

@@ -20,6 +20,7 @@ from delta.exceptions import (
     ProtocolChangedException,
 )
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.storage.fitting import fit_frame
@@ -36,7 +37,16 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
 
-__all__ = ["ensure_tables", "format_predicate", "load", "load_rows", "merge", "replace_windows", "table_path"]
+__all__ = [
+    "ensure_tables",
+    "format_predicate",
+    "load",
+    "load_rows",
+    "merge",
+    "merge_in_parts",
+    "replace_windows",
+    "table_path",
+]
 
 _ATTEMPTS = 3
 FEW_ROWS = 1_000_000
@@ -138,3 +148,29 @@ def merge(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, inser
         StorageConflictError: if other writers came first every time it was tried.
     """
     return merge_rows(fit_frame(frame, table, run_id=run_id).toArrow(), warehouse, table, insert_only=insert_only)
+
+
+def merge_in_parts(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, by: str, row_count: int) -> int:
+    """Adds the rows whose key is not stored yet; many rows a part at a time, so that no process holds them all.
+
+    Args:
+        frame: The rows; see `fit_frame`.
+        warehouse: Folder of all tables.
+        table: The declaration.
+        run_id: Run that writes.
+        by: Column that tells the parts apart: it should have many values.
+        row_count: How many rows there are at most.
+
+    Returns:
+        The table's version afterwards.
+
+    Raises:
+        TableMismatchError: if the frame does not fit the declaration, or has two rows of one key.
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    parts = max(1, -(-row_count // FEW_ROWS))
+    version = 0
+    for part in range(parts):
+        mine = frame if parts == 1 else frame.where(F.pmod(F.crc32(F.col(by).cast("binary")), F.lit(parts)) == part)
+        version = merge(mine, warehouse, table, run_id=run_id, insert_only=True)
+    return version

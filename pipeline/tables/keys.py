@@ -66,7 +66,7 @@ KEY_TRAFFIC = Table(
             name="kind",
             type="string",
             nullable=False,
-            doc="`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit could not name; `unreadable` batches whose records cannot be read, counted by their header.",
+            doc="`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without a name; `unreadable` batches whose records cannot be read, counted by their header.",
         ),
         KEY_ID,
         Column(
