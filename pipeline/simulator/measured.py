@@ -14,16 +14,24 @@ _US = 1_000
 MEASURED_SERVICE = Service(
     request_ns=Distribution(
         (
-            (0.0, 70 * _US),
-            (0.5, 110 * _US),
-            (0.9, 180 * _US),
-            (0.99, 750 * _US),
+            (0.0, 60 * _US),
+            (0.5, 90 * _US),
+            (0.9, 160 * _US),
+            (0.99, 730 * _US),
             (0.999, 3_000 * _US),
             (1.0, 10_000 * _US),
         )
     ),
+    idle=(
+        (
+            15_000 * _US,
+            Distribution(
+                ((0.0, 100 * _US), (0.5, 350 * _US), (0.9, 600 * _US), (0.99, 1_500 * _US), (1.0, 10_000 * _US))
+            ),
+        ),
+    ),
     partition_ns=50 * _US,
-    kib_ns=5 * _US,
+    kib_ns=8 * _US,
 )
 MEASURED_OVERSLEEP = Distribution(
     ((0.0, 60 * _US), (0.5, 160 * _US), (0.9, 300 * _US), (0.99, 1_500 * _US), (1.0, 5_000 * _US))
