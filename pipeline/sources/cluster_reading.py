@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline.config import Cluster, Source
     from pipeline.model.cluster import ClusterHistory, ReplicaState
     from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.earlier_state import EarlierState
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
 
@@ -79,17 +80,27 @@ class ClusterReading:
         return path
 
 
-def read_cluster(cluster: Cluster, span: TimeWindow, as_of_ms: int) -> ClusterReading:
+def read_cluster(
+    name: str,
+    cluster: Cluster,
+    windows: Sequence[TimeWindow],
+    as_of_ms: int,
+    earlier: Sequence[EarlierState] = (),
+) -> ClusterReading:
     """Reads every configured source of a cluster; what is wrong with one never hides another.
 
     Args:
+        name: The cluster's name in the configuration.
         cluster: The configuration.
-        span: All windows of the run: what a live cluster is asked about.
+        windows: Of the run: what a live cluster is asked about.
         as_of_ms: The run's now.
+        earlier: What earlier runs saw of a live cluster, oldest first.
     """
     live_source = next((s for s in cluster.sources if isinstance(s, LiveCluster)), None)
     if live_source is not None:
-        return _with_live(cluster, read_live_cluster(cluster, live_source, span, as_of_ms))
+        return _with_live(
+            cluster, read_live_cluster(name, cluster, live_source, windows, as_of_ms=as_of_ms, earlier=earlier)
+        )
     return _read_files(cluster)
 
 

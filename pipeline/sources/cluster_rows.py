@@ -144,6 +144,7 @@ def _disk_columns(
         return {}
     end, leader_end = found.log_end_offset, leader.log_end_offset if leader else None
     return {
+        "log_start_offset": found.log_start_offset,
         "log_end_offset": end,
         "high_watermark": found.high_watermark,
         "lag_count": None if end is None or leader_end is None else leader_end - end,

@@ -136,6 +136,12 @@ CLUSTER_STATE = Table(
             doc="`adding` or `removing` while a reassignment runs; NULL otherwise.",
         ),
         Column(
+            name="log_start_offset",
+            type="bigint",
+            doc="First offset that could be read when it was read.",
+            volatile=True,
+        ),
+        Column(
             name="log_end_offset",
             type="bigint",
             doc="Next offset of this replica's log when it was read; of a live cluster the high watermark less the replica's lag.",

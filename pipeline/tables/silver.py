@@ -125,6 +125,7 @@ PARTITION_TRAFFIC = Table(
     grain="topic-partition x leader x leader epoch x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch"),
     partitioned_by=_BY_DATE,
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -214,6 +215,17 @@ PARTITION_TRAFFIC = Table(
             nullable=False,
             unit="batches",
             doc="Batches placed by append order.",
+        ),
+        Column(
+            name="count_kind",
+            type="string",
+            doc="`exact` = from record batches; `sampled` = from a part of them, divided by `sampling_rate`; `upper_bound` = from offsets (records) and log sizes (bytes; batches taken as full ones). NULL in rows of older versions: exact.",
+        ),
+        Column(
+            name="sampling_rate",
+            type="double",
+            unit="ratio",
+            doc="Part of the window's time whose batches were read; 1 for all, 0 where only offsets were looked up.",
         ),
         RUN_ID,
     ),

@@ -12,20 +12,26 @@ if TYPE_CHECKING:
 GRAIN = ("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
 
 
-def summarise_traffic(record_batches: DataFrame, compacted_topics: frozenset[str], batch_size_bytes: int) -> DataFrame:
+_SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
+
+
+def summarise_traffic(
+    record_batches: DataFrame, compacted_topics: frozenset[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
+) -> DataFrame:
     """Counts records, batches, bytes and offsets per topic-partition, leader, leader epoch and window.
 
     Args:
         record_batches: `silver.record_batches`.
         compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
         batch_size_bytes: The producers' `batch.size`, for the fill ratio.
+        sampling_rate: Part of each window that was read; counts are divided by it.
     """
     is_data = ~F.col("is_control")
     size = F.col("size_bytes")
     covered = F.col("last_offset") - F.col("base_offset") + 1
     data_batch_count = F.sum(is_data.cast("bigint"))
     data_record_count = F.sum(F.when(is_data, F.col("record_count")).otherwise(0))
-    return record_batches.groupBy(*GRAIN).agg(
+    traffic = record_batches.groupBy(*GRAIN).agg(
         data_record_count.alias("record_count"),
         F.sum(F.when(is_data, 0).otherwise(F.col("record_count"))).alias("control_record_count"),
         data_batch_count.alias("batch_count"),
@@ -44,4 +50,20 @@ def summarise_traffic(record_batches: DataFrame, compacted_topics: frozenset[str
         F.sum((size * size).cast("decimal(19,0)")).cast("double").alias("batch_bytes_squared"),
         F.max("lateness_ms").alias("max_lateness_ms"),
         F.sum(F.col("is_time_outlier").cast("bigint")).alias("time_outlier_count"),
+    )
+    return _scale(traffic, sampling_rate)
+
+
+def _scale(traffic: DataFrame, rate: float) -> DataFrame:
+    """Counts of the whole window from those of a part; squares so that the units behind it stay those that were read."""
+    if rate == 1:
+        return traffic.withColumns({"count_kind": F.lit("exact"), "sampling_rate": F.lit(1.0)})
+    scaled = {name: F.round(F.col(name) / rate).cast("bigint") for name in _SCALED}
+    return traffic.withColumns(
+        {
+            **scaled,
+            "batch_bytes_squared": F.col("batch_bytes_squared") / (rate * rate),
+            "count_kind": F.lit("sampled"),
+            "sampling_rate": F.lit(rate),
+        }
     )

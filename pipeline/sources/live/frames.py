@@ -10,10 +10,22 @@ from pipeline.sources.live.plan import Shortfall, format_fetches
 from pipeline.sources.live.source import BATCH, PROBLEM, RANGE, SOURCE_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.live.reading import LiveReading
+
+
+_OFFSET_TRAFFIC = (
+    "cluster string, window_start_ms bigint, topic string, topic_id string, partition bigint, leader_id bigint, "
+    "leader_epoch bigint, record_count bigint, batch_count bigint, size_bytes bigint, first_offset bigint, "
+    "last_offset bigint, is_compacted boolean, batch_bytes_squared double"
+)
+_UNKNOWN_COUNTS = (
+    *("control_record_count", "missing_offset_count", "compacted_record_count", "crc_error_count", "producer_count"),
+    *("max_lateness_ms", "time_outlier_count"),
+)
 
 
 def live_frame(spark: SparkSession, reading: LiveReading) -> DataFrame:
@@ -65,6 +77,58 @@ def live_summary_rows(fetched: DataFrame, window_ms: int) -> list[dict[str, Any]
     ]
 
 
+def offset_summary_rows(reading: LiveReading, window_ms: int) -> list[dict[str, Any]]:
+    """What is told by offsets of each window, as of `kafka_segment_summaries`."""
+    return [
+        {
+            "row_kind": "window",
+            "path": f"{row.topic}-{row.partition}",
+            "topic": row.topic,
+            "topic_id": row.topic_id,
+            "partition": row.partition,
+            "window_start_ms": row.window_start_ms,
+            "first_offset": row.first_offset,
+            "last_offset": row.end_offset - 1,
+            "batch_count": 1,
+            "record_count": row.offset_count,
+            "max_timestamp_ms": row.window_start_ms + window_ms - 1,
+        }
+        for row in reading.offset_traffic
+    ]
+
+
+def offset_traffic_frame(
+    spark: SparkSession, reading: LiveReading, *, cluster: str, compacted: Collection[str], batch_size_bytes: int
+) -> DataFrame:
+    """Rows of `silver.partition_traffic` from offsets and sizes; batches are taken as full ones, the fewest there can be.
+
+    Args:
+        spark: Session.
+        reading: What was looked up.
+        cluster: Name in the configuration.
+        compacted: Compacted topics.
+        batch_size_bytes: The producers' `batch.size`.
+    """
+    rows = [
+        (
+            *(cluster, row.window_start_ms, row.topic, row.topic_id, row.partition, row.leader_id, row.leader_epoch),
+            *(row.offset_count, -(-row.size_bytes // batch_size_bytes), row.size_bytes),
+            *(row.first_offset, row.end_offset - 1, row.topic in compacted, float(row.size_bytes * batch_size_bytes)),
+        )
+        for row in reading.offset_traffic
+    ]
+    zero = F.lit(0).cast("bigint")
+    return spark.createDataFrame(rows, _OFFSET_TRAFFIC).select(
+        *("cluster", F.timestamp_millis("window_start_ms").alias("window_start")),
+        *("topic", "topic_id", "partition", "leader_id", "leader_epoch", "record_count"),
+        *("batch_count", "size_bytes", "first_offset", "last_offset", "is_compacted", "batch_bytes_squared"),
+        (F.col("last_offset") - F.col("first_offset") + 1).alias("covered_offset_count"),
+        *(zero.alias(name) for name in _UNKNOWN_COUNTS),
+        F.lit("upper_bound").alias("count_kind"),
+        F.lit(0.0).alias("sampling_rate"),
+    )
+
+
 def live_shortfalls(fetched: DataFrame) -> tuple[Shortfall, ...]:
     """Ranges that could not be read whole.
 
@@ -78,9 +142,11 @@ def live_shortfalls(fetched: DataFrame) -> tuple[Shortfall, ...]:
     )
 
 
-def live_batches(fetched: DataFrame, span: TimeWindow) -> DataFrame:
-    """The batches of the span, in the columns of `kafka_record_batches`."""
-    in_span = F.col("event_time_ms").between(span.start_ms, span.end_ms - 1)
+def live_batches(fetched: DataFrame, reading: LiveReading) -> DataFrame:
+    """The batches of the run's windows, or of their slices, in the columns of `kafka_record_batches`."""
+    in_span = F.lit(False)  # noqa: FBT003  (a literal column)
+    for piece in reading.slices:
+        in_span = in_span | F.col("event_time_ms").between(piece.start_ms, piece.end_ms - 1)
     return fetched.where((F.col("row_kind") == BATCH) & in_span).drop(
         "row_kind", "reason", "severity", "first_bytes_hex"
     )

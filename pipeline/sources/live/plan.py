@@ -17,9 +17,8 @@ from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pipeline.live_source import LiveCluster
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
     from pipeline.sources.live.admin import OffsetAt
@@ -85,28 +84,36 @@ class Shortfall:
 
 
 def plan_fetches(
-    connection: Connection, state: LiveState, source: LiveCluster, span: TimeWindow, as_of_ms: int
+    connection: Connection,
+    state: LiveState,
+    partitions: Iterable[TopicPartition],
+    span: TimeWindow,
+    *,
+    lateness_ms: int,
+    as_of_ms: int,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
     """Looks up where the span lies in every partition.
 
     Args:
         connection: To the cluster.
         state: What it answered.
-        source: Lateness.
-        span: All windows of the run.
+        partitions: Which ones to read.
+        span: All windows of the run, or the slice of one that is read.
+        lateness_ms: How long after the span its late records are looked for.
         as_of_ms: The run's now.
 
     Returns:
         Ranges in partition and offset order, and what cannot be had whole.
     """
-    leaders = {key: state.partitions[key].leader_id for key in state.high_watermarks}
+    wanted = tuple(partitions)
+    leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
     starts = admin.ask_offsets(connection, leaders, span.start_ms, state.failures)
-    late_ms = span.end_ms + source.lateness_ms
+    late_ms = span.end_ms + lateness_ms
     ends = admin.ask_offsets(connection, leaders, late_ms, state.failures) if late_ms < as_of_ms else {}
-    sizes = {(r.topic_partition, r.broker_id): r.size_bytes for r in state.replicas}
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
-    for key, partition in state.partitions.items():
+    for key in wanted:
+        partition = state.partitions[key]
         if key not in starts or key not in state.log_starts:
             reason = state.failures.partitions.get(key, "no answer")
             shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
@@ -117,7 +124,7 @@ def plan_fetches(
         if shortfall is not None:
             shortfalls.append(shortfall)
         held = max(1, high - log_start)
-        size_bytes = sizes.get((key, partition.leader_id)) or 0
+        size_bytes = state.leader_sizes.get(key, 0)
         if end > start:
             whole = FetchRead(
                 topic=key.topic,

@@ -9,19 +9,24 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
-from pipeline.model.window import instant_of
+from pipeline.model.window import instant_of, spanning
 from pipeline.sources.live.connection import connected
 from pipeline.sources.live.groups import read_groups
+from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import FetchRead, Shortfall, plan_fetches
+from pipeline.sources.live.sampling import choose_partitions, choose_slices
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pipeline.config import Cluster
     from pipeline.live_source import LiveCluster
     from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.live.connection import Connection
 
 NAMED = 5
 """So many missing items are named, the others counted."""
@@ -36,6 +41,8 @@ class LiveReading:
         observed_at_ms: The run's now: the state is that of this moment.
         state: None where the cluster could not be reached.
         reads: Ranges to fetch; empty where only offsets are looked up.
+        slices: Times whose records are fetched: the span, or a slice of each window.
+        offset_traffic: What partitions got that are not fetched, by offsets and sizes.
         shortfalls: What cannot be had whole.
         groups: Consumer groups as they were at the moment.
         problems: What was wrong.
@@ -46,6 +53,8 @@ class LiveReading:
     observed_at_ms: int
     state: LiveState | None = None
     reads: tuple[FetchRead, ...] = ()
+    slices: tuple[TimeWindow, ...] = ()
+    offset_traffic: tuple[OffsetTraffic, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -79,35 +88,88 @@ class Arrival:
     missing: str = field(default="")
 
 
-def read_live_cluster(cluster: Cluster, source: LiveCluster, span: TimeWindow, as_of_ms: int) -> LiveReading:
-    """Asks the brokers for state and groups, and plans the reading of the span; never raises for a silent cluster.
+def read_live_cluster(
+    name: str,
+    cluster: Cluster,
+    source: LiveCluster,
+    windows: Sequence[TimeWindow],
+    *,
+    as_of_ms: int,
+    earlier: Sequence[EarlierState] = (),
+) -> LiveReading:
+    """Asks the brokers for state and groups, and plans the reading of the windows; never raises for a silent cluster.
 
     Args:
+        name: The cluster's name in the configuration.
         cluster: The configuration.
         source: The live source of it.
-        span: All windows of the run.
+        windows: Of the run, ascending.
         as_of_ms: The run's now.
+        earlier: What earlier runs saw, oldest first.
 
     Raises:
         ConfigError: a secret or a certificate is not there.
     """
-    name = ",".join(source.bootstrap_servers)
+    path = ",".join(source.bootstrap_servers)
     try:
         with connected(source) as connection:
-            state = read_live_state(connection, topics=cluster.topics, internal_topics=source.internal_topics)
+            state = read_live_state(
+                connection, topics=cluster.topics, internal_topics=source.internal_topics, earlier=earlier
+            )
             groups = read_groups(connection, state) if source.groups else ()
-            reads, shortfalls = plan_fetches(connection, state, source, span, as_of_ms)
+            reading = LiveReading(
+                source=source,
+                observed_at_ms=as_of_ms,
+                state=state,
+                groups=tuple((as_of_ms, member) for member in groups),
+            )
+            reading = _plan(connection, reading, name, windows, earlier)
     except SourceUnreachableError as error:
-        problem = Problem(path=name, position=None, reason=str(error))
+        problem = Problem(path=path, position=None, reason=str(error))
         return LiveReading(source=source, observed_at_ms=as_of_ms, problems=(problem,), unreachable=str(error))
-    return LiveReading(
-        source=source,
-        observed_at_ms=as_of_ms,
-        state=state,
-        reads=reads,
-        shortfalls=shortfalls,
-        groups=tuple((as_of_ms, member) for member in groups),
-        problems=(*describe_failures(state, name), *(_as_problem(shortfall) for shortfall in shortfalls)),
+    problems = (*describe_failures(state, path), *(_as_problem(shortfall) for shortfall in reading.shortfalls))
+    return replace(reading, problems=problems)
+
+
+def _plan(
+    connection: Connection,
+    reading: LiveReading,
+    name: str,
+    windows: Sequence[TimeWindow],
+    earlier: Sequence[EarlierState],
+) -> LiveReading:
+    """Which records are fetched, and what is told of the others by offsets."""
+    source, state = reading.source, reading.state
+    if state is None:
+        return reading
+    partitions = state.partitions
+    fetched: frozenset[TopicPartition] = frozenset()
+    slices: tuple[TimeWindow, ...] = ()
+    if source.read == "record_batches":
+        fetched = choose_partitions(partitions, source.sampling.partitions)
+        rate = source.sampling.time
+        slices = (spanning(windows),) if rate == 1 else choose_slices(windows, rate, cluster=name)
+    reads: list[FetchRead] = []
+    shortfalls: list[Shortfall] = []
+    for piece in slices:
+        found, missing = plan_fetches(
+            connection,
+            state,
+            sorted(fetched),
+            piece,
+            lateness_ms=source.lateness_ms if source.sampling.time == 1 else 0,
+            as_of_ms=reading.observed_at_ms,
+        )
+        reads += found
+        shortfalls += missing
+    others = [key for key in partitions if key not in fetched]
+    traffic, missing = read_offset_traffic(connection, state, windows, others, earlier) if others else ((), ())
+    return replace(
+        reading,
+        reads=tuple(reads),
+        slices=slices,
+        offset_traffic=traffic,
+        shortfalls=tuple(dict.fromkeys((*shortfalls, *missing))),
     )
 
 

@@ -13,16 +13,16 @@ from pipeline.model.cluster import (
     ReplicaState,
     Timeline,
 )
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import Failures
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from pipeline.model.log import TopicPartition
+    from pipeline.model.earlier_state import EarlierState
     from pipeline.sources.live.admin import DiskReplica, Metadata, OffsetAt
     from pipeline.sources.live.connection import Connection
 
@@ -44,6 +44,7 @@ class LiveState:
         high_watermarks: Offset after the last committed record.
         broker_configs: Configs that matter, by broker.
         directory_counts: Log directories that hold partitions, by broker that described them.
+        leader_sizes: Bytes of the leaders' logs, where told.
         silent_brokers: Brokers that gave no answer, and why.
         failures: Everything that was not answered.
     """
@@ -54,6 +55,7 @@ class LiveState:
     high_watermarks: Mapping[TopicPartition, OffsetAt]
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     directory_counts: Mapping[int, int] = field(default_factory=dict)
+    leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
 
@@ -63,13 +65,20 @@ class LiveState:
         return dict(self.history.state_at(0).partitions)
 
 
-def read_live_state(connection: Connection, *, topics: Collection[str] = (), internal_topics: bool = True) -> LiveState:
+def read_live_state(
+    connection: Connection,
+    *,
+    topics: Collection[str] = (),
+    internal_topics: bool = True,
+    earlier: Sequence[EarlierState] = (),
+) -> LiveState:
     """Asks all brokers for the state of the cluster.
 
     Args:
         connection: To the cluster.
         topics: Only these; all that we may see by default.
         internal_topics: Kafka's own topics too.
+        earlier: What earlier runs saw, oldest first: leaders of earlier epochs, whose batches may still be read.
 
     Raises:
         SourceUnreachableError: no broker answers.
@@ -97,12 +106,17 @@ def read_live_state(connection: Connection, *, topics: Collection[str] = (), int
     names = sorted({key.topic for key in partitions})
     configs = admin.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
-        history=_history(metadata, partitions, configs),
+        history=_history(metadata, partitions, configs, earlier),
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,
         high_watermarks=high_watermarks,
         broker_configs=admin.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=_count_directories(disks),
+        leader_sizes={
+            d.topic_partition: d.size_bytes
+            for d in disks
+            if not d.is_future and leaders.get(d.topic_partition) == d.broker_id
+        },
         silent_brokers={
             **dict.fromkeys(_absent(metadata), "it is not in the cluster"),
             **failures.brokers,
@@ -138,6 +152,7 @@ def _history(
     metadata: Metadata,
     partitions: Mapping[TopicPartition, PartitionState],
     configs: Mapping[str, Mapping[str, str]],
+    earlier: Sequence[EarlierState],
 ) -> ClusterHistory:
     brokers: dict[int, Broker] = dict(metadata.brokers)
     for broker_id in _absent(metadata):
@@ -145,9 +160,32 @@ def _history(
     return ClusterHistory(
         state_source=LIVE_CLUSTER,
         brokers={broker_id: Timeline((_ALWAYS_MS,), (broker,)) for broker_id, broker in brokers.items()},
-        partitions={key: Timeline((_ALWAYS_MS,), (state,)) for key, state in partitions.items()},
+        partitions=_timelines(partitions, earlier),
         topic_configs={topic: Timeline((_ALWAYS_MS,), (values,)) for topic, values in configs.items()},
     )
+
+
+def _timelines(
+    partitions: Mapping[TopicPartition, PartitionState], earlier: Sequence[EarlierState]
+) -> dict[TopicPartition, Timeline[PartitionState]]:
+    """Earlier terms of office, one after another, then the present state; no moment of theirs is known."""
+    terms: dict[TopicPartition, dict[tuple[str, int | None], PartitionState]] = {key: {} for key in partitions}
+    for past in earlier:
+        key = TopicPartition(past.topic, past.partition)
+        if key in terms:
+            state = replace(
+                partitions[key],
+                topic_id=past.topic_id or None,
+                leader_id=past.leader_id,
+                leader_epoch=past.leader_epoch,
+            )
+            terms[key][past.topic_id, past.leader_epoch] = state
+    timelines = {}
+    for key, state in partitions.items():
+        terms[key].pop((state.topic_id or "", state.leader_epoch), None)
+        states = (*terms[key].values(), state)
+        timelines[key] = Timeline(tuple(_ALWAYS_MS + place for place in range(len(states))), states)
+    return timelines
 
 
 def _replica_states(

@@ -1,0 +1,177 @@
+"""What partitions got in each window without reading a record: offsets looked up by time, bytes by how logs grew.
+
+Records: the offsets between the window's ends. That is an upper bound: transaction markers and records that compaction
+took have offsets too. Bytes: those offsets times the mean bytes of an offset, taken from how much the leader's log grew
+since an earlier run, else from all it holds. What makes a number unknowable is told: a log that was cut, a topic made
+anew, a leader that changed within the time, retention within a window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.model.log import TopicPartition
+from pipeline.sources.live import admin
+from pipeline.sources.live.plan import Shortfall
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.live.admin import OffsetAt
+    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.state import LiveState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTraffic:
+    """What a partition got in a window, as offsets and sizes tell.
+
+    Attributes:
+        window_start_ms: Start of the window, UTC milliseconds.
+        topic: Topic.
+        topic_id: Topic id, or "".
+        partition: Number.
+        leader_id: Leader at the run's now.
+        leader_epoch: Its epoch, or -1.
+        first_offset: First offset of the window.
+        end_offset: First offset after it.
+        size_bytes: Estimated.
+    """
+
+    window_start_ms: int
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    first_offset: int
+    end_offset: int
+    size_bytes: int
+
+    @property
+    def offset_count(self) -> int:
+        """Offsets of the window: at least its records."""
+        return self.end_offset - self.first_offset
+
+
+def read_offset_traffic(
+    connection: Connection,
+    state: LiveState,
+    windows: Sequence[TimeWindow],
+    partitions: Collection[TopicPartition],
+    earlier: Sequence[EarlierState],
+) -> tuple[tuple[OffsetTraffic, ...], tuple[Shortfall, ...]]:
+    """Looks up where each window begins and ends in every partition.
+
+    Args:
+        connection: To the cluster.
+        state: What it answered.
+        windows: Of the run, ascending.
+        partitions: Which ones.
+        earlier: What earlier runs saw, oldest first.
+
+    Returns:
+        A row per partition and window with traffic, and what cannot be known.
+    """
+    leaders = {key: state.partitions[key].leader_id for key in partitions if key in state.high_watermarks}
+    instants = sorted({instant for window in windows for instant in (window.start_ms, window.end_ms)})
+    found = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}
+    past = {TopicPartition(e.topic, e.partition): e for e in earlier}  # the newest of each
+    rows: list[OffsetTraffic] = []
+    shortfalls: list[Shortfall] = []
+    for key in partitions:
+        if key not in leaders or key not in state.log_starts or any(key not in answers for answers in found.values()):
+            reason = state.failures.partitions.get(key, "no answer")
+            shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
+            continue
+        at = {instant: _offset(found[instant][key], state.high_watermarks[key]) for instant in instants}
+        unknown = _unknowable(key, state, past.get(key), windows, found[windows[0].start_ms][key])
+        shortfalls += [Shortfall(topic=key.topic, partition=key.partition, reason=r, until_ms=u) for r, u in unknown]
+        rows += _rows(key, state, windows, at, _bytes_per_offset(key, state, past.get(key)))
+    return tuple(rows), tuple(shortfalls)
+
+
+def _offset(found: OffsetAt, high_watermark: OffsetAt) -> int:
+    return high_watermark.offset if found.offset < 0 else found.offset
+
+
+def _rows(
+    key: TopicPartition,
+    state: LiveState,
+    windows: Sequence[TimeWindow],
+    at: Mapping[int, int],
+    bytes_per_offset: float,
+) -> Iterator[OffsetTraffic]:
+    partition = state.partitions[key]
+    for window in windows:
+        first, end = at[window.start_ms], at[window.end_ms]
+        if end > first:
+            yield OffsetTraffic(
+                window_start_ms=window.start_ms,
+                topic=key.topic,
+                topic_id=partition.topic_id or "",
+                partition=key.partition,
+                leader_id=partition.leader_id,
+                leader_epoch=-1 if partition.leader_epoch is None else partition.leader_epoch,
+                first_offset=first,
+                end_offset=end,
+                size_bytes=round((end - first) * bytes_per_offset),
+            )
+
+
+def _bytes_per_offset(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> float:
+    """From the log's growth since an earlier run of the same leader, where nothing was deleted; else from all it holds."""
+    now = state.leader_sizes.get(key)
+    start, end = state.log_starts[key].offset, state.high_watermarks[key].offset
+    if now is None or end <= start:
+        return 0.0
+    if earlier is not None and _is_same_log(earlier, key, state):
+        grown, offsets = now - (earlier.size_bytes or 0), end - (earlier.log_end_offset or 0)
+        if grown > 0 and offsets > 0 and earlier.log_start_offset == start:
+            return grown / offsets
+    return now / (end - start)
+
+
+def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -> bool:
+    partition = state.partitions[key]
+    return (
+        earlier.topic_id == (partition.topic_id or "")
+        and earlier.leader_id == partition.leader_id
+        and None not in {earlier.size_bytes, earlier.log_end_offset}
+    )
+
+
+def _unknowable(
+    key: TopicPartition,
+    state: LiveState,
+    earlier: EarlierState | None,
+    windows: Sequence[TimeWindow],
+    first: OffsetAt,
+) -> Iterator[tuple[str, int | None]]:
+    """Why windows cannot be told, and until when windows begin that are affected (None: all)."""
+    log_start = state.log_starts[key].offset
+    if log_start > 0 and first.offset == log_start and first.timestamp_ms > windows[0].start_ms:
+        yield (
+            f"retention has taken the offsets before {log_start}: they may have been of this window",
+            (first.timestamp_ms),
+        )
+    if key not in state.leader_sizes:
+        yield "the size of its log is not told: the bytes are not known", None
+    if earlier is None:
+        return
+    partition = state.partitions[key]
+    if earlier.topic_id and earlier.topic_id != (partition.topic_id or ""):
+        yield "the topic was deleted and made anew since the run before: what the old one got is not known", None
+    elif earlier.log_end_offset is not None and state.high_watermarks[key].offset < earlier.log_end_offset:
+        yield "its log was cut since the run before", None
+    elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
+        yield (
+            (
+                f"its leader changed since the run before (broker {earlier.leader_id}, now {partition.leader_id}): "
+                "who bore which part is not known"
+            ),
+            None,
+        )
