@@ -34,7 +34,14 @@ from pipeline.sources.cluster_rows import (
 )
 from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
 from pipeline.sources.key_frames import choose_questions, key_frame, question_frame
-from pipeline.sources.live.frames import live_batches, live_frame, live_shortfalls, live_summary_rows
+from pipeline.sources.live.frames import (
+    live_batches,
+    live_frame,
+    live_shortfalls,
+    live_summary_rows,
+    offset_summary_rows,
+    offset_traffic_frame,
+)
 from pipeline.sources.live.reading import iter_live_group_rows, with_losses
 from pipeline.sources.metric_readings import (
     METRIC_KINDS,
@@ -49,6 +56,7 @@ from pipeline.sources.sample_arrivals import InstanceArrivals, count_samples
 from pipeline.sources.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.segment_rows import iter_segment_rows
 from pipeline.storage.delta import load, merge_in_parts, replace_windows
+from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.frames import rows_of
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import merge_rows, replace_rows
@@ -139,7 +147,8 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     Raises:
         NothingUsableError: if no source of the cluster held anything.
     """
-    reading = read_cluster(run.cluster, run.span, run.as_of_ms)
+    earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span.start_ms)
+    reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier)
     metrics = read_metrics(run.cluster, run.span, run.config.window_ms, now_ms=run.now_ms, pause=time.sleep)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
@@ -206,9 +215,10 @@ def _read_batches(
         return reading, batches, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
     fetched = live_frame(spark, reading.live).cache()
     summaries = live_summary_rows(fetched, run.config.window_ms)
+    summaries += offset_summary_rows(reading.live, run.config.window_ms)
     live = with_losses(reading.live, live_shortfalls(fetched))
     reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
-    return reading, live_batches(fetched, run.span), summaries
+    return reading, live_batches(fetched, live), summaries
 
 
 def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
@@ -271,7 +281,18 @@ def _write_traffic(
     versions = {RECORD_BATCHES.name: _replace(run, RECORD_BATCHES, record_batches, fresh, batch_count)}
     stored = load(spark, run.warehouse, RECORD_BATCHES).where(format_predicate(RECORD_BATCHES, run.cluster_name, fresh))
     compacted = compacted_topics(found.reading.history.state_at(run.as_of_ms), found.reading.tree)
-    traffic = summarise_traffic(stored, compacted, run.cluster.batch_size_bytes)
+    live = found.reading.live
+    rate = 1.0 if live is None else live.source.sampling.time
+    traffic = summarise_traffic(stored, compacted, run.cluster.batch_size_bytes, sampling_rate=rate)
+    if live is not None and live.offset_traffic:
+        by_offsets = offset_traffic_frame(
+            spark,
+            live,
+            cluster=run.cluster_name,
+            compacted=compacted,
+            batch_size_bytes=run.cluster.batch_size_bytes,
+        )
+        traffic = traffic.unionByName(by_offsets, allowMissingColumns=True)
     return versions | {PARTITION_TRAFFIC.name: _replace(run, PARTITION_TRAFFIC, traffic, fresh)}
 
 
