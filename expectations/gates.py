@@ -16,6 +16,7 @@ from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ HISTORY_FACTOR = 8
 
 SOURCES_ARRIVED = "sources_arrived"
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
+_RECORD_SOURCES = ("log_directories", "live_cluster")
 _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES)
 
 
@@ -63,6 +65,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
     reports += [
         run_suite("keys_gate", _rows(spark, run, table, run.windows), {"key": list(table.key)}) for table in _KEYS_ONLY
     ]
+    reports.append(run_suite("key_traffic_gate", _key_sums(spark, run)))
     failed = [report for report in reports if not report.success]
     if failed:
         raise DataGateError("\n".join(report.describe_failures() for report in failed))
@@ -169,6 +172,39 @@ def describe_health(report: GateReport, run: RunContext) -> str:
         return f"cluster {run.cluster_name}: healthy, no broker above its share in {run.cluster.gate.k} of {run.cluster.gate.n} windows"
     lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in failed]
     return "\n".join([f"cluster {run.cluster_name}: NOT healthy", *lines])
+
+
+def _key_sums(spark: SparkSession, run: RunContext) -> DataFrame:
+    """Data records of each topic-partition and window as its batches have them and as its keys do.
+
+    Only windows that this run read keys of: not those that are older than the tables of keys, nor runs told to read none.
+    """
+    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
+    vouched = F.element_at("table_versions", F.lit(KEY_TRAFFIC.name)).isNotNull() & ~F.col("source_expired")
+    windows = _rows(spark, run, WINDOW_STATUS, run.windows).where(vouched & F.col("source").isin(*_RECORD_SOURCES))
+    grain = ("window_start", "topic", "topic_id", "partition")
+    unreadable = F.when(F.col("kind") == "unreadable", F.col("record_count")).otherwise(0)
+    by_key = _rows(spark, run, KEY_TRAFFIC, run.windows).groupBy(*grain)
+    keyed = by_key.agg(F.sum("record_count").alias("keyed"), F.sum(unreadable).alias("unreadable"))
+    batches = (
+        _rows(spark, run, PARTITION_TRAFFIC, run.windows).groupBy(*grain).agg(F.sum("record_count").alias("stored"))
+    )
+    return (
+        batches.join(keyed, list(grain), "full")
+        .join(F.broadcast(windows.select("window_start").distinct()), "window_start")
+        .select(
+            *grain,
+            *(
+                F.coalesce(found, F.lit(0)).alias(name)
+                for name, found in (
+                    ("record_count", "stored"),
+                    ("key_record_count", "keyed"),
+                    ("unreadable_record_count", "unreadable"),
+                )
+            ),
+        )
+    )
 
 
 def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.runs import JobReport
-from pipeline.storage.maintenance import maintain_tables
+from pipeline.storage.maintenance import drop_expired_keys, maintain_tables
 
 if TYPE_CHECKING:
     from pipeline.config import PipelineConfig
@@ -14,7 +14,7 @@ JOB = "maintain"
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
-    """Compacts and vacuums every table.
+    """Drops hashes of keys that are past their retention, then compacts and vacuums every table.
 
     Args:
         config: Names the warehouse.
@@ -23,9 +23,10 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
     """
+    expired = drop_expired_keys(config.warehouse, as_of_ms=now_ms, retention_ms=config.keys.retention_ms)
     notes = tuple(
         f"{upkeep.table}: {upkeep.files_before_count} files, now {upkeep.files_after_count}; "
         f"{upkeep.deleted_file_count} old ones deleted"
         for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms)
     )
-    return JobReport(job=JOB, notes=notes)
+    return JobReport(job=JOB, notes=(*expired, *notes))

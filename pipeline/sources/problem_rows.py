@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
+_SEGMENT_SUFFIX = ".log"
+_MAGIC_AT = 16
+_HEADER_BYTES = {0: 18, 1: 26, 2: 61}  # by magic; the legacy formats have the key's length and the key next
+
+
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
     """Problems found by Spark tasks, from collected rows of kind `problem`."""
     return [
@@ -47,5 +52,21 @@ def iter_quarantine_rows(
                     "position": position,
                     "reason": problem.reason,
                     "severity": problem.severity,
-                    "first_bytes_hex": problem.first_bytes.hex(),
+                    "first_bytes_hex": without_keys(path, problem.first_bytes).hex(),
                 }
+
+
+def without_keys(path: str, first_bytes: bytes) -> bytes:
+    """What may be stored of the bytes where a problem was met: of a segment its batch header, for keys follow behind it.
+
+    Args:
+        path: The file.
+        first_bytes: Its bytes from the problem's position on.
+
+    >>> without_keys("clicks-0/00000000000000000000.log", bytes(64)) == bytes(18)
+    True
+    """
+    if not path.endswith(_SEGMENT_SUFFIX):
+        return first_bytes
+    magic = first_bytes[_MAGIC_AT] if len(first_bytes) > _MAGIC_AT else -1
+    return first_bytes[: _HEADER_BYTES.get(magic, _MAGIC_AT + 1)]

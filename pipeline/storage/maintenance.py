@@ -18,6 +18,7 @@ from pipeline.errors import ConfigError
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
+from pipeline.tables.keys import EXPIRING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,3 +95,35 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
         files_after_count=len(on_disk.file_uris()),
         deleted_file_count=len(deleted),
     )
+
+
+def drop_expired_keys(warehouse: Path, *, as_of_ms: int, retention_ms: int) -> tuple[str, ...]:
+    """Drops what could be traced back to keys and is older than its retention; the files go with the next vacuums.
+
+    Args:
+        warehouse: Folder of all tables.
+        as_of_ms: The clock.
+        retention_ms: How long rows are kept, counted from the end of their date.
+
+    Returns:
+        A sentence per table that lost rows.
+
+    Raises:
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    last = datetime.fromtimestamp((as_of_ms - retention_ms) / 1000, UTC).date().isoformat()
+    notes = []
+
+    def drop(on_disk: DeltaTable) -> None:
+        on_disk.delete(f"window_date < '{last}'")
+
+    for table in EXPIRING:
+        path = table_path(warehouse, table)
+        if not DeltaTable.is_deltatable(str(path)):
+            continue
+        dates = [row["window_date"] for row in DeltaTable(path).partitions()]
+        expired = sorted({day for day in dates if str(day) < last})
+        if expired:
+            commit(warehouse, table, drop)
+            notes.append(f"{table.name}: rows of {len(expired)} dates before {last} dropped")
+    return tuple(notes)

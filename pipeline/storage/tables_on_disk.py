@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, Field, Schema
@@ -10,6 +11,7 @@ from deltalake.schema import MapType, PrimitiveType
 
 from pipeline.errors import TableMismatchError
 from pipeline.tables import TABLES
+from pipeline.tables.keys import EXPIRING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +57,8 @@ def _ensure(warehouse: Path, table: Table) -> bool:
     path = table_path(warehouse, table)
     if not DeltaTable.is_deltatable(str(path)):
         path.mkdir(parents=True, exist_ok=True)
+        if table in EXPIRING:
+            path.chmod(stat.S_IRWXU)
         try:
             _create(path, table)
         except DeltaError:

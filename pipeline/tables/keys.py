@@ -196,3 +196,5 @@ KEY_MATRICES = Table(
 )
 
 KEYS = (KEY_TRAFFIC, KEY_HASHES, KEY_ANSWERS, KEY_MATRICES)
+EXPIRING = (KEY_HASHES, KEY_ANSWERS)
+"""Tables from which keys can be told again: kept for `keys.retention`, each in a folder that only its owner may open."""

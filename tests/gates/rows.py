@@ -31,11 +31,10 @@ def declared(name: str):
     return next(table for table in TABLES if table.name == name)
 
 
-def frame_of(spark, name: str, rows: list[dict[str, Any]]):
-    """A frame with the table's declared columns and types."""
-    table = declared(name)
-    ddl = ", ".join(f"`{column.name}` {column.type}" for column in table.columns)
+def frame_of(spark, name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = ()):
+    """A frame with the table's declared columns and types, and further counts."""
+    types = {column.name: column.type for column in declared(name).columns} | dict.fromkeys(counts, "bigint")
     for row in rows:
-        assert set(row) <= set(table.column_names), f"{name} has no {set(row) - set(table.column_names)}"
-    values = [tuple(row.get(column.name, _HARMLESS[column.type]) for column in table.columns) for row in rows]
-    return spark.createDataFrame(values, ddl)
+        assert set(row) <= set(types), f"{name} has no {set(row) - set(types)}"
+    values = [tuple(row.get(column, _HARMLESS[kind]) for column, kind in types.items()) for row in rows]
+    return spark.createDataFrame(values, ", ".join(f"`{column}` {kind}" for column, kind in types.items()))

@@ -66,6 +66,13 @@ def replica(replica_id: int, **others):
     return {**row, "is_leader": replica_id == 1, **others}
 
 
+def keyed(partition: int, **others):
+    return {**traffic(partition), "key_record_count": 97, "unreadable_record_count": 0, **others}
+
+
+# columns that a suite's rows have besides those of the table
+ADDED = {"key_traffic_gate": ("key_record_count", "unreadable_record_count")}
+
 # suite -> table, parameters, rows that pass
 PASSING = {
     "window_status_gate": (
@@ -80,6 +87,7 @@ PASSING = {
     ),
     "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
+    "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
     "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
 }
 
@@ -114,6 +122,10 @@ FAILING = {
         "leader_flag_agrees": [replica(3, is_leader=True)],
         "leader_known": [replica(4, leader_id=-1)],
     },
+    "key_traffic_gate": {
+        "records_by_key_equal_data_records": [keyed(2, key_record_count=96), keyed(3, key_record_count=98)],
+        "records_readable": [keyed(4, unreadable_record_count=1)],
+    },
     "keys_gate": {"key_unique": [{"path": "b"}]},
 }
 
@@ -121,7 +133,8 @@ FAILING = {
 def run(spark, suite, added=(), without=()):
     table, parameters, rows = PASSING[suite]
     kept = [row for row in rows if row.get("window_start") not in without]
-    return run_suite(suite, frame_of(spark, table, [*kept, *added]), parameters)
+    frame = frame_of(spark, table, [*kept, *added], counts=ADDED.get(suite, ()))
+    return run_suite(suite, frame, parameters)
 
 
 @pytest.mark.parametrize("suite", PASSING)

@@ -72,6 +72,7 @@ class Capture:
             "gate": gate or {},
             "sources": [{"kind": kind, **known[kind]} for kind in sources],
         }
+        make_secret(folder)
         config = folder / "partition-health.yaml"
         config.write_text(
             yaml.safe_dump(
@@ -86,6 +87,13 @@ class Capture:
             )
         )
         return load_config(config)
+
+
+def make_secret(folder):
+    """The same secret for every run, so that key ids can be compared."""
+    secret = folder / "partition-health.secret"
+    secret.write_text("0f" * 32)
+    secret.chmod(0o600)
 
 
 ALL_SOURCES = ("log_directories", "topics_describe", "consumer_groups", "producer_metrics", "broker_metrics")

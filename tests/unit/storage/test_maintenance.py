@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import os
 
+import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from pipeline.errors import ConfigError
-from pipeline.storage.frames import rows_of
-from pipeline.storage.maintenance import Upkeep, maintain_tables
-from pipeline.storage.rows import load_rows
+from pipeline.storage.frames import arrow_schema, rows_of
+from pipeline.storage.maintenance import Upkeep, drop_expired_keys, maintain_tables
+from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.bronze import CONSUMER_GROUPS
+from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -66,3 +68,24 @@ def test_old_files_of_no_version_go_and_young_ones_stay(warehouse):
 def test_a_retention_below_a_week_is_refused(warehouse):
     with pytest.raises(ConfigError, match="167 h is not safe"):
         maintain_tables(warehouse, as_of_ms=NOON_MS, retention_hours=167)
+
+
+def test_hashes_of_keys_are_dropped_after_their_retention(tmp_path):
+    ensure_tables(tmp_path, (KEY_HASHES, KEY_ANSWERS))
+    days = [dt.date(2026, 10, 20), dt.date(2026, 10, 21), dt.date(2026, 11, 20)]
+    rows = [
+        {"cluster": "lab", "window_date": day, "key_id": f"{i:032x}", "is_empty": False} for i, day in enumerate(days)
+    ]
+    arrow = pa.Table.from_pylist([{**row, "run_id": "r"} for row in rows], schema=arrow_schema(KEY_HASHES))
+    merge_rows(arrow, tmp_path, KEY_HASHES)
+    assert drop_expired_keys(tmp_path, as_of_ms=NOON_MS, retention_ms=31 * 86_400_000) == (
+        "silver.key_hashes: rows of 1 dates before 2026-10-21 dropped",
+    )
+    assert load_rows(tmp_path, KEY_HASHES)["window_date"].to_pylist() == days[1:]
+    assert drop_expired_keys(tmp_path, as_of_ms=NOON_MS, retention_ms=31 * 86_400_000) == ()
+
+
+def test_only_its_owner_may_open_a_table_that_tells_keys(tmp_path):
+    ensure_tables(tmp_path, (KEY_HASHES, KEY_TRAFFIC))
+    assert table_path(tmp_path, KEY_HASHES).stat().st_mode & 0o077 == 0
+    assert table_path(tmp_path, KEY_TRAFFIC).stat().st_mode & 0o070
