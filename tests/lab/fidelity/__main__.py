@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.simulate import simulate
-
 from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
@@ -42,14 +41,15 @@ def main() -> int:
         chosen = [each for each in settings if not arguments.only or each.name in arguments.only]
         recorded = record(chosen, arguments.file, with_timings=not arguments.no_timings)
     seeds = range(1, arguments.seeds + 1)
-    rows: list[Row] = []
+    titled: list[tuple[str, Row]] = []
     for title, own in _compare_all(recorded, arguments.only, seeds, with_lab=arguments.recorded):
         print(format_rows(title, own), end="\n\n", flush=True)
-        rows += own
+        titled += [(title.partition(":")[0], row) for row in own]
+    rows = [row for _, row in titled]
     print(format_verdict(rows))
-    for row in rows:
+    for title, row in titled:
         if row.verdict == MISSES:
-            print(f"  misses: {row.figure}: real {row.real:.1f}, simulated {row.simulated:.1f}, off {row.deviation}")
+            print(f"  misses: {title}: {row.figure}, off {row.deviation}")
     return int(any(row.verdict == MISSES for row in rows))
 
 
@@ -58,7 +58,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--recorded", action="store_true", help="compare recordings, run nothing for real")
     parser.add_argument("--file", type=Path, help="where recordings are read from or written to")
     parser.add_argument("--only", nargs="+", default=[], metavar="SETTING")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1, help="of the settings drawn with --draw")
     parser.add_argument("--draw", type=int, default=0, metavar="M", help="run M further settings, drawn by --seed")
     parser.add_argument("--only-drawn", action="store_true", help="run the drawn settings only")

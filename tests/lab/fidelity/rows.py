@@ -26,7 +26,7 @@ class Row:
     Attributes:
         figure: What it is.
         published: Kafka's own number, where there is one.
-        real: Of the real run.
+        real: Of the real run; without one the published figure is what is compared.
         simulated: Mean over the seeds.
         low: 1 % of the seeds lie below.
         high: 1 % of the seeds lie above.
@@ -38,7 +38,7 @@ class Row:
 
     figure: str
     published: float | None
-    real: float
+    real: float | None
     simulated: float
     low: float
     high: float
@@ -50,25 +50,28 @@ class Row:
     @property
     def is_inside(self) -> bool:
         """Whether the real figure lies in the range of the seeds."""
-        return self.low <= self.real <= self.high
+        reference = self.published if self.real is None else self.real
+        return reference is not None and self.low <= reference <= self.high
 
 
 def judge_share(
     figure: str,
-    real: float,
+    real: float | None,
     seeds: NDArray[np.float64],
+    *,
     published: float | None = None,
     points: float = SHARE_BAR_POINTS,
 ) -> Row:
     """A share in percent: two points, or 2.5 standard deviations over the seeds, whichever is wider."""
+    reference = _choose_reference(real, published)
     bar = max(points, SHARE_BAR_DEVIATIONS * float(np.std(seeds, ddof=1)))
-    off = float(np.mean(seeds)) - real
+    off = float(np.mean(seeds)) - reference
     return _row((figure, published, real), seeds, f"{off:+.1f} pt", f"{bar:.1f} pt", abs(off) <= bar, is_cell=True)
 
 
 def judge_ratio(
     figure: str,
-    real: float,
+    real: float | None,
     seeds: NDArray[np.float64],
     bar_percent: float | None,
     *,
@@ -76,7 +79,8 @@ def judge_ratio(
     is_cell: bool = False,
 ) -> Row:
     """A figure that may be off by so many percent of the real one, or has no bar."""
-    off = (float(np.mean(seeds)) / real - 1) * 100 if real else float("inf")
+    reference = _choose_reference(real, published)
+    off = (float(np.mean(seeds)) / reference - 1) * 100 if reference else float("inf")
     if bar_percent is None:
         return _row((figure, published, real), seeds, f"{off:+.1f} %", "", None, is_cell=is_cell)
     return _row(
@@ -89,8 +93,15 @@ def judge_ratio(
     )
 
 
+def _choose_reference(real: float | None, published: float | None) -> float:
+    reference = published if real is None else real
+    if reference is None:
+        raise ValueError("neither a real nor a published figure to compare with")
+    return reference
+
+
 def _row(
-    named: tuple[str, float | None, float],
+    named: tuple[str, float | None, float | None],
     seeds: NDArray[np.float64],
     deviation: str,
     bar: str,
@@ -115,8 +126,9 @@ def format_rows(title: str, rows: Sequence[Row]) -> str:
     for row in rows:
         published = "" if row.published is None else _number(row.published)
         span = f"{_number(row.low)} .. {_number(row.high)}"
+        real = "" if row.real is None else _number(row.real)
         lines.append(
-            f"  {row.figure:32}{published:>10}{_number(row.real):>11}{_number(row.simulated):>11}  {span:>19}"
+            f"  {row.figure:32}{published:>10}{real:>11}{_number(row.simulated):>11}  {span:>19}"
             f"{row.deviation:>10}{row.bar:>9}  {row.verdict}".rstrip()
         )
     return "\n".join(lines)
