@@ -78,8 +78,10 @@ class Quota:
         self._samples[-1] = (start_ns, sum_bytes + size_bytes)
         while now_ns - self._samples[0][0] >= QUOTA_SAMPLE_COUNT * QUOTA_SAMPLE_NS:
             self._samples.popleft()
-        # a window is never taken to be shorter than all samples but the current one
-        window_ns = max(now_ns - self._samples[0][0], (QUOTA_SAMPLE_COUNT - 1) * QUOTA_SAMPLE_NS)
+        # samples that are not there yet count as full seconds without bytes
+        elapsed_ns = now_ns - self._samples[0][0]
+        missing_count = max(QUOTA_SAMPLE_COUNT - 1 - elapsed_ns // QUOTA_SAMPLE_NS, 0)
+        window_ns = elapsed_ns + missing_count * QUOTA_SAMPLE_NS
         total_bytes = sum(sample_bytes for _, sample_bytes in self._samples)
         excess_ns = total_bytes * SECOND // self._bytes_per_s - window_ns
         return max(excess_ns, 0)
