@@ -52,6 +52,18 @@ def scan_buffer_records(
     return RecordScan(headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data)
 
 
+def decode_buffer(data: bytes, headers: HeaderScan, *, by_kernels: bool = True) -> RecordScan:
+    """Reads the records, keys included, of batches that were scanned before.
+
+    Args:
+        data: The batches.
+        headers: Those to decode; positions are those in `data`. The flaw of a batch that does not parse is set.
+        by_kernels: Use the Numba kernels; else plain Python.
+    """
+    decoded = _open(data, by_kernels=by_kernels).decode(headers.rows, want_keys=True)
+    return RecordScan(headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data)
+
+
 def _scan(data: bytes, segment: PlainSegment | BufferSegment, *, name: str, check_crc: bool) -> HeaderScan:
     rows, position, stop = segment.walk(0, len(data), check_crc=check_crc)
     open_wrappers(data, rows)

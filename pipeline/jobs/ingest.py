@@ -33,10 +33,11 @@ from pipeline.sources.cluster_rows import (
     retention_ms,
 )
 from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
-from pipeline.sources.key_frames import choose_questions, key_frame, question_frame
+from pipeline.sources.key_frames import choose_questions, key_frame, key_options, question_frame
 from pipeline.sources.live.frames import (
     live_batches,
     live_frame,
+    live_keys,
     live_shortfalls,
     live_summary_rows,
     offset_summary_rows,
@@ -113,7 +114,8 @@ class _Input:
         metrics: Scrapes kept as files.
         arrivals: When samples were taken, of each metrics source.
         reads: Segments to be scanned.
-        batches: Rows of `kafka_record_batches`; those of a live cluster cached, with what else was fetched.
+        batches: Rows of `kafka_record_batches`.
+        fetched: What a live cluster gave, cached; None for files.
         summaries: Rows of `kafka_segment_summaries`.
         samples: Rows of `SAMPLE_SCHEMA`, cached.
         row_counts: Record batches, samples and described partitions, by source and window.
@@ -125,6 +127,7 @@ class _Input:
     arrivals: tuple[InstanceArrivals, ...]
     reads: tuple[SegmentRead, ...]
     batches: DataFrame
+    fetched: DataFrame | None
     summaries: list[dict[str, Any]]
     samples: DataFrame
     row_counts: Counter[tuple[str, TimeWindow]]
@@ -168,7 +171,8 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     versions |= metrics_written.result() | _merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
     found_now.samples.unpersist()
-    found_now.batches.unpersist()
+    if found_now.fetched is not None:
+        found_now.fetched.unpersist()
     return JobReport(job=JOB, table_versions=versions, notes=_notes(expired))
 
 
@@ -178,7 +182,7 @@ def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, m
     samples = sample_frame(spark, metrics.pages, metrics.batches).cache()
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(count_samples, samples, run.windows)
-        reading, batches, summaries = _read_batches(spark, run, reading, reads)
+        reading, batches, fetched, summaries = _read_batches(spark, run, reading, reads)
     row_counts, page_problems, arrivals = counting.result()
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
@@ -199,6 +203,7 @@ def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, m
         arrivals=arrivals,
         reads=reads,
         batches=batches,
+        fetched=fetched,
         summaries=summaries,
         samples=samples,
         row_counts=row_counts,
@@ -208,17 +213,21 @@ def _read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, m
 
 def _read_batches(
     spark: SparkSession, run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]
-) -> tuple[ClusterReading, DataFrame, list[dict[str, Any]]]:
+) -> tuple[ClusterReading, DataFrame, DataFrame | None, list[dict[str, Any]]]:
     """The batches, from files or fetched once, and what they add up to; the reading knows what could not be fetched."""
     if reading.live is None:
         batches = batch_frame(spark, reads, run.as_of_ms, run.span)
-        return reading, batches, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
-    fetched = live_frame(spark, reading.live).cache()
+        return reading, batches, None, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
+    counted = None
+    if _counts_keys(run, reading):
+        known = reading.history.state_at(run.as_of_ms).partitions
+        counted = key_options(run, choose_questions(run, reading.live.reads, known))
+    fetched = live_frame(spark, reading.live, counted).cache()
     summaries = live_summary_rows(fetched, run.config.window_ms)
     summaries += offset_summary_rows(reading.live, run.config.window_ms)
     live = with_losses(reading.live, live_shortfalls(fetched))
     reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
-    return reading, live_batches(fetched, live), summaries
+    return reading, live_batches(fetched, live), fetched, summaries
 
 
 def _expired_windows(run: RunContext, found: _Input, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
@@ -302,15 +311,17 @@ def _write_keys(
     """What each key got, its hashes, and what strategies answered about it: all from one scan of the records."""
     source = found.reading.record_source
     fresh = _fresh(run, expired.get(source, set()))
-    if not fresh or source == LIVE_CLUSTER:
+    if not fresh:
         return {}
-    if run.config.keys.mode == "off":
+    if not _counts_keys(run, found.reading):
         return {table.name: _clear(run, table, fresh) for table in (KEY_TRAFFIC, KEY_MATRICES)}
     name = run.cluster_name
-    questions = choose_questions(run, found.reads, found.reading.history.state_at(run.as_of_ms).partitions)
+    live = found.reading.live
+    reads = found.reads if live is None else live.reads
+    questions = choose_questions(run, reads, found.reading.history.state_at(run.as_of_ms).partitions)
     starts = [window.start_ms for window in fresh]
-    rows = key_frame(spark, run, found.reads, questions).where(F.col("window_start_ms").isin(starts))
-    rows = with_key_window(rows).persist()
+    rows = key_frame(spark, run, found.reads, questions) if found.fetched is None else live_keys(found.fetched)
+    rows = with_key_window(rows.where(F.col("window_start_ms").isin(starts))).persist()
     row_count = rows.count()
     versions = {KEY_TRAFFIC.name: _replace(run, KEY_TRAFFIC, summarise_key_traffic(rows, name), fresh, row_count)}
     if run.config.keys.mode == "pseudonymous":
@@ -326,6 +337,14 @@ def _write_keys(
         versions[KEY_MATRICES.name] = _clear(run, KEY_MATRICES, fresh)
     rows.unpersist()
     return versions
+
+
+def _counts_keys(run: RunContext, reading: ClusterReading) -> bool:
+    """Keys are counted where all records are read."""
+    is_whole = reading.live is None or (
+        reading.live.source.read == "record_batches" and reading.live.source.sampling.is_whole
+    )
+    return run.config.keys.mode != "off" and is_whole
 
 
 def _merge_keys(run: RunContext, table: Table, frame: DataFrame, row_count: int) -> int:

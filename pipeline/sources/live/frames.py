@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.plan import Shortfall, format_fetches
-from pipeline.sources.live.source import BATCH, PROBLEM, RANGE, SOURCE_NAME
+from pipeline.sources.live.source import BATCH, KEY, PROBLEM, RANGE, SOURCE_NAME
+from pipeline.sources.record_batches import ARROW_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -28,14 +30,21 @@ _UNKNOWN_COUNTS = (
 )
 
 
-def live_frame(spark: SparkSession, reading: LiveReading) -> DataFrame:
-    """Batches, problems and ranges of everything that is to be fetched; see `source`. Each reading of it fetches anew."""
+def live_frame(spark: SparkSession, reading: LiveReading, key_options: Mapping[str, str] | None = None) -> DataFrame:
+    """Batches, problems, ranges and keys of everything that is to be fetched; see `source`. Read twice, it fetches twice.
+
+    Args:
+        spark: Session.
+        reading: The plan.
+        key_options: What to count of keys, from `key_frames.key_options`; nothing by default.
+    """
     return (
         spark.read.format(SOURCE_NAME)
         .option("plan", format_fetches(reading.reads))
         .option("source", reading.source.model_dump_json(by_alias=True))
         .option("as_of_ms", str(reading.observed_at_ms))
         .option("spark_partitions", str(spark.sparkContext.defaultParallelism))
+        .options(**(key_options or {}))
         .load()
     )
 
@@ -147,6 +156,9 @@ def live_batches(fetched: DataFrame, reading: LiveReading) -> DataFrame:
     in_span = F.lit(False)  # noqa: FBT003  (a literal column)
     for piece in reading.slices:
         in_span = in_span | F.col("event_time_ms").between(piece.start_ms, piece.end_ms - 1)
-    return fetched.where((F.col("row_kind") == BATCH) & in_span).drop(
-        "row_kind", "reason", "severity", "first_bytes_hex"
-    )
+    return fetched.where((F.col("row_kind") == BATCH) & in_span).select(*ARROW_SCHEMA.names)
+
+
+def live_keys(fetched: DataFrame) -> DataFrame:
+    """What was counted of keys, in the columns of `kafka_key_counts`."""
+    return fetched.where(F.col("row_kind") == KEY).select(*KEY_SCHEMA.names)

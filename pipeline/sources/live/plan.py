@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.state import LiveState
 
-RANGE_BYTES = 256 << 20
-"""About how much one range holds: enough to hide its start, little enough to share and to repeat."""
+RANGE_BYTES = 128 << 20
+"""About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

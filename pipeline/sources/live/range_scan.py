@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.buffers import scan_buffer
+from pipeline.codec.buffers import decode_buffer, scan_buffer
 from pipeline.codec.problems import limit_problems
 from pipeline.codec.scans import HEADER_ROW, HeaderScan
 from pipeline.sources.event_time import assign_event_times
+from pipeline.sources.key_scan import NO_WINDOW, choose_windows, count_window_keys
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.segment_scan import SENSELESS, ScannedSegment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pipeline.model.log import Problem
+    from pipeline.sources.key_scan import KeyScanSettings, WindowKeys
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
 
@@ -82,7 +84,7 @@ def scan_range(
         problems += [_at_offset(problem, scan) for problem in scan.problems]
         own = replace(scan, rows=scan.rows[is_ours])
         if on_reply is not None:
-            on_reply(data, own)
+            on_reply(data, replace(own, rows=own.rows.copy()))
         own.rows["position"] += stream_bytes
         stream_bytes += scan.valid_bytes
         scans.append(own.rows)
@@ -100,6 +102,28 @@ def scan_range(
         retry_count=state.retry_count,
         leader_id=read.leader_id,
     )
+
+
+def iter_range_keys(
+    scanned: ScannedSegment,
+    replies: Sequence[tuple[bytes, HeaderScan]],
+    settings: KeyScanSettings,
+    *,
+    is_small: bool,
+) -> Iterator[WindowKeys]:
+    """What each key of a range got, window after window.
+
+    Args:
+        scanned: The range's batches.
+        replies: What `scan_range` handed on.
+        settings: Which windows, and how many keys to hold.
+        is_small: Read by plain Python.
+    """
+    starts = choose_windows(scanned, settings)
+    if (starts == NO_WINDOW).all():
+        return
+    chunks = (decode_buffer(data, headers, by_kernels=not is_small) for data, headers in replies)
+    yield from count_window_keys(chunks, starts, settings.max_distinct_keys, is_small=is_small)
 
 
 def _as_segment(headers: HeaderScan, read: FetchRead, straddled_until: int, as_of_ms: int) -> ScannedSegment:

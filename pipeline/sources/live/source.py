@@ -3,10 +3,11 @@
 One Spark partition holds some ranges; its task connects once and reads them one after another, so no more than one
 range's headers are in memory. Rows of kind `batch` have the columns of `kafka_record_batches`; `problem` says what was
 wrong, its `position` being an offset; `range` says how far a range was read (`base_offset` to `last_offset`, exclusive)
-and, in `reason`, why no farther.
+and, in `reason`, why no farther. Rows of kind `key`, where asked for, are those of `kafka_key_counts`, made of the same
+replies: records are fetched once.
 
 Options: `plan` (from `format_fetches`), `source` (the configured source as JSON: secrets by the names of their
-variables, read in the worker), `as_of_ms`, `spark_partitions`.
+variables), `as_of_ms`, `spark_partitions`, and those of `key_frames.key_options` where keys are to be counted.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.live_source import LiveCluster
+from pipeline.sources.key_counts import make_row_maker
+from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
-from pipeline.sources.live.range_scan import ScannedRange, scan_range
+from pipeline.sources.live.range_scan import SMALL_RANGE_BYTES, ScannedRange, iter_range_keys, scan_range
 from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
 
 if TYPE_CHECKING:
@@ -29,9 +32,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from pipeline.codec.scans import HeaderScan
+    from pipeline.sources.key_rows import KeyRowMaker
+    from pipeline.sources.segment_scan import ScannedSegment
+
 SOURCE_NAME = "kafka_live_batches"
-BATCH, PROBLEM, RANGE = "batch", "problem", "range"
-SCHEMA = pa.schema(
+BATCH, PROBLEM, RANGE, KEY = "batch", "problem", "range", "key"
+_OWN_FIELDS = pa.schema(
     [
         ("row_kind", pa.string()),
         *ARROW_SCHEMA,
@@ -40,7 +47,14 @@ SCHEMA = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
-_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
+SCHEMA = pa.schema([*_OWN_FIELDS, *(field for field in KEY_SCHEMA if field.name not in _OWN_FIELDS.names)])
+_SQL_TYPES = {
+    pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.binary(): "binary",
+    pa.list_(pa.int64()): "array<bigint>",
+}
 
 
 @dataclass
@@ -61,6 +75,7 @@ class LiveBatchReader(DataSourceReader):
         self._source = LiveCluster.model_validate_json(options["source"])
         # Taken up where the plan is made and pickled along: workers need no variables, and no option holds a secret.
         self._secrets = read_secrets(self._source.client)
+        self._keys = make_row_maker(options) if "mode" in options else None
 
     def partitions(self) -> list[InputPartition]:
         """Groups the ranges into Spark partitions."""
@@ -81,7 +96,12 @@ class LiveBatchReader(DataSourceReader):
         given_up: set[int] = set()
         try:
             for read in partition.reads:
-                yield from _rows(read, scan_range(connection, read, as_of_ms, given_up=given_up))
+                replies: list[tuple[bytes, HeaderScan]] = []
+                keep = None if self._keys is None else (lambda *reply, kept=replies: kept.append(reply))
+                found = scan_range(connection, read, as_of_ms, given_up=given_up, on_reply=keep)
+                yield from _rows(read, found)
+                if self._keys is not None:
+                    yield from _key_rows(read, found.scanned, replies, self._keys)
         finally:
             connection.close()
 
@@ -142,6 +162,16 @@ def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
+def _key_rows(
+    read: FetchRead, scanned: ScannedSegment, replies: list[tuple[bytes, HeaderScan]], maker: KeyRowMaker
+) -> Iterator[pa.RecordBatch]:
+    is_small = read.size_bytes < SMALL_RANGE_BYTES
+    for found in iter_range_keys(scanned, replies, maker.settings, is_small=is_small):
+        rows = maker.make_rows(read, found)
+        if rows.num_rows:
+            yield _widen(rows, KEY)
+
+
 def _said(read: FetchRead) -> dict[str, Any]:
     return {"topic": read.topic, "topic_id": read.topic_id, "partition": read.partition}
 
@@ -151,8 +181,8 @@ def _unread(read: FetchRead, reason: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{**row, "reason": reason}], schema=SCHEMA)
 
 
-def _widen(batches: pa.RecordBatch, row_kind: str) -> pa.RecordBatch:
-    known = {"row_kind": pa.repeat(pa.scalar(row_kind), batches.num_rows)}
-    known |= {field.name: batches.column(field.name) for field in batches.schema}
-    arrays = [known.get(field.name, pa.nulls(batches.num_rows, field.type)) for field in SCHEMA]
+def _widen(rows: pa.RecordBatch, row_kind: str) -> pa.RecordBatch:
+    known = {"row_kind": pa.repeat(pa.scalar(row_kind), rows.num_rows)}
+    known |= {field.name: rows.column(field.name) for field in rows.schema}
+    arrays = [known.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
