@@ -40,8 +40,12 @@ SOURCES = {
         "codec/scans.py",
     ),
     "partitioners": _PARTITIONERS,
+    "replay": ("replay/*_kernels.py", *_PARTITIONERS),
     "simulator": (
         "simulator/*_kernels.py",
+        "simulator/layout.py",
+        "simulator/client.py",
+        "simulator/result.py",
         "simulator/compression_estimate.py",
         "simulator/latency_histogram.py",
         "simulator/random_stream.py",

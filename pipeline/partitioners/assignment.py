@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pipeline.partitioners.strategy import Strategy
 
-_MASK_NUMBERS = {
+MASK_NUMBERS = {
     Mask.SIGN_BIT: modulo_kernels.SIGN_BIT,
     Mask.NOTHING: modulo_kernels.NOTHING,
     Mask.MAGNITUDE: modulo_kernels.MAGNITUDE,
@@ -59,7 +59,7 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     if strategy.form is KeyForm.TEXT and strategy.hash is not HashName.JAVA_STRING:
         is_text = hash_keys(keys, HashName.JAVA_STRING).is_hashed
     partitions = np.empty(len(keys), dtype=np.int32)
-    take_modulos(hashes.values, _MASK_NUMBERS[strategy.mask], partition_count, partitions)
+    take_modulos(hashes.values, MASK_NUMBERS[strategy.mask], partition_count, partitions)
     partitions[is_key & ~is_text] = REFUSED_KEY
     _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
     _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)

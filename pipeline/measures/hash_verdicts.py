@@ -1,0 +1,103 @@
+"""Which hash placed these keys: what each family of strategies explains, and what chance would.
+
+A key lies where a wrong family puts it with chance 1/P. Of n keys that a wrong family is asked about, a part q or more
+lies right with a chance of at most exp(-n KL(q, 1/P)) (Chernoff's bound); times the number of families asked, as the
+best of them is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LEVEL = 0.001
+"""Chance of naming a family by luck."""
+WHOLE = 0.99
+"""Part of the records from which a family explains a topic; the rest is then stray, such as explicit partitions."""
+
+MIXED, NONE_KNOWN, NOT_ENOUGH_KEYS = "mixed", "none-known", "not-enough-keys"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What lies where a family puts it."""
+
+    key_count: int
+    record_count: int
+
+
+@dataclass(frozen=True)
+class HashVerdict:
+    """What a topic's keys say about who placed them.
+
+    Attributes:
+        verdict: A family's name, `mixed`, `none-known` or `not-enough-keys`.
+        best: The family that explains most, or "" where none does better than chance.
+        tied_with: Families that explain as much.
+        explained_ratio: Part of the records the best family explains; None without records.
+        chance_ratio: 1 / partitions.
+        chance_p_value: Bound on the chance of the best; None without keys.
+        reason: In words.
+    """
+
+    verdict: str
+    best: str
+    tied_with: tuple[str, ...]
+    explained_ratio: float | None
+    chance_ratio: float
+    chance_p_value: float | None
+    reason: str
+
+
+def bound_chance(explained_count: int, count: int, chance: float) -> float:
+    """Bound on the chance that so many of `count` keys, or more, lie right by luck.
+
+    >>> bound_chance(12, 12, 0.5) == 0.5**12
+    True
+    >>> bound_chance(1, 12, 0.5)
+    1.0
+    """
+    ratio = explained_count / count
+    if ratio <= chance:
+        return 1.0
+    divergence = ratio * math.log(ratio / chance)
+    if ratio < 1:
+        divergence += (1 - ratio) * math.log((1 - ratio) / (1 - chance))
+    return chance**count if ratio == 1 else math.exp(-count * divergence)
+
+
+def judge_hash(
+    explained: Mapping[str, Explained], key_count: int, record_count: int, partition_count: int
+) -> HashVerdict:
+    """Names the family that placed a topic's keys.
+
+    Args:
+        explained: By family, the best known first: of families that explain the same, the first is named.
+        key_count: Keys judged.
+        record_count: Their records.
+        partition_count: Partitions of the topic at that time; 1 or more.
+    """
+    chance = 1 / partition_count
+    if not key_count or not record_count:
+        return HashVerdict(NOT_ENOUGH_KEYS, "", (), None, chance, None, "no record with a key that can be judged")
+    best = max(explained, key=lambda name: explained[name].record_count)  # the first of equals
+    most = explained[best]
+    ratio = most.record_count / record_count
+    p_value = min(1.0, len(explained) * bound_chance(most.key_count, key_count, chance))
+    tied = tuple(name for name, found in explained.items() if name != best and found.record_count == most.record_count)
+    told = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
+    if tied and p_value <= LEVEL:
+        told += f"; so do {', '.join(tied)}: {partition_count} partitions do not tell them apart"
+    if p_value > LEVEL:
+        # Were some family at work, every key would be explained: are there enough of them to show it?
+        if len(explained) * chance**key_count > LEVEL:
+            reason = f"{key_count} keys on {partition_count} partitions are too few to tell a strategy from chance"
+            return HashVerdict(NOT_ENOUGH_KEYS, "", (), ratio, chance, p_value, reason)
+        return HashVerdict(NONE_KNOWN, "", (), ratio, chance, p_value, f"the best, {told}: no more than chance")
+    if ratio < WHOLE:
+        return HashVerdict(MIXED, best, tied, ratio, chance, p_value, f"{told}; something else placed the rest")
+    return HashVerdict(best, best, tied, ratio, chance, p_value, told)

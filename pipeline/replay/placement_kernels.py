@@ -1,0 +1,415 @@
+"""The keyed replay's inner loops as Numba kernels over flat arrays: joining, ordering and placing one bucket of keys.
+
+A *run* is all rows of one key in one window: mostly one row, more where the key's records lie on several partitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+from numba.core import types
+
+from pipeline.compilation import READ_ONLY_BYTES, kernel, part
+
+Array = Any  # inside a kernel, an array's items are Numba's numbers
+Number = Any
+
+(
+    KEPT_KEYS,
+    KEPT_RECORDS,
+    KEPT_BYTES,
+    MOVED_KEYS,
+    MOVED_RECORDS,
+    MOVED_BYTES,
+    MOVED_RECORD_ERROR,
+    MOVED_BYTE_ERROR,
+    AT_RISK_KEYS,
+    AT_RISK_RECORDS,
+    AT_RISK_BYTES,
+    REFUSED_RECORDS,
+    UNANSWERED_RECORDS,
+    TOTAL_COUNT,
+) = range(14)
+"""Sums over the keys of a window, per candidate. Kept: the key does not decide, so its records stay where they were."""
+
+CELL_RECORDS, CELL_BYTES, CELL_RECORD_ERROR, CELL_BYTE_ERROR, CELL_KEYS, CELL_COUNT = range(6)
+"""Sums per partition."""
+
+HASHED, FIRST, KEPT, REFUSED = range(4)
+"""What a candidate does with the empty key."""
+
+SEVERAL = -1
+"""Instead of a run's partition, where there are several."""
+
+_SIGN_BIT, _NOTHING, _, _MAGNITUDE_OR_ZERO = range(4)  # the masks of `partitioners.modulo_kernels`
+
+_WORDS = types.Array(types.uint64, 1, "C")
+_READ_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
+_INT64 = types.Array(types.int64, 1, "C", readonly=True)
+_INT32 = types.Array(types.int32, 1, "C", readonly=True)
+_OUT32 = types.Array(types.int32, 1, "C")
+_FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+_OUT64 = types.Array(types.int64, 1, "C")
+
+
+@part
+def _hex_digit(byte: Number) -> Number:
+    return nb.uint64((byte & 15) + 9 * (byte >> 6))
+
+
+@kernel(types.void(READ_ONLY_BYTES, types.int64, _WORDS, _WORDS))
+def parse_key_ids(text: Array, count: int, high: Array, low: Array) -> None:
+    """Reads ids of 32 hex digits, laid end to end, as two words each.
+
+    Args:
+        text: 32 bytes per id, at least.
+        count: Ids.
+        high: Takes the first 16 digits of each.
+        low: Takes the others.
+    """
+    for row in range(count):
+        first = nb.uint64(0)
+        second = nb.uint64(0)
+        for place in range(row * 32, row * 32 + 16):
+            first = (first << nb.uint64(4)) | _hex_digit(text[place])
+            second = (second << nb.uint64(4)) | _hex_digit(text[place + 16])
+        high[row] = first
+        low[row] = second
+
+
+@kernel(types.void(_READ_WORDS, types.int64, types.int64, _OUT64, _OUT64))
+def group_by_bucket(high: Array, count: int, bucket_count: int, starts: Array, order: Array) -> None:
+    """Puts rows in order of their buckets, and keeps the order within: a counting sort.
+
+    Args:
+        high: First word of each id: its upper 32 bits choose the bucket.
+        count: Rows.
+        bucket_count: Buckets.
+        starts: Takes where each bucket begins, one more than buckets; zeros before.
+        order: Takes the rows' numbers.
+    """
+    buckets = nb.uint64(bucket_count)
+    for row in range(count):
+        starts[nb.int64(((high[row] >> nb.uint64(32)) * buckets) >> nb.uint64(32)) + 1] += 1
+    for bucket in range(bucket_count):
+        starts[bucket + 1] += starts[bucket]
+    for row in range(count):
+        bucket = nb.int64(((high[row] >> nb.uint64(32)) * buckets) >> nb.uint64(32))
+        order[starts[bucket]] = row
+        starts[bucket] += 1
+    for bucket in range(bucket_count, 0, -1):
+        starts[bucket] = starts[bucket - 1]
+    starts[0] = 0
+
+
+@part
+def _slot_of(high: Number, low: Number, slots: Array, keys_high: Array, keys_low: Array) -> Number:
+    """The slot that holds the key, or the free one where it belongs."""
+    last = nb.int64(len(slots) - 1)
+    slot = nb.int64((high ^ (low >> nb.uint64(7))) & nb.uint64(last))
+    while slots[slot] >= 0 and (keys_high[slots[slot]] != high or keys_low[slots[slot]] != low):
+        slot = (slot + 1) & last
+    return slot
+
+
+@kernel(types.int64(_READ_WORDS, _READ_WORDS, _OUT32))
+def index_keys(high: Array, low: Array, slots: Array) -> int:
+    """Builds a table of distinct keys.
+
+    Args:
+        high: First word of each id; an id may come several times.
+        low: Second word.
+        slots: Of a power of two, more than ids; -1 before; takes rows.
+
+    Returns:
+        Distinct keys.
+    """
+    count = 0
+    for row in range(len(high)):
+        slot = _slot_of(high[row], low[row], slots, high, low)
+        if slots[slot] < 0:
+            slots[slot] = row
+            count += 1
+    return count
+
+
+@kernel(types.void(_READ_WORDS, _READ_WORDS, _INT32, _READ_WORDS, _READ_WORDS, _OUT32))
+def find_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    high: Array,
+    low: Array,
+    slots: Array,
+    keys_high: Array,
+    keys_low: Array,
+    found: Array,
+) -> None:
+    """Finds keys in a table from `index_keys`.
+
+    Args:
+        high: First words of the ids sought.
+        low: Second words.
+        slots: The table.
+        keys_high: First words of the ids in the table.
+        keys_low: Second words.
+        found: Takes the row of each, or -1.
+    """
+    for row in range(len(high)):
+        found[row] = slots[_slot_of(high[row], low[row], slots, keys_high, keys_low)]
+
+
+@kernel(types.void(_INT32, _INT32, types.int64, _OUT32))
+def sort_stably(values: Array, order: Array, value_count: int, sorted_order: Array) -> None:
+    """One pass of a radix sort: rows in order of small values, equal ones as they were.
+
+    Args:
+        values: By row, 0 to `value_count` - 1.
+        order: Some of the rows, as they were.
+        value_count: How many values there are.
+        sorted_order: Takes those rows.
+    """
+    starts = [nb.int64(0) for _ in range(value_count + 1)]
+    for row in order:
+        starts[values[row] + 1] += 1
+    for value in range(value_count):
+        starts[value + 1] += starts[value]
+    for row in order:
+        sorted_order[starts[values[row]]] = row
+        starts[values[row]] += 1
+
+
+@kernel(
+    types.int64(
+        *(_INT32, _INT32, _INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True)),
+        *(_OUT32, _OUT32, _OUT32, types.Array(types.int64, 2, "C"), _OUT64),
+    )
+)
+def make_runs(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    order: Array,
+    keys: Array,
+    windows: Array,
+    partitions: Array,
+    amounts: Array,
+    run_starts: Array,
+    run_keys: Array,
+    run_partitions: Array,
+    run_amounts: Array,
+    window_starts: Array,
+) -> int:
+    """Sums up the rows of each key in each window.
+
+    Args:
+        order: Rows of one topic, sorted by window, then key.
+        keys: By row: number of the key.
+        windows: By row: number of the window.
+        partitions: By row.
+        amounts: By row: records, bytes, how many more of each there may be.
+        run_starts: Takes each run's first place in `order`, and behind the last one the end; one longer than `order`.
+        run_keys: Takes the keys.
+        run_partitions: Takes the partitions, `SEVERAL` where there is more than one.
+        run_amounts: Takes the sums.
+        window_starts: Takes each window's first run, and the number of runs; one more than windows.
+
+    Returns:
+        Runs.
+    """
+    count = nb.int64(-1)
+    window = nb.int64(-1)
+    for place in range(len(order)):
+        row = order[place]
+        if windows[row] != window or keys[row] != run_keys[count]:
+            count += 1
+            while window < windows[row]:
+                window += 1
+                window_starts[window] = count
+            run_starts[count] = place
+            run_keys[count] = keys[row]
+            run_partitions[count] = partitions[row]
+            for column in range(amounts.shape[1]):
+                run_amounts[count, column] = amounts[row, column]
+        else:
+            if run_partitions[count] != partitions[row]:
+                run_partitions[count] = SEVERAL
+            for column in range(amounts.shape[1]):
+                run_amounts[count, column] += amounts[row, column]
+    count += 1
+    run_starts[count] = len(order)
+    for later in range(window + 1, len(window_starts)):
+        window_starts[later] = count
+    return count
+
+
+@kernel(types.void(_INT32, _INT64, _INT64, _OUT32))
+def find_runs_before(run_keys: Array, window_starts: Array, previous_windows: Array, before: Array) -> None:
+    """Finds for each run that of the same key in the window before.
+
+    Args:
+        run_keys: By run, ascending within a window.
+        window_starts: From `make_runs`.
+        previous_windows: By window: number of the one before, or -1.
+        before: Takes the run, or -1.
+    """
+    for window in range(len(previous_windows)):
+        previous = previous_windows[window]
+        at = window_starts[previous] if previous >= 0 else nb.int64(0)
+        end = window_starts[previous + 1] if previous >= 0 else nb.int64(0)
+        for run in range(window_starts[window], window_starts[window + 1]):
+            while at < end and run_keys[at] < run_keys[run]:
+                at += 1
+            before[run] = at if at < end and run_keys[at] == run_keys[run] else -1
+
+
+@part
+def _choose(value: Number, mask: Number, count: Number, reciprocal: Number) -> Number:
+    number = nb.int64(value)
+    if mask == _SIGN_BIT:
+        number &= 0x7FFFFFFF
+    elif mask != _NOTHING:
+        number = abs(nb.int64(nb.int32(value)))
+        if mask == _MAGNITUDE_OR_ZERO:
+            number &= 0x7FFFFFFF
+    # by the reciprocal, which is off by one at most: hashes are exact in a double
+    rest = number - nb.int64(nb.float64(number) * reciprocal) * count
+    if rest < 0:
+        rest += count
+    elif rest >= count:
+        rest -= count
+    return rest
+
+
+@part
+def _keep(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    run: Number,
+    run_starts: Array,
+    run_amounts: Array,
+    order: Array,
+    partitions: Array,
+    amounts: Array,
+    first_cell: Number,
+    count: Number,
+    cells: Array,
+    sums: Array,
+) -> None:
+    """Leaves a run's records where they were, as far as those partitions are there."""
+    sums[KEPT_KEYS] += 1
+    sums[KEPT_RECORDS] += run_amounts[run, 0]
+    sums[KEPT_BYTES] += run_amounts[run, 1]
+    for place in range(run_starts[run], run_starts[run + 1]):
+        partition = partitions[order[place]]
+        if partition < count:
+            for column in range(amounts.shape[1]):
+                cells[first_cell + partition, column] += amounts[order[place], column]
+            cells[first_cell + partition, CELL_KEYS] += 1
+
+
+@part
+def _leave(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    run: Number, chosen: Number, run_starts: Array, order: Array, partitions: Array, amounts: Array, sums: Array
+) -> None:
+    """Takes back, of a run counted as moved, what lay where it is placed."""
+    for place in range(run_starts[run], run_starts[run + 1]):
+        row = order[place]
+        if partitions[row] == chosen:
+            for column in range(amounts.shape[1]):
+                sums[MOVED_RECORDS + column] -= amounts[row, column]
+
+
+@kernel(
+    types.void(
+        *(_INT32, _INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True), _INT32, _INT64),
+        *(_INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True)),
+        *(types.Array(types.uint32, 2, "C", readonly=True), types.Array(types.boolean, 2, "C", readonly=True), _FLAGS),
+        *(types.int64, types.int64, types.int64, _INT64, _INT64, _INT64),
+        *(types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C")),
+    )
+)
+def place_keys(  # noqa: C901, PLR0912, PLR0917 - a kernel takes flat arrays, by position; calls cost
+    run_starts: Array,
+    run_keys: Array,
+    run_partitions: Array,
+    run_amounts: Array,
+    before: Array,
+    window_starts: Array,
+    order: Array,
+    partitions: Array,
+    amounts: Array,
+    hashes: Array,
+    is_known: Array,
+    is_empty: Array,
+    mask: int,
+    empty_rule: int,
+    unknown_total: int,
+    columns: Array,
+    partition_counts: Array,
+    cell_starts: Array,
+    cells: Array,
+    totals: Array,
+) -> None:
+    """Places every key of a topic under one candidate and sums up what comes of it.
+
+    Args:
+        run_starts: From `make_runs`, as the next three.
+        run_keys: By run.
+        run_partitions: By run.
+        run_amounts: By run.
+        before: From `find_runs_before`.
+        window_starts: From `make_runs`.
+        order: Rows, as given to `make_runs`.
+        partitions: By row.
+        amounts: By row.
+        hashes: By column and key.
+        is_known: By column and key: whether there is such a hash (or answer).
+        is_empty: By key: it has no bytes.
+        mask: Of the candidate.
+        empty_rule: Of the candidate.
+        unknown_total: Where records are counted whose key has no such hash.
+        columns: By window: which column.
+        partition_counts: By window; 0 where the window only serves as the one before.
+        cell_starts: By window: its first row in `cells`.
+        cells: Sums per partition, added to; columns as `CELL_*`.
+        totals: Sums per window, added to; columns as above.
+    """
+    has_errors = run_amounts.shape[1] > 2
+    for window in range(len(partition_counts)):
+        count = partition_counts[window]
+        if count == 0:
+            continue
+        reciprocal = 1.0 / count
+        values = hashes[columns[window]]
+        is_there = is_known[columns[window]]
+        sums = totals[window]
+        first_cell = cell_starts[window]
+        for run in range(window_starts[window], window_starts[window + 1]):
+            key = run_keys[run]
+            chosen = nb.int64(-1)
+            if is_empty[key] and empty_rule != HASHED:
+                chosen = nb.int64(0 if empty_rule == FIRST else -1)
+                if empty_rule == REFUSED:
+                    sums[REFUSED_RECORDS] += run_amounts[run, 0]
+            elif is_there[key]:
+                chosen = _choose(values[key], mask, count, reciprocal)
+            else:
+                sums[unknown_total] += run_amounts[run, 0]
+            if chosen < 0:
+                _keep(run, run_starts, run_amounts, order, partitions, amounts, first_cell, count, cells, sums)
+                continue
+            cell = first_cell + chosen
+            cells[cell, CELL_RECORDS] += run_amounts[run, 0]
+            cells[cell, CELL_BYTES] += run_amounts[run, 1]
+            cells[cell, CELL_KEYS] += 1
+            if has_errors:
+                cells[cell, CELL_RECORD_ERROR] += run_amounts[run, 2]
+                cells[cell, CELL_BYTE_ERROR] += run_amounts[run, 3]
+            if run_partitions[run] != chosen:
+                sums[MOVED_KEYS] += 1
+                sums[MOVED_RECORDS] += run_amounts[run, 0]
+                sums[MOVED_BYTES] += run_amounts[run, 1]
+                if has_errors:
+                    sums[MOVED_RECORD_ERROR] += run_amounts[run, 2]
+                    sums[MOVED_BYTE_ERROR] += run_amounts[run, 3]
+                if run_partitions[run] == SEVERAL:
+                    _leave(run, chosen, run_starts, order, partitions, amounts, sums)
+            # one that lay on several partitions lay on another than this
+            if before[run] >= 0 and run_partitions[before[run]] != chosen:
+                sums[AT_RISK_KEYS] += 1
+                sums[AT_RISK_RECORDS] += run_amounts[run, 0]
+                sums[AT_RISK_BYTES] += run_amounts[run, 1]

@@ -1,0 +1,211 @@
+"""What a keyed replay is to place: windows, topics with their partition counts, candidates; plain values for every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pipeline.config import IN_USE
+from pipeline.errors import ConfigError
+from pipeline.partitioners.custom import is_custom, load_custom
+from pipeline.partitioners.recorded import key_function_of, list_families
+from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.strategy import KeyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.config import Candidate
+    from pipeline.model.window import TimeWindow
+    from pipeline.partitioners.recorded import Family, KeyFunction
+    from pipeline.partitioners.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class AnswerColumn:
+    """The stored answers of a user-defined strategy to one partition count."""
+
+    strategy: str
+    version: str
+    partition_count: int
+
+
+Column = str | AnswerColumn
+"""What a task looks up for a key: a column of `silver.key_hashes`, or answers of `silver.key_answers`."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """One way to place a topic's keys.
+
+    Attributes:
+        candidate: Whose it is; '' where it is there to tell which strategy is in use.
+        family: The family that is placed, where the strategy in use is not known before; else ''.
+        strategy: Whose rules it follows.
+        function: What decides; None for a user's own strategy.
+        empty_key: What happens to the key of no bytes.
+        columns: By window: number of the column looked up.
+        partition_counts: By window; 0 where the window is not replayed.
+    """
+
+    candidate: str
+    family: str
+    strategy: str
+    function: KeyFunction | None
+    empty_key: KeyRule
+    columns: tuple[int, ...]
+    partition_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PlannedTopic:
+    """A topic: its partition count by window (0: none known, or a window that only serves as the one before)."""
+
+    topic: str
+    topic_id: str
+    partition_counts: tuple[int, ...]
+    placings: tuple[Placing, ...]
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """Everything a task has to know.
+
+    Attributes:
+        window_starts_ms: Ascending: windows to replay and, before each, the one before it where that is committed.
+        previous: By window: number of the one before, or -1.
+        topics: Sorted.
+        columns: What is looked up for a key, by number.
+        bucket_count: Parts of the keys that are worked on one by one.
+    """
+
+    window_starts_ms: tuple[int, ...]
+    previous: tuple[int, ...]
+    topics: tuple[PlannedTopic, ...]
+    columns: tuple[Column, ...]
+    bucket_count: int
+
+
+FAMILIES = list_families()
+
+
+def resolve_strategy(name: str) -> Strategy:
+    """The strategy of a candidate, which recorded keys have to be able to answer for.
+
+    Raises:
+        ConfigError: There is none of that name, or its choices do not follow from what is stored about keys.
+    """
+    if is_custom(name):
+        return load_custom(name)
+    strategy = find_strategy(name)
+    key_function_of(strategy)
+    return strategy
+
+
+def check_candidates(candidates: Sequence[Candidate], partitioners: Mapping[str, str]) -> None:
+    """Refuses candidates and strategies in use that cannot be replayed, before anything runs.
+
+    Raises:
+        ConfigError: naming the candidate or the topic pattern.
+    """
+    named = [(f"candidate {c.name}", c.partitioner) for c in candidates if c.partitioner is not None]
+    named += [(f"partitioners: {pattern}", strategy) for pattern, strategy in partitioners.items()]
+    for where, name in named:
+        try:
+            resolve_strategy(name)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+
+
+def fits(candidate: Candidate, topic: str) -> bool:
+    """Tells whether a candidate is about a topic."""
+    return not candidate.topics or any(fnmatchcase(topic, pattern) for pattern in candidate.topics)
+
+
+def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
+    """The strategy that the configuration names for a topic: that of the first pattern that fits."""
+    return next((strategy for pattern, strategy in partitioners.items() if fnmatchcase(topic, pattern)), None)
+
+
+def plan_replay(
+    windows: Sequence[TimeWindow],
+    committed: frozenset[TimeWindow],
+    partition_counts: Mapping[tuple[str, str], Mapping[int, int]],
+    candidates: Sequence[Candidate],
+    *,
+    partitioners: Mapping[str, str],
+    bucket_count: int,
+) -> ReplayPlan:
+    """Lays out which columns serve which candidate on which topic.
+
+    A candidate that names no strategy is placed once per family: which of them is in use is known afterwards.
+
+    Args:
+        windows: To be replayed.
+        committed: Windows whose keys are stored; a window before one to be replayed serves where it is among them.
+        partition_counts: By topic and topic id, then by start of the window.
+        candidates: From the configuration.
+        partitioners: Strategies in use by topic pattern, from the configuration.
+        bucket_count: Parts to work on.
+
+    Raises:
+        ConfigError: A strategy cannot be replayed.
+    """
+    before = {window.start_ms: window.start_ms - (window.end_ms - window.start_ms) for window in windows}
+    known = {window.start_ms for window in committed}
+    starts = sorted({*before, *(known & {*before.values()})})
+    place = {start: number for number, start in enumerate(starts)}
+    columns: list[Column] = []
+    topics = []
+    for (topic, topic_id), by_start in sorted(partition_counts.items()):
+        counts = tuple(by_start.get(start, 0) if start in before else 0 for start in starts)
+        fitting = [candidate for candidate in candidates if fits(candidate, topic)]
+        in_use = strategy_in_use(partitioners, topic)
+        topics.append(PlannedTopic(topic, topic_id, counts, tuple(_placings(fitting, in_use, counts, columns))))
+    return ReplayPlan(
+        window_starts_ms=tuple(starts),
+        previous=tuple(place.get(before.get(start, -1), -1) for start in starts),
+        topics=tuple(topics),
+        columns=tuple(columns),
+        bucket_count=bucket_count,
+    )
+
+
+def _placings(
+    candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...], columns: list[Column]
+) -> list[Placing]:
+    placings = [_of_family("", family, counts, columns) for family in FAMILIES]
+    if in_use is not None:
+        placings.append(_of_strategy(IN_USE, in_use, counts, columns))
+    for candidate in candidates:
+        new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
+        strategy = candidate.partitioner or in_use
+        if strategy is not None:
+            placings.append(_of_strategy(candidate.name, strategy, new_counts, columns))
+        else:
+            placings += [_of_family(candidate.name, family, new_counts, columns) for family in FAMILIES]
+    return placings
+
+
+def _of_family(candidate: str, family: Family, counts: tuple[int, ...], columns: list[Column]) -> Placing:
+    # The members of a family differ over the empty key: it says nothing about the family.
+    numbers = (_number(family.function.hash_column, columns),) * len(counts)
+    return Placing(candidate, family.name, family.strategies[0], family.function, KeyRule.KEYLESS, numbers, counts)
+
+
+def _of_strategy(candidate: str, strategy_name: str, counts: tuple[int, ...], columns: list[Column]) -> Placing:
+    strategy = resolve_strategy(strategy_name)
+    if strategy.function is None:
+        function = key_function_of(strategy)
+        numbers = (_number(function.hash_column, columns),) * len(counts)
+        return Placing(candidate, "", strategy_name, function, strategy.empty_key, numbers, counts)
+    version = strategy.source.rpartition(" ")[2]
+    numbers = tuple(_number(AnswerColumn(strategy_name, version, count), columns) if count else -1 for count in counts)
+    return Placing(candidate, "", strategy_name, None, KeyRule.HASHED, numbers, counts)
+
+
+def _number(column: Column, columns: list[Column]) -> int:
+    if column not in columns:
+        columns.append(column)
+    return columns.index(column)
