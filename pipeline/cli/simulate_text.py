@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.text_table import format_table
 from pipeline.simulator.figures import RUN_FIGURES
-from pipeline.simulator.recovery import LIMIT_RATIO, WINDOW_S
+from pipeline.simulator.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
 
 if TYPE_CHECKING:
@@ -160,13 +160,20 @@ def _format_recovery(summary: VariantSummary, recovery: Recovery) -> str:
     broker_id = summary.variant.scenario.brokers[recovery.broker].broker_id
     taken, ratio = summary.run["recovery_s"], summary.run["recovered_ratio"]
     from_s = recovery.from_ns / 1e9
-    rule = f"broker {broker_id} below {LIMIT_RATIO} fair shares of any {WINDOW_S} s, from second {from_s:g} on"
+    backlog = f"from second {from_s:g}: backlog gone after {_format_seconds(summary.run['backlog_s'], 2)}"
+    rule = f"broker {broker_id} within {100 * TOLERANCE:.0f} % of its fair share of any {WINDOW_S} s"
     if taken.median is None or ratio.median is None:
-        return f"even again: the run ends before it can be told ({rule})"
-    spread = f" ({taken.low:.0f}-{taken.high:.0f})" if len(summary.seeds) > 1 else ""
+        return f"{backlog}; the run ends before it can be told when {rule}"
     if ratio.median < 1:
-        return f"even again: not within the {taken.median:.0f} s that are left ({rule})"
-    return f"even again: after {taken.median:.0f} s{spread}: {rule}"
+        return f"{backlog}; not even again within the {taken.median:.0f} s that are left ({rule})"
+    return f"{backlog}, even again after {_format_seconds(taken, 1)} ({rule})"
+
+
+def _format_seconds(figure: Range, places: int) -> str:
+    if figure.median is None:
+        return _NONE
+    spread = "" if figure.low == figure.high else f" ({figure.low:.{places}f}-{figure.high:.{places}f})"
+    return f"{figure.median:.{places}f}{spread} s"
 
 
 def _format_run_figure(place: int, value: float | None) -> str:

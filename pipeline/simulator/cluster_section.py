@@ -112,7 +112,9 @@ def parse_topics(entry: Entry, broker_ids: Sequence[int]) -> tuple[Topic, ...]:
     Raises:
         ConfigError: A key or a value that cannot be, or a leader that is no broker.
     """
-    topics = gather_each(entry.items(), lambda item: _parse_topic(item, broker_ids))
+    items = entry.items()
+    topics = gather_each(items, lambda item: _parse_topic(item, broker_ids))
+    topics = _lead_in_turn(items, topics, len(broker_ids))
     if not topics:
         raise entry.error("no topic; expected at least one")
     for place, topic in enumerate(topics):
@@ -151,12 +153,25 @@ def _parse_topic(entry: Entry, broker_ids: Sequence[int]) -> Topic:
             raise keys["leaders"].error(f"{count} leaders for {keys['partitions'].text()} partitions")
     elif "partitions" in keys:
         count = keys["partitions"].whole(least=1, most=_MOST_PARTITIONS)
-        leaders = tuple(partition % len(broker_ids) for partition in range(count))
+        leaders = (0,) * count  # see _lead_in_turn
     else:
         raise entry.error("key partitions or leaders is missing")
     if all(leader < 0 for leader in leaders):
         raise entry.error("no partition has a leader; expected at least one")
     return Topic(keys["name"].text(), leaders, _parse_order(keys.get("metadata_order"), leaders))
+
+
+def _lead_in_turn(entries: Sequence[Entry], topics: Sequence[Topic], broker_count: int) -> list[Topic]:
+    """Gives topics without `leaders` theirs: in turn over the brokers, on from where the topic before stopped."""
+    placed, turn = [], 0
+    for entry, topic in zip(entries, topics, strict=True):
+        if "leaders" in entry.mapping():
+            placed.append(topic)
+            continue
+        count = len(topic.leaders)
+        placed.append(replace(topic, leaders=tuple((turn + place) % broker_count for place in range(count))))
+        turn += count
+    return placed
 
 
 def _parse_leader(entry: Entry, broker_ids: Sequence[int]) -> int:

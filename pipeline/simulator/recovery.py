@@ -1,4 +1,4 @@
-"""How long after a disturbance records are spread evenly again."""
+"""How long after a disturbance its backlog is gone, and records are spread evenly again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from pipeline.simulator.result import SimulationResult
 
 WINDOW_S = 10
 """Shares are taken over as many seconds: less is mostly chance where runs on a partition are long."""
-LIMIT_RATIO = 1.2
-"""Even is below this many fair shares, as the health gate has it."""
+TOLERANCE = 0.2
+"""Even is within this part of the fair share, either way: as far as the health gate lets a broker go."""
 _NS_PER_S = 1_000_000_000
+_STEP_NS = _NS_PER_S // 10
+_STEPS = WINDOW_S * _NS_PER_S // _STEP_NS
 
 
 def measure_recovery_s(
@@ -28,27 +33,51 @@ def measure_recovery_s(
         fair_share: The broker's, by capacity.
 
     Returns:
-        Whole seconds from `from_ns` until the first second from which on the broker's share of any `WINDOW_S` seconds
-        stays below `LIMIT_RATIO` fair shares, and True; or the seconds until the run's last whole window, and False. A
-        record counts when its batch was begun. None where no whole window follows.
+        Seconds from `from_ns` until the first tenth from which on the broker's share of any `WINDOW_S` seconds stays within
+        `TOLERANCE` of its fair share, and True; or the seconds until the last whole window begins, and False. A record
+        counts when it was acknowledged: what waited for the broker is its load too. None where no whole window follows.
 
     Raises:
         ValueError: The result has no batch trace.
     """
+    trace = _trace_of(result)
+    done_ns = trace.column("done_at_ns").to_numpy()
+    after = done_ns >= from_ns
+    step = (done_ns[after] - from_ns) // _STEP_NS
+    if not after.any() or step.max() < _STEPS:
+        return None
+    records = trace.column("record_count").to_numpy()[after]
+    ours = np.asarray(result.leaders)[trace.column("partition").to_numpy()[after]] == broker
+    all_records = _sum_windows(np.bincount(step, records))
+    our_records = _sum_windows(np.bincount(step[ours], records[ours], step.max() + 1))
+    uneven = np.flatnonzero(np.abs(our_records - fair_share * all_records) > TOLERANCE * fair_share * all_records)
+    first_even = int(uneven[-1]) + 1 if len(uneven) else 0
+    return first_even * _STEP_NS / _NS_PER_S, first_even < len(all_records)
+
+
+def _sum_windows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over every `WINDOW_S` seconds, by first step; the last step may be cut and is left out."""
+    sums = np.cumsum(np.concatenate([[0.0], counts[:-1]]))
+    return sums[_STEPS:] - sums[:-_STEPS]
+
+
+def measure_backlog_s(result: SimulationResult, from_ns: int) -> float:
+    """Seconds until the last batch that was begun before is done.
+
+    Args:
+        result: With a batch trace.
+        from_ns: When the disturbance ended.
+
+    Raises:
+        ValueError: The result has no batch trace.
+    """
+    trace = _trace_of(result)
+    before = trace.column("created_at_ns").to_numpy() < from_ns
+    done_ns = trace.column("done_at_ns").to_numpy()[before]
+    return max(0, int(done_ns.max(initial=from_ns)) - from_ns) / _NS_PER_S
+
+
+def _trace_of(result: SimulationResult) -> pa.Table:
     if result.batch_trace is None:
         raise ValueError("a recovery is measured on the batch trace")
-    created_ns = result.batch_trace.column("created_at_ns").to_numpy()
-    records = result.batch_trace.column("record_count").to_numpy()
-    leaders = np.asarray(result.leaders)[result.batch_trace.column("partition").to_numpy()]
-    after = created_ns >= from_ns
-    second = (created_ns[after] - from_ns) // _NS_PER_S
-    if not after.any() or second.max() < WINDOW_S:
-        return None
-    ours = leaders[after] == broker
-    all_sums = np.cumsum(np.concatenate([[0], np.bincount(second, records[after])]))
-    our_sums = np.cumsum(np.concatenate([[0], np.bincount(second[ours], records[after][ours], len(all_sums) - 1)]))
-    window_all = all_sums[WINDOW_S:-1] - all_sums[: -WINDOW_S - 1]  # the last second may be cut
-    window_ours = our_sums[WINDOW_S:-1] - our_sums[: -WINDOW_S - 1]
-    uneven = np.flatnonzero(window_ours > LIMIT_RATIO * fair_share * window_all)
-    first_even = int(uneven[-1]) + 1 if len(uneven) else 0
-    return float(first_even), first_even < len(window_all)
+    return result.batch_trace

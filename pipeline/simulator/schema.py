@@ -33,7 +33,7 @@ cluster:
 
 topics:
   - name: orders
-    partitions: 6                  leaders in turn over the brokers; or
+    partitions: 6                  leaders in turn over the brokers, topic after topic; or
     leaders: [0, 1, null, 2]       a broker id for each partition; null has no leader
     metadata_order: [3, 0, 1]      [= ascending] partitions with a leader as metadata lists them
                                    every broker must lead a partition

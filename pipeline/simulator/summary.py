@@ -17,7 +17,7 @@ from pipeline.simulator.figures import (
     REQUEST_FIGURES,
 )
 from pipeline.simulator.record_size import FIXED_BODY_BYTES, measure_varint_bytes
-from pipeline.simulator.recovery import measure_recovery_s
+from pipeline.simulator.recovery import measure_backlog_s, measure_recovery_s
 from pipeline.simulator.reference.run import simulate_reference as simulate
 from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
 
@@ -221,10 +221,12 @@ def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> floa
 
 def _measure_recovery(result: SimulationResult, variant: Variant, recovery: Recovery) -> Figures:
     found = measure_recovery_s(result, recovery.broker, recovery.from_ns, variant.fair_shares[recovery.broker])
-    if found is None:
-        return {"recovery_s": None, "recovered_ratio": None}
-    seconds, is_even = found
-    return {"recovery_s": seconds, "recovered_ratio": float(is_even)}
+    seconds, is_even = found or (None, None)
+    return {
+        "backlog_s": measure_backlog_s(result, recovery.from_ns),
+        "recovery_s": seconds,
+        "recovered_ratio": None if is_even is None else float(is_even),
+    }
 
 
 def _summarise(variant: Variant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:

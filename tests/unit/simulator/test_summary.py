@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.simulator.batch_trace import NAMED_BATCH_TRACE, trace_batches
 from pipeline.simulator.figures import RUN_FIGURES
-from pipeline.simulator.recovery import measure_recovery_s
+from pipeline.simulator.recovery import measure_backlog_s, measure_recovery_s
 from pipeline.simulator.scenario_file import parse_scenario
 from pipeline.simulator.summary import Range, summarise_variants, take_range
 
@@ -109,11 +109,12 @@ class Traced:
     """As much of a result as a recovery is measured on."""
 
     def __init__(self, batches, leaders=(0, 1)):
-        created_s, partitions, records = zip(*batches, strict=True)
+        done_s, partitions, records = zip(*batches, strict=True)
         self.leaders = leaders
         self.batch_trace = pa.table(
             {
-                "created_at_ns": [round(second * 1_000_000_000) for second in created_s],
+                "created_at_ns": [round(second * 1_000_000_000) - 500_000_000 for second in done_s],
+                "done_at_ns": [round(second * 1_000_000_000) for second in done_s],
                 "partition": list(partitions),
                 "record_count": list(records),
             }
@@ -121,16 +122,25 @@ class Traced:
 
 
 @pytest.mark.parametrize(
-    ("uneven_until_s", "recovery"), [(0, (0, True)), (30, (25, True)), (36, (31, True)), (100, (51, False))]
+    ("uneven_until_s", "first_records", "recovery"),
+    [(0, 140, (0, True)), (30, 140, (24.2, True)), (36, 60, (30.2, True)), (100, 140, (50.2, False))],
 )
-def test_recovery(uneven_until_s, recovery):
-    """Broker 0 has 70 % of a second's records, then half: with 5 of 10 such seconds it is at 1.2 fair shares, not above."""
+def test_recovery(uneven_until_s, first_records, recovery):
+    """Broker 0 has 70 % (or 30 %) of a second's records, then half: 5 of 10 such seconds are just within 20 %."""
     batches = [
-        (10 + second + 0.1, partition, records)
+        (10.1 + second, partition, records)
         for second in range(61)
-        for partition, records in enumerate((140, 60) if second < uneven_until_s else (100, 100))
+        for partition, records in enumerate(
+            (first_records, 200 - first_records) if second < uneven_until_s else (100, 100)
+        )
     ]
     assert measure_recovery_s(Traced(batches), 0, 10_000_000_000, 0.5) == recovery
+
+
+def test_backlog_is_gone_when_the_last_batch_from_before_is_done():
+    traced = Traced([(9.0, 0, 1), (10.3, 1, 1), (10.7, 0, 1)])  # each was begun half a second before it was done
+    assert measure_backlog_s(traced, 10_000_000_000) == pytest.approx(0.3)
+    assert measure_backlog_s(traced, 11_000_000_000) == 0
 
 
 def test_a_recovery_that_the_run_is_too_short_for():
