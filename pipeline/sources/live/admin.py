@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import time
+import uuid
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -130,6 +131,15 @@ def format_topic_id(topic_id: Any) -> str | None:  # noqa: ANN401  (uuid.UUID or
         return None
     text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
     return None if text == NO_ID else text
+
+
+def parse_topic_id(text: str) -> uuid.UUID:
+    """A topic id from what Kafka prints; the empty one for "".
+
+    >>> format_topic_id(parse_topic_id("mVsUlzfsTymVTWsIRJRDCQ"))
+    'mVsUlzfsTymVTWsIRJRDCQ'
+    """
+    return uuid.UUID(bytes=base64.urlsafe_b64decode((text or NO_ID) + "=="))
 
 
 def ask_offsets(

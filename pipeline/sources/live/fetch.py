@@ -1,7 +1,8 @@
 """Raw record batches of an offset range, by Fetch requests of our own.
 
 One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
-0: everything up to the high watermark, aborted data and markers included. A moved leader, a restarted broker and a
+0: everything up to the high watermark, aborted data and markers included. Topics are named by id where the broker knows
+ids (3.1), so that one deleted and made anew under its old name is not taken for the old one. A moved leader, a restarted broker and a
 throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the offsets lost
 are told.
 
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from pipeline.sources.live.plan import FetchRead
 
 BY_NAME_VERSION = 12
-"""The newest version that names topics; later ones want ids, which tell nothing more here."""
+"""The newest version that names topics; later ones want ids."""
 _OFFSET_OUT_OF_RANGE = 1
+_UNKNOWN_TOPIC_ID = 100
 _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})
 """Unknown topic or partition, leader or replica not available, leader moved or its epoch not yet known."""
 _PAUSE_S = 0.2
@@ -85,7 +87,8 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
             if not _skip_deleted(connection, read, leader_id, state):
                 return
         elif code and code not in _MOVED:
-            state.stopped = f"the broker refuses: {reason}"
+            is_gone = code == _UNKNOWN_TOPIC_ID
+            state.stopped = "the topic was deleted, or made anew" if is_gone else f"the broker refuses: {reason}"
             return
         else:
             state.retry_count += 1
@@ -143,9 +146,9 @@ def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:  # noqa: AN
         session_epoch=-1,
         forgotten_topics_data=[],
         rack_id="",
-        topics=[topic_type(topic=read.topic, partitions=[partition])],
+        topics=[topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=[partition])],
         min_version=4,
-        max_version=BY_NAME_VERSION,
+        **({} if read.topic_id else {"max_version": BY_NAME_VERSION}),
     )
 
 
