@@ -7,6 +7,7 @@ Unknown keys, impossible values and missing files of the configuration fail here
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -127,6 +128,10 @@ class Candidate(_Frozen):
         if isinstance(self.partitions, str):
             return topic_count * int(self.partitions[1:])
         return self.partitions or topic_count
+
+    def fits(self, topic: str) -> bool:
+        """Tells whether the candidate is about a topic."""
+        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
 IN_USE = "in-use"

@@ -118,11 +118,6 @@ def check_candidates(candidates: Sequence[Candidate], partitioners: Mapping[str,
             raise ConfigError(f"{where}: {error}") from error
 
 
-def fits(candidate: Candidate, topic: str) -> bool:
-    """Tells whether a candidate is about a topic."""
-    return not candidate.topics or any(fnmatchcase(topic, pattern) for pattern in candidate.topics)
-
-
 def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
     """The strategy that the configuration names for a topic: that of the first pattern that fits."""
     return next((strategy for pattern, strategy in partitioners.items() if fnmatchcase(topic, pattern)), None)
@@ -160,7 +155,7 @@ def plan_replay(
     topics = []
     for (topic, topic_id), by_start in sorted(partition_counts.items()):
         counts = tuple(by_start.get(start, 0) if start in before else 0 for start in starts)
-        fitting = [candidate for candidate in candidates if fits(candidate, topic)]
+        fitting = [candidate for candidate in candidates if candidate.fits(topic)]
         in_use = strategy_in_use(partitioners, topic)
         topics.append(PlannedTopic(topic, topic_id, counts, tuple(_placings(fitting, in_use, counts, columns))))
     return ReplayPlan(
