@@ -1,0 +1,127 @@
+"""Producers of three kinds beside a Prometheus server, all watched: what metrics sources are tested against."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts, resolve_jars
+from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET
+from tests.lab.cluster import EXPORTER_RULES, Cluster, start_cluster
+from tests.lab.process import Process, free_ports, start_java
+from tests.lab.prometheus import Prometheus, start_prometheus
+from tests.lab.scraper import Target, scraping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+WINDOW_MS = 60_000
+QUIET_MS = 7_000
+SENDING_MS = 38_000
+RATE_PER_S = 400
+RECORD_BYTES = 300
+SCRAPE_S = 2
+PERF_CLIENTS = {"old-names": ("3.9.1", "0.20.0"), "new-names": ("3.9.1", "1.0.1")}
+"""Topic by versions of client and exporter: 0.20.0 keeps `_total`, 1.0.1 drops it."""
+RDKAFKA_TOPIC = "devices"
+
+
+@dataclass
+class Watched:
+    """A window of traffic, over and done.
+
+    Attributes:
+        cluster: The brokers, still running.
+        prometheus: The server, still running.
+        start_ms: The window's start.
+        folder: Where pages, statistics and outputs lie.
+        producers: Processes, by topic.
+    """
+
+    cluster: Cluster
+    prometheus: Prometheus
+    start_ms: int
+    folder: Path
+    producers: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def end_ms(self) -> int:
+        """The window's end."""
+        return self.start_ms + WINDOW_MS
+
+    @property
+    def pages(self) -> Path:
+        """Producers' exporter pages, as the lab's own scraper kept them."""
+        return self.folder / "pages"
+
+    @property
+    def statistics(self) -> Path:
+        """librdkafka's statistics."""
+        return self.folder / "statistics"
+
+    def output(self, topic: str) -> Path:
+        """What a producer printed."""
+        return self.folder / "output" / f"{topic}.out"
+
+
+@contextmanager
+def watch_producers(folder: Path, web_config: Mapping[str, object] | None = None) -> Iterator[Watched]:
+    """One window with quiet edges, sent to three brokers by two Java producers and one of librdkafka.
+
+    Args:
+        folder: an empty folder.
+        web_config: of the Prometheus server.
+    """
+    with ExitStack() as stack:
+        cluster = stack.enter_context(start_cluster(folder / "kafka", 3, with_exporter=True, heap_mb=256))
+        for topic in (*PERF_CLIENTS, RDKAFKA_TOPIC):
+            cluster.create_topic(topic, "0,1,2")
+        ports = dict(zip(PERF_CLIENTS, free_ports(len(PERF_CLIENTS)), strict=True))
+        jobs = {"brokers": [broker.exporter_port for broker in cluster.brokers], "producers": [*ports.values()]}
+        prometheus = stack.enter_context(
+            start_prometheus(folder / "prometheus", jobs, interval_s=SCRAPE_S, web_config=web_config)
+        )
+        now_ms = time.time_ns() // 1_000_000
+        start_ms = now_ms + 8000 + (-(now_ms + 8000)) % WINDOW_MS
+        watched = Watched(cluster, prometheus, start_ms, folder)
+        stack.callback(lambda: [process.stop() for process in watched.producers.values()])
+        for topic, (client, exporter) in PERF_CLIENTS.items():
+            watched.producers[topic] = _start_perf_tool(watched, topic, client, exporter, ports[topic])
+        watched.producers[RDKAFKA_TOPIC] = _start_rdkafka(watched)
+        targets = [Target(port, watched.pages / topic, SCRAPE_S) for topic, port in ports.items()]
+        with scraping(targets, start_ms - SCRAPE_S * 1000, watched.end_ms):
+            for process in watched.producers.values():
+                process.wait(timeout_s=(watched.end_ms - now_ms) / 1000 + 30)
+        time.sleep(max(0.0, watched.end_ms / 1000 + SCRAPE_S - time.time()))
+        yield watched
+
+
+def _start_perf_tool(watched: Watched, topic: str, client: str, exporter: str, port: int) -> Process:
+    jar = resolve_jars(exporter_artifacts(exporter))[0]
+    agent = f"-javaagent:{jar}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}"
+    arguments = [
+        agent, QUIET, "-cp", class_path(client_artifacts(client)),
+        str(PRODUCERS / "StartAt.java"), str(watched.start_ms + QUIET_MS), PERF_TOOL,
+        "--topic", topic, "--num-records", str(RATE_PER_S * SENDING_MS // 1000), "--record-size", str(RECORD_BYTES),
+        "--throughput", str(RATE_PER_S), "--print-metrics",
+        "--producer-props", f"bootstrap.servers={watched.cluster.bootstrap}", f"client.id={topic}-producer",
+    ]  # fmt: skip
+    return start_java(topic, arguments, watched.output(topic), heap_mb=128)
+
+
+def _start_rdkafka(watched: Watched) -> Process:
+    from_ms = watched.start_ms + QUIET_MS
+    command = [
+        sys.executable, str(PRODUCERS / "librdkafka_load.py"), watched.cluster.bootstrap,
+        str(from_ms), str(from_ms + SENDING_MS), str(RATE_PER_S / 4), str(watched.statistics / RDKAFKA_TOPIC),
+    ]  # fmt: skip
+    output = watched.output(RDKAFKA_TOPIC)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("wb") as sink:
+        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
+    return Process(RDKAFKA_TOPIC, popen, output)

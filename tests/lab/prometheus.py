@@ -1,0 +1,95 @@
+"""A real Prometheus server on loopback, scraping what it is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.lab.process import LabError, Process, free_ports, is_listening, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+PROGRAM = "prometheus"
+
+
+class Prometheus:
+    """A running server.
+
+    Attributes:
+        url: Its base address.
+    """
+
+    def __init__(self, port: int, process: Process) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = process
+
+    def query(self, promql: str) -> list[dict[str, object]]:
+        """The result of an instant query."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/query", data=f"query={urllib.request.quote(promql)}".encode()
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)["data"]["result"]
+
+
+def find_prometheus() -> str | None:
+    """The server's program, where the package `prometheus` is installed."""
+    return shutil.which(PROGRAM)
+
+
+@contextmanager
+def start_prometheus(
+    root: Path, jobs: Mapping[str, Sequence[int]], *, interval_s: int, web_config: Mapping[str, object] | None = None
+) -> Iterator[Prometheus]:
+    """A server for as long as the block lasts.
+
+    Args:
+        root: an empty folder for its data.
+        jobs: loopback ports to scrape, by job name.
+        interval_s: between scrapes.
+        web_config: its own web configuration (users, TLS), where it has one.
+
+    Raises:
+        LabError: it is not installed, or did not start.
+    """
+    program = find_prometheus()
+    if program is None:
+        raise LabError("no prometheus on this machine: install the package prometheus")
+    root.mkdir(parents=True, exist_ok=True)
+    port = free_ports(1)[0]
+    config = root / "prometheus.yml"
+    config.write_text(yaml.safe_dump(_config(jobs, interval_s)))
+    command = [
+        program, f"--config.file={config}", f"--storage.tsdb.path={root / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+    ]  # fmt: skip
+    if web_config is not None:
+        (root / "web.yml").write_text(yaml.safe_dump(dict(web_config)))
+        command.append(f"--web.config.file={root / 'web.yml'}")
+    output = root / "prometheus.log"
+    with output.open("ab") as sink:
+        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
+    process = Process(PROGRAM, popen, output)
+    try:
+        wait_until(lambda: is_listening(port), "open port", process)
+        yield Prometheus(port, process)
+    finally:
+        process.stop()
+
+
+def _config(jobs: Mapping[str, Sequence[int]], interval_s: int) -> dict[str, object]:
+    return {
+        "global": {"scrape_interval": f"{interval_s}s", "scrape_timeout": f"{interval_s}s"},
+        "scrape_configs": [
+            {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}]}
+            for job, ports in jobs.items()
+        ],
+    }
