@@ -48,9 +48,10 @@ class ProducerSection:
     traffic: tuple[Entry, ...]
 
     def with_keys(self, keys: Mapping[str, Entry], config: Mapping[str, Entry]) -> ProducerSection:
-        """The producer with some keys replaced and some configuration added."""
-        kept = {} if "client" in keys else self.config
-        return replace(self, keys={**self.keys, **keys}, config={**kept, **config})
+        """The producer with some keys replaced and some configuration added; another client keeps neither."""
+        if "client" in keys and keys["client"].choice(CLIENTS) != self.client:
+            return replace(self, keys=keys, config=config)
+        return replace(self, keys={**self.keys, **keys}, config={**self.config, **config})
 
     @property
     def client(self) -> str:

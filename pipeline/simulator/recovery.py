@@ -48,17 +48,18 @@ def measure_recovery_s(
         return None
     records = trace.column("record_count").to_numpy()[after]
     ours = np.asarray(result.leaders)[trace.column("partition").to_numpy()[after]] == broker
-    all_records = _sum_windows(np.bincount(step, records))
-    our_records = _sum_windows(np.bincount(step[ours], records[ours], step.max() + 1))
+    all_records = _sum_windows(step, records)
+    our_records = _sum_windows(step, np.where(ours, records, 0))
     uneven = np.flatnonzero(np.abs(our_records - fair_share * all_records) > TOLERANCE * fair_share * all_records)
     first_even = int(uneven[-1]) + 1 if len(uneven) else 0
     return first_even * _STEP_NS / _NS_PER_S, first_even < len(all_records)
 
 
-def _sum_windows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over every `WINDOW_S` seconds, by first step; the last step may be cut and is left out."""
-    sums = np.cumsum(np.concatenate([[0.0], counts[:-1]]))
-    return sums[_STEPS:] - sums[:-_STEPS]
+def _sum_windows(step: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Records of every `WINDOW_S` seconds, by first step; the last step may be cut and is left out."""
+    sums = np.concatenate([[0.0], np.cumsum(np.bincount(step, records)[:-1])])
+    windows: NDArray[np.float64] = sums[_STEPS:] - sums[:-_STEPS]
+    return windows
 
 
 def measure_backlog_s(result: SimulationResult, from_ns: int) -> float:

@@ -72,7 +72,8 @@ producers:
 variants:                          [= one, "as configured"] what is compared; each changes what it names
   - name: linger-20
     summary: One sentence.         []
-    client, version, config, strategy, compression_ratio     as above; config is added to the producer's
+    client, version, config, strategy, compression_ratio     as above; config is added to the producer's,
+                                   unless the client is another one
     producers: [app]               [= all] which of them change
     brokers: [{id: 0, delay_ms: 0}]      keys of single brokers
     compare:                       [= none] figures from elsewhere to show beside

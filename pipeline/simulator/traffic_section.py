@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipeline.simulator.traffic import Arrivals
     from pipeline.simulator.yaml_entries import Entry
 
-_KEYS = (
+TRAFFIC_KEYS = (
     "topic",
     "topics",
     "arrivals",
@@ -37,7 +37,7 @@ _KEYS = (
     "explicit",
     "threads",
 )
-_KINDS = {
+KINDS = {
     "perf_test": ("records_per_s",),
     "constant": ("records_per_s",),
     "poisson": ("records_per_s",),
@@ -61,11 +61,11 @@ def parse_traffic(entry: Entry, topics: Sequence[Topic], strategy: str) -> tuple
     Raises:
         ConfigError: A key or a value that cannot be, or traffic without an end.
     """
-    keys = entry.mapping(known=_KEYS, needed=("arrivals",))
+    keys = entry.mapping(known=TRAFFIC_KEYS, needed=("arrivals",))
     weights = _parse_topics(entry, keys, topics)
-    arrivals_keys = keys["arrivals"].mapping(known=set().union(*_KINDS.values()), needed=("kind",))
-    kind = arrivals_keys["kind"].choice(tuple(_KINDS))
-    own_keys = keys["arrivals"].mapping(known=_KINDS[kind], needed=("kind",))
+    arrivals_keys = keys["arrivals"].mapping(known=set().union(*KINDS.values()), needed=("kind",))
+    kind = arrivals_keys["kind"].choice(tuple(KINDS))
+    own_keys = keys["arrivals"].mapping(known=KINDS[kind], needed=("kind",))
     threads = keys["threads"].whole(least=1, most=10_000) if "threads" in keys else 1
     start_ns = parse_seconds(keys["start_s"]) if "start_s" in keys else 0
     if kind == "recorded":

@@ -1,0 +1,97 @@
+"""The schema that is printed, against the parser: a file with every key it names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipeline.simulator import cluster_section, producer_section, traffic_section
+from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
+from pipeline.simulator.scenario_file import parse_scenario
+from pipeline.simulator.schema import SCHEMA
+
+EVERY_KEY = """\
+name: my-scenario
+summary: One sentence.
+cluster:
+  brokers:
+    - id: 0
+      capacity: 2
+      delay_ms: [{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]
+      service:
+        request_ms: {0: 0.1, 0.5: 0.2, 0.99: 2, 1: 5}
+        idle: [{after_ms: 1, request_ms: 0.5}, {after_ms: 10, request_ms: 0.8}]
+        partition_ms: 0.05
+        kib_ms: 0.005
+        warm_up_ratio: 2
+        warm_up_s: 3
+      handlers: 8
+      replica_wait_ms: {exponential: 0.3}
+      quota_bytes_per_s: 1000000
+      errors: [{from_s: 10, to_s: 12, ratio: 0.5}]
+    - {id: 1, delay_ms: {every_s: 1, ms: [0, 3, 20]}}
+topics:
+  - {name: orders, leaders: [0, 1, null, 1], metadata_order: [3, 0, 1]}
+  - {name: bills, partitions: 2}
+producers:
+  - name: app
+    count: 4
+    client: kafka-clients
+    version: 3.9.1
+    config: {linger.ms: 5, compression.type: lz4}
+    strategy: java-sticky-2.4
+    compression_ratio: 0.4
+    traffic:
+      - topics: {orders: 3, bills: 1}
+        arrivals: {kind: on_off, records_per_s: 5000, on_s: 0.1, off_s: 0.9, spacing: poisson}
+        records: 10
+        duration_s: 60
+        start_s: 1
+        value_bytes: 512
+        keys: {share: 0.3, count: 1000, bytes: 8, zipf_exponent: 1.1}
+        explicit: {share: 0.1, partitions: [0, 1]}
+        threads: 2
+      - {topic: orders, arrivals: {kind: constant, records_per_s: 1}, records: 1, value_bytes: 1}
+variants:
+  - name: linger-20
+    summary: One sentence.
+    client: kafka-clients
+    version: 3.9.1
+    config: {linger.ms: 20}
+    strategy: java-builtin
+    compression_ratio: 0.5
+    producers: [app]
+    brokers: [{id: 0, delay_ms: 0}]
+    compare:
+      - {label: real here, source: run of 3 May, throughput_records_per_s: 1, latency_avg_ms: 1, latency_p50_ms: 1,
+         latency_p95_ms: 1, latency_p99_ms: 1, latency_p999_ms: 1, latency_max_ms: 1, size_bytes: {0: 1, 1: 2},
+         record_count: {0: 1}, batch_count: {0: 1}}
+recovery: {broker: 0, from_s: 45}
+"""
+
+
+def test_a_file_with_every_key_is_understood():
+    [variant] = parse_scenario(EVERY_KEY, "s.yaml").variants
+    [producer, *others] = variant.scenario.producers
+    assert [one.name for one in (producer, *others)] == ["app-1", "app-2", "app-3", "app-4"]
+    assert len(producer.traffic) == 3
+    assert producer.settings.linger_ns == 20_000_000
+    assert producer.settings.compression.ratio_ppm == 500_000
+    assert variant.scenario.leaders == (0, 1, -1, 1, 0, 1)
+    assert variant.comparisons[0].brokers["bytes_share"] == {0: 1 / 3, 1: 2 / 3}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        cluster_section.BROKER_KEYS,
+        producer_section.CLIENT_KEYS,
+        traffic_section.TRAFFIC_KEYS,
+        tuple(traffic_section.KINDS),
+        RUN_FIGURES,
+        LOAD_FIGURES[1:],
+    ],
+)
+def test_the_schema_names_every_key_that_is_read(names):
+    assert [name for name in names if not re.search(rf"\b{name}\b", SCHEMA)] == []
