@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from pipeline.alerting.delivery import probe
-from pipeline.config import Source, airflow_home, cache_directory, delta_jars, load_config
+from pipeline.cli.doctor_sources import examine_source
+from pipeline.cli.finding import Finding
+from pipeline.config import airflow_home, cache_directory, delta_jars, load_config
 from pipeline.errors import ConfigError, DeliveryError
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 DISTRIBUTION = "partition-health"
 _SMTP_TIMEOUT_S = 5.0
 _SICK_EXIT_CODE = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at.
-
-    Attributes:
-        name: What.
-        is_ok: Whether it serves.
-        found: What is there.
-        advice: What to do; empty where it serves.
-    """
-
-    name: str
-    is_ok: bool
-    found: str
-    advice: str = ""
 
 
 def add_parser(
@@ -118,7 +102,7 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="tables", is_ok=True, found=found)
     for name, cluster in config.clusters.items():
         for source in cluster.sources:
-            yield from (_source(name, source.kind, path) for path in _paths(source))
+            yield from examine_source(name, source)
     yield _folder("outbox", config.outbox)
     smtp = config.mail.smtp
     if smtp is None:
@@ -191,21 +175,6 @@ def _folder(name: str, folder: Path) -> Finding:
         advice = "choose another folder in the configuration, or correct its owner or disk"
         return Finding(name=name, is_ok=False, found=f"{nearest} takes no files: {error.strerror}", advice=advice)
     return Finding(name=name, is_ok=True, found=f"{folder}{'' if nearest == folder else ' (will be made)'}")
-
-
-def _paths(source: Source) -> tuple[Path, ...]:
-    found: tuple[Path, ...] = getattr(source, "paths", ())
-    return found or (source.path,)  # type: ignore[union-attr]
-
-
-def _source(cluster: str, kind: str, path: Path) -> Finding:
-    name = f"{cluster}: {kind}"
-    if not path.exists():
-        return Finding(name=name, is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
-    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        advice = f"let user {os.getuid()} read it"
-        return Finding(name=name, is_ok=False, found=f"{path} cannot be read", advice=advice)
-    return Finding(name=name, is_ok=True, found=str(path))
 
 
 def _airflow() -> Finding:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.cli.text_table import format_table
 from pipeline.errors import ConfigError
 from pipeline.tables import TABLES
+from pipeline.tables.capabilities import CAPABILITIES, COLUMNS
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +38,7 @@ def add_parser(
     """
     parser = subparsers.add_parser("tables", help=help_text, description=_DESCRIPTION)
     parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
+    parser.add_argument("--sources", action="store_true", help="which source yields which number, exact or estimated")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     return parser
 
@@ -53,6 +55,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: No table has that name.
     """
+    if args.sources:
+        sys.stdout.write(_format_sources(as_json=args.json))
+        return 0
     tables = TABLES if args.name is None else (find_table(args.name),)
     if args.json:
         sys.stdout.write(json.dumps({"tables": [_document(table) for table in tables]}, indent=1) + "\n")
@@ -75,6 +80,15 @@ def find_table(name: str) -> Table:
     names = [table.name for table in TABLES]
     similar = difflib.get_close_matches(name, names, cutoff=0.5) or names
     raise ConfigError(f"no table {name}; there is {', '.join(similar)}")
+
+
+def _format_sources(*, as_json: bool) -> str:
+    if as_json:
+        entries = [
+            {"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES
+        ]
+        return json.dumps({"sources": entries}, indent=1) + "\n"
+    return format_table(["number", *COLUMNS, "note"], [[c.numbers, *c.how, c.note] for c in CAPABILITIES])
 
 
 def _document(table: Table) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""`doctor` on sources: each is tried within a short time, and what it will and will not give is told."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from pipeline.cli.finding import Finding
+from pipeline.errors import ConfigError, InputError, SourceUnreachableError
+from pipeline.live_source import LiveCluster
+from pipeline.metric_sources import ExporterUrls, Prometheus
+from pipeline.tables.capabilities import given_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pipeline.config import Source
+
+_HTTP_TIMEOUT_S = 5.0
+_LIVE_TIMEOUT = "PT5S"
+
+
+def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
+    """Tries one source.
+
+    Args:
+        cluster: Its cluster's name in the configuration.
+        source: As configured.
+    """
+    name = f"{cluster}: {source.kind}"
+    if isinstance(source, LiveCluster):
+        yield from _live(name, source)
+    elif isinstance(source, Prometheus):
+        yield _prometheus(name, source)
+    elif isinstance(source, ExporterUrls):
+        for url in (*source.producers.values(), *source.brokers.values()):
+            yield _exporter(name, source, url)
+    else:
+        paths: tuple[Path, ...] = getattr(source, "paths", ()) or (source.path,)  # type: ignore[union-attr]
+        yield from (_path(name, path) for path in paths)
+
+
+def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
+    from pipeline.sources.live.checkup import examine_live_cluster  # noqa: PLC0415  # the client takes 0.2 s
+
+    quick = source.model_copy(update={"connect_timeout": _LIVE_TIMEOUT, "request_timeout": _LIVE_TIMEOUT})
+    try:
+        for told in examine_live_cluster(quick):
+            yield Finding(name=f"{name}, {told.what}", is_ok=told.is_ok, found=told.found, advice=told.advice)
+        yield Finding(name=f"{name}, gives", is_ok=True, found=_scope(source))
+    except (SourceUnreachableError, ConfigError) as error:
+        advice = "correct the source's addresses or client settings, or see why the brokers are away"
+        yield Finding(name=name, is_ok=False, found=str(error), advice=advice)
+
+
+def _scope(source: LiveCluster) -> str:
+    gives, lacks = given_by("live_cluster" if source.read == "record_batches" else "live_cluster, read: offsets")
+    return f"{'; '.join(gives)}. Not: {'; '.join(lacks)}"
+
+
+def _prometheus(name: str, source: Prometheus) -> Finding:
+    from pipeline.sources.prometheus import probe_prometheus  # noqa: PLC0415
+
+    access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
+    try:
+        found = probe_prometheus(source.model_copy(update={"access": access}), pause=time.sleep)
+    except (InputError, ConfigError) as error:
+        return Finding(name=name, is_ok=False, found=str(error), advice="correct url or access of the source")
+    return Finding(name=name, is_ok=True, found=found)
+
+
+def _exporter(name: str, source: ExporterUrls, url: str) -> Finding:
+    from pipeline.sources.http_text import HttpReader, shown  # noqa: PLC0415
+
+    access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
+    try:
+        with HttpReader(access, time.sleep) as http:
+            page = http.read(url)
+    except (InputError, ConfigError) as error:
+        return Finding(name=name, is_ok=False, found=str(error), advice="correct the URL or access of the source")
+    return Finding(name=name, is_ok=True, found=f"{shown(url)}: a page of {len(page.text):,} characters")
+
+
+def _path(name: str, path: Path) -> Finding:
+    if not path.exists():
+        return Finding(name=name, is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        advice = f"let user {os.getuid()} read it"
+        return Finding(name=name, is_ok=False, found=f"{path} cannot be read", advice=advice)
+    return Finding(name=name, is_ok=True, found=str(path))
