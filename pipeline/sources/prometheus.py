@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 POINTS_PER_PAGE = 11_000
 MAX_SKEW_MS = 60_000
 _TOO_MUCH = 422
+_HOPELESS = frozenset({401, 403, 404, 429})
+_GIVE_UP = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,8 @@ def read_prometheus(
 ) -> PrometheusReading:
     """Asks for every known metric over a span.
 
-    A query that fails costs its own metrics; a server that cannot be reached, or refuses the identity, is asked once.
+    A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
+    one that fails twice in a row no more.
 
     Args:
         source: The configuration.
@@ -132,6 +135,7 @@ def read_prometheus(
     fine, coarse = plan_pages(span, step_ms), plan_coarse_pages(span, step_ms, window_ms)
     with HttpReader(source.access, pause) as http:
         server = _Server(source, http)
+        failed_in_a_row = 0
         for query in iter_queries(source):
             try:
                 for page in coarse if query.is_coarse else fine:
@@ -139,8 +143,11 @@ def read_prometheus(
             except InputError as error:
                 name = query.name or query.promql.split('"')[1]
                 problems.append(Problem(path=shown(source.url), position=None, reason=f"{error.reason} [{name}]"))
-                if not isinstance(error, HttpStatusError) or error.status in {401, 403, 404, 429}:
+                failed_in_a_row += 1
+                if not isinstance(error, HttpStatusError) or error.status in _HOPELESS or failed_in_a_row == _GIVE_UP:
                     break
+            else:
+                failed_in_a_row = 0
         problems += server.problems(now_ms)
     return PrometheusReading(batches=tuple(batches), problems=tuple(problems))
 

@@ -1,0 +1,212 @@
+"""Metrics sources that answer badly, each alone. The servers are real ones on loopback; good answers come from a real
+Prometheus in the integration lane. Oracle: the table of answers below.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+import pytest
+
+from pipeline.config import Cluster
+from pipeline.errors import InputError
+from pipeline.model.window import TimeWindow
+from pipeline.sources.metric_readings import read_metrics, sample_intervals_ms
+from pipeline.sources.prometheus import plan_coarse_pages, plan_pages, probe_prometheus
+from pipeline.sources.prometheus_queries import FAMILIES, iter_queries
+from tests.unit.sources.http_servers import Answer, serving
+
+NOW_MS = 1_700_000_000_000
+SPAN = TimeWindow(NOW_MS - NOW_MS % 60_000 - 120_000, NOW_MS - NOW_MS % 60_000)
+API = "/api/v1/query_range"
+JSON = {"Content-Type": "application/json"}
+NAME = "kafka_producer_producer_node_metrics_request_total"
+
+
+def cluster(*sources, as_of=None):
+    return Cluster(sources=sources, as_of=as_of)
+
+
+def server(url, **more):
+    return {"kind": "prometheus", "url": url, "step": "PT30S", "access": {"attempts": 2}, **more}
+
+
+def read(*sources, **more):
+    return read_metrics(cluster(*sources), SPAN, 60_000, now_ms=NOW_MS, pause=lambda _: None, **more)
+
+
+def rows(reading):
+    return pa.Table.from_batches(reading.batches).to_pylist() if reading.batches else []
+
+
+def matrix(*series, **more):
+    return Answer(
+        json.dumps({"status": "success", "data": {"resultType": "matrix", "result": series}, **more}), headers=JSON
+    )
+
+
+def ask(path):
+    asked = parse_qs(urlsplit(path).query)
+    return {name: asked[name][0] for name in ("query", "start", "end", "step")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "count"),
+    [
+        (Answer("who?", 401), "HTTP 401", 1),
+        (Answer("no", 403), "HTTP 403", 1),
+        (Answer("", 404), "HTTP 404", 1),
+        (Answer("slow down", 429), "HTTP 429", 2),
+        (Answer("oops", 500), "HTTP 500", 2 * 2),
+        (Answer('{"status":"error","error":"parse error: x"}', 400, JSON), "parse error: x", 2),
+        (Answer("<html>Login</html>", headers={"Content-Type": "text/html"}), "HTML page", 1),
+        (Answer("{", headers=JSON), "JSON with data.result", 1),
+        (Answer('{"data":{"resultType":"scalar","result":[]}}', headers=JSON), "gave a scalar", 1),
+    ],
+)
+def test_bad_answers_are_problems_and_not_repeated_in_vain(answer, words, count):
+    with serving({API: answer}) as site:
+        reading = read(server(site.url))
+        assert len(site.asked) == count
+    problems = reading.problems["prometheus"]
+    assert rows(reading) == []
+    assert words in problems[0].reason
+    assert problems[0].path == site.url
+
+
+def test_one_source_s_failure_is_its_own(tmp_path):
+    page = tmp_path / "pages/a/1699999900000.prom"
+    page.parent.mkdir(parents=True)
+    page.write_text("kafka_brokers 1\n")
+    refused = server("http://127.0.0.1:9")
+    reading = read(refused, {"kind": "producer_metrics", "path": str(page.parents[1])})
+    assert [page.instance for page in reading.pages] == ["a"]
+    assert list(reading.problems) == ["prometheus"]
+    assert not reading.is_empty
+
+
+def test_a_missing_variable_is_a_problem_of_its_source():
+    access = {"bearer_token_variable": "NO_SUCH_VARIABLE_HERE"}
+    reading = read({"kind": "prometheus", "url": "http://127.0.0.1:9", "access": access})
+    assert "NO_SUCH_VARIABLE_HERE" in reading.problems["prometheus"][0].reason
+
+
+def test_points_lie_on_the_step_with_one_before():
+    pages = plan_pages(TimeWindow(60_000, 180_000), 30_000)
+    assert [(page.first_ms, page.last_ms, page.point_count) for page in pages] == [(30_000, 150_000, 5)]
+    cut = plan_pages(TimeWindow(60_000, 180_000), 30_000, points_per_page=2)
+    assert [(page.first_ms, page.last_ms) for page in cut] == [(30_000, 60_000), (90_000, 120_000), (150_000, 150_000)]
+    day = plan_pages(TimeWindow(0, 86_400_000), 1000)
+    assert max(page.point_count for page in day) == 11_000
+    assert sum(page.point_count for page in day) == 86_401
+    coarse = plan_coarse_pages(TimeWindow(60_000, 180_000), 30_000, 60_000)
+    assert [(page.first_ms, page.last_ms, page.step_ms) for page in coarse] == [(90_000, 150_000, 60_000)]
+
+
+def test_a_page_too_large_for_the_server_is_asked_for_in_halves():
+    def answer(path):
+        asked = ask(path)
+        start, end = float(asked["start"]), float(asked["end"])
+        if NAME.removesuffix("request_total") not in asked["query"]:
+            return matrix()
+        if end - start > 61:
+            return Answer('{"status":"error","error":"too many samples"}', 422, JSON)
+        instants = range(round(start), round(end) + 1, 30)
+        labels = {"__name__": NAME, "instance": "i:1", "client_id": "c", "node_id": "node-1", "job": "p"}
+        return matrix({"metric": labels, "values": [[at, str(at)] for at in instants]})
+
+    with serving({API: answer}) as site:
+        reading = read(server(site.url))
+    found = rows(reading)
+    assert [row["observed_at_ms"] for row in found] == list(range(SPAN.start_ms - 30_000, SPAN.end_ms, 30_000))
+    assert [row["value"] * 1000 for row in found] == [row["observed_at_ms"] for row in found]
+    assert {(row["instance"], row["name"]) for row in found} == {("i:1", NAME)}
+    assert "prometheus" not in reading.problems or all("clock" in p.reason for p in reading.problems["prometheus"])
+
+
+def test_labels_tell_the_broker_and_queries_can_be_replaced():
+    def answer(path):
+        query = ask(path)["query"]
+        if query == "my_bytes":
+            return matrix({"metric": {"host": "b1"}, "values": [[1, "NaN"]]})
+        if "brokertopicmetrics" in query:
+            names = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_brokertopicmetrics_bytesout_total")
+            return matrix(
+                *({"metric": {"__name__": n, "host": "b2", "node": "7"}, "values": [[1, "5"]]} for n in names)
+            )
+        return matrix(warnings=["partial answer"])
+
+    replaced = {"kafka_server_brokertopicmetrics_bytesin_total": "my_bytes"}
+    more = {"instance_label": "host", "brokers": {"b1": 1}, "broker_label": "node", "queries": replaced}
+    with serving({API: answer}) as site:
+        reading = read(server(site.url, **more))
+    told = {
+        (r["instance"], r["name"].rpartition("s_")[2], dict(r["labels"])["broker_id"], r["value"])
+        for r in rows(reading)
+    }
+    assert told == {("b1", "bytesin_total", "1", None), ("b2", "bytesout_total", "7", 5)}
+    reasons = [problem.reason for problem in reading.problems["prometheus"]]
+    assert reasons[0] == "the server warns: partial answer"
+    assert "clock" in reasons[1]  # ours is of 2023 here
+    assert {problem.severity for problem in reading.problems["prometheus"]} == {"suspect"}
+
+
+def test_a_dropped_query_and_a_selector():
+    (source,) = cluster(server("http://p", queries={"x": ""}, selector='env="a"')).sources
+    queries = list(iter_queries(source))
+    assert len(queries) == len(FAMILIES)
+    assert all(query.promql.endswith('env="a"}') for query in queries)
+
+
+def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
+    good = "# TYPE kafka_brokers gauge\nkafka_brokers 1\n"
+    answers = {
+        "/good": Answer(good),
+        "/html": Answer("<!DOCTYPE html><html>", headers={"Content-Type": "text/plain"}),
+        "/half": Answer("a 1\n", headers={"Content-Type": "application/openmetrics-text; version=1.0.0"}),
+        "/cut": Answer(good, cut=9),
+    }
+    with serving(answers) as site:
+        urls = {name: f"{site.url}/{name}" for name in ("good", "html", "half", "cut")}
+        source = {
+            "kind": "exporter_urls",
+            "producers": urls,
+            "brokers": {"4": f"{site.url}/good"},
+            "path": str(tmp_path),
+        }
+        reading = read({**source, "access": {"attempts": 1}})
+        recorded = read_metrics(
+            cluster(source, as_of="2026-01-01T00:00:00Z"), SPAN, 60_000, now_ms=NOW_MS + 1, pause=lambda _: None
+        )
+    kept = {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")}
+    assert kept == {"good": good, "4": good}
+    assert {page.observed_at_ms for page in reading.listed["exporter_urls"]} == {NOW_MS}
+    reasons = {problem.path.rpartition("/")[2]: problem.reason for problem in reading.problems["exporter_urls"]}
+    assert [word in reasons[name] for name, word in (("html", "HTML"), ("half", "# EOF"), ("cut", "broke off"))] == [
+        True
+    ] * 3
+    assert len(recorded.listed["exporter_urls"]) == 2  # the past is not scraped
+
+
+def test_intervals():
+    sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "perf_test_output", "paths": ["x"]})
+    assert sample_intervals_ms(cluster(*sources)) == {"prometheus": 60_000}
+
+
+def test_probe_says_what_a_server_has():
+    def answer(path):
+        query = parse_qs(urlsplit(path).query)["query"][0]
+        result = [{"metric": {}, "value": [1, "12"]}] if "node_metrics" in query else []
+        return Answer(json.dumps({"data": {"resultType": "vector", "result": result}}), headers=JSON)
+
+    (source,) = cluster(server("http://p")).sources
+    with serving({"/api/v1/query": answer}) as site:
+        told = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+        assert told == f"{site.url}/api/v1/query: kafka_producer_producer_node_metrics 12".replace("/api/v1/query", "")
+    with (
+        serving({"/api/v1/query": Answer("?", headers=JSON)}) as site,
+        pytest.raises(InputError, match="is the address"),
+    ):
+        probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
