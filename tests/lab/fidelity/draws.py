@@ -5,14 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from tests.lab.fidelity.arrivals import Series
-from tests.lab.fidelity.settings import EVEN, MIDDLE, NEW, OLD, TWELVE_UNEVEN, Delay, PerfLoad, SeriesLoad, Setting
+from tests.lab.fidelity.settings import (
+    EVEN,
+    MIDDLE,
+    NEW,
+    OLD,
+    SECONDS,
+    TWELVE_UNEVEN,
+    Delay,
+    PerfLoad,
+    SeriesLoad,
+    Setting,
+)
 
-SECONDS = 45
 LEADERS = (EVEN, (0, 0, 1, 2), (0, 1, 2, 0, 1, 2), TWELVE_UNEVEN)
 SCHEDULES = (
     lambda broker, delay_ms: (Delay(broker, delay_ms),),
-    lambda broker, delay_ms: (Delay(broker, delay_ms, 10, 30),),
-    lambda broker, delay_ms: (Delay(broker, delay_ms, 0, 20), Delay((broker + 1) % 3, delay_ms, 20, SECONDS)),
+    lambda broker, delay_ms: (Delay(broker, delay_ms, 8, 22),),
+    lambda broker, delay_ms: (Delay(broker, delay_ms, 0, 15), Delay((broker + 1) % 3, delay_ms, 15, SECONDS)),
 )
 
 

@@ -53,11 +53,12 @@ class PartitionFigures:
 class RealRun:
     """What a real run gave.
 
-    ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load.
+    ``first_record_ms`` is the earliest CreateTime after the start. ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load.
     """
 
     setting: str
     at_ms: int
+    first_record_ms: int
     foreign_cpu_s: float
     wall_s: float
     partitions: tuple[PartitionFigures, ...]
@@ -96,11 +97,13 @@ def run_setting(bed: Bed, setting: Setting, folder: Path) -> RealRun:
         for client in clients:
             client.stop()
     texts = [client.output.read_text() for client in clients]
-    partitions = tuple(
-        _read_partition(bed, topic, partition, leader) for partition, leader in enumerate(setting.leaders)
-    )
+    logs = [_read_partition(bed, topic, partition, leader) for partition, leader in enumerate(setting.leaders)]
+    partitions = tuple(figures for figures, _ in logs)
+    first_record_ms = min(first_ms for _, first_ms in logs) - start_ms
     tools, nodes = tuple(map(read_total, texts)), tuple(map(read_nodes, texts))
-    run = RealRun(setting.name, start_ms, round(foreign_cpu_s, 2), round(wall_s, 1), partitions, tools, nodes)
+    run = RealRun(
+        setting.name, start_ms, first_record_ms, round(foreign_cpu_s, 2), round(wall_s, 1), partitions, tools, nodes
+    )
     sent, stored = sum(tool["record_count"] for tool in tools), sum(each.record_count for each in partitions)
     if sent != stored:
         raise LabError(f"{setting.name}: {sent:.0f} records acknowledged, {stored} in the logs")
@@ -169,11 +172,14 @@ def make_text(value_bytes: int, lines: int = 64) -> str:
     )
 
 
-def _read_partition(bed: Bed, topic: str, partition: int, leader: int) -> PartitionFigures:
+def _read_partition(bed: Bed, topic: str, partition: int, leader: int) -> tuple[PartitionFigures, int]:
+    """What its log holds, and the earliest CreateTime in it."""
     records = batches = size_bytes = 0
+    first_ms = 1 << 62
     for log in sorted(bed.log_directory(topic, partition, leader).glob("*.log")):
         rows = scan_headers(log).rows
         records += int(rows["record_count"].sum())
         batches += len(rows)
         size_bytes += int(rows["size_bytes"].sum())
-    return PartitionFigures(partition, leader, records, batches, size_bytes)
+        first_ms = min(first_ms, int(rows["base_timestamp_ms"].min(initial=first_ms)))
+    return PartitionFigures(partition, leader, records, batches, size_bytes), first_ms

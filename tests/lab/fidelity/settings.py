@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tests.lab.fidelity.arrivals import Series
 
 OLD, MIDDLE, NEW = "3.2.3", "3.9.1", "4.1.1"
+SECONDS = 30
 EVEN = (0, 1, 2)
 TWELVE_UNEVEN = (0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2)
 
@@ -64,11 +65,11 @@ class Setting:
 
 def _perf(version: str, rate: int = 2048, count: int = 0, **config: str) -> PerfLoad:
     names = {name.replace("_", "."): value for name, value in config.items()}
-    return PerfLoad(version, rate, count or rate * 45, config=names)
+    return PerfLoad(version, rate, count or rate * SECONDS, config=names)
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("sticky-linger-0", (_perf(OLD),)),
+    Setting("sticky-linger-0", (_perf(OLD, count=2048 * 60),)),  # saturated: figures grow with its length
     Setting("built-in-linger-0", (_perf(MIDDLE),)),
     Setting("uniform-linger-0", (_perf(MIDDLE, partitioner_adaptive_partitioning_enable="false"),)),
     Setting("built-in-linger-5", (_perf(NEW),)),
@@ -78,16 +79,18 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("built-in-batch-64k", (_perf(MIDDLE, 3072, batch_size="65536"),)),
     Setting(
         "lz4-text",
-        (PerfLoad(NEW, 3000, 120_000, text=True, config={"compression.type": "lz4", "linger.ms": "0"}),),
+        (PerfLoad(NEW, 3000, 3000 * SECONDS, text=True, config={"compression.type": "lz4", "linger.ms": "0"}),),
     ),
     Setting("twelve-uneven-leaders", (_perf(MIDDLE, 3000),), (Delay(1, 20),), TWELVE_UNEVEN),
     Setting("two-producers", (_perf(OLD, 1024), _perf(NEW, 1024))),
     Setting(
         "delay-schedule",
         (_perf(MIDDLE),),
-        (Delay(0, 30, 10, 20), Delay(1, 15, 20, 35), Delay(0, 5, 35, 45)),
+        (Delay(0, 30, 6, 14), Delay(1, 15, 14, 24), Delay(0, 5, 24, 30)),
     ),
-    Setting("keyed-mix-old", (SeriesLoad(OLD, Series("poisson", 1500, 45, keyed_percent=40)),)),
-    Setting("keyed-mix-new", (SeriesLoad(NEW, Series("poisson", 1500, 45, keyed_percent=40), {"linger.ms": "0"}),)),
-    Setting("bursts", (SeriesLoad(MIDDLE, Series("bursts", 1500, 45, burst_records=150)),)),
+    Setting("keyed-mix-old", (SeriesLoad(OLD, Series("poisson", 1500, SECONDS, keyed_percent=40)),)),
+    Setting(
+        "keyed-mix-new", (SeriesLoad(NEW, Series("poisson", 1500, SECONDS, keyed_percent=40), {"linger.ms": "0"}),)
+    ),
+    Setting("bursts", (SeriesLoad(MIDDLE, Series("bursts", 1500, SECONDS, burst_records=150)),)),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,22 +46,24 @@ class SimulatedFigures:
 
 
 def make_scenario(
-    setting: Setting, profile: Profile, *, strategies: Sequence[str | None] = (), compressed_ppm: int = 1_000_000
+    setting: Setting, profile: Profile, run: RealRun, *, strategies: Sequence[str | None] = ()
 ) -> Scenario:
     """The scenario of a setting.
 
     Args:
         setting: What was run.
         profile: The bed's speed.
+        run: Says when the first record was sent (delays keep the bed's time) and what a codec left of the records.
         strategies: For each load, a partitioner in place of the one that follows from its version and config.
-        compressed_ppm: What the codec left of this traffic, parts per million.
     """
     broker_count = max(setting.leaders) + 1
+    compressed_ppm = find_compressed_ppm(setting, run)
+    late_ns = max(run.first_record_ms * MS - _metadata_ns(setting, profile), 0)
     producers = tuple(
         _make_producer(setting, number, profile, strategy, compressed_ppm)
         for number, strategy in enumerate(strategies or [None] * len(setting.loads))
     )
-    brokers = tuple(_make_broker(setting, broker, profile) for broker in range(broker_count))
+    brokers = tuple(_make_broker(setting, broker, profile, late_ns) for broker in range(broker_count))
     return Scenario(setting.name, brokers, (Topic("topic", setting.leaders),), producers)
 
 
@@ -120,11 +122,19 @@ def _measure_load(result: SimulationResult, producer: int) -> dict[str, float]:
     return figures
 
 
-def _make_broker(setting: Setting, broker: int, profile: Profile) -> Broker:
+def _metadata_ns(setting: Setting, profile: Profile) -> int:
+    """The first record's CreateTime is read after this wait; the player has its metadata before the start."""
+    first = setting.loads[0]
+    return profile.costs_of(first.version).metadata_ns if isinstance(first, PerfLoad) else 0
+
+
+def _make_broker(setting: Setting, broker: int, profile: Profile, late_ns: int) -> Broker:
     delays = [delay for delay in setting.delays if delay.broker == broker]
-    starts = sorted({0.0, *(at_s for delay in delays for at_s in (delay.from_s, delay.to_s))})
+    late_s = late_ns / 1e9
+    starts = sorted({0.0, *(max(at_s - late_s, 0.0) for delay in delays for at_s in (delay.from_s, delay.to_s))})
     values = [
-        max((delay.delay_ms for delay in delays if delay.from_s <= at_s < delay.to_s), default=0.0) for at_s in starts
+        max((delay.delay_ms for delay in delays if delay.from_s <= at_s + late_s + 1e-9 < delay.to_s), default=0.0)
+        for at_s in starts
     ]
     steps = Steps(tuple(round(at_s * 1e9) for at_s in starts), tuple(round(value * MS) for value in values))
     return Broker(broker, profile.service, delay_ns=steps, oversleep_ns=profile.hold_beyond_ns)
@@ -139,9 +149,10 @@ def _make_producer(
     traffic = (
         _make_perf_traffic(load, profile) if isinstance(load, PerfLoad) else _make_series(load, len(setting.leaders))
     )
-    return Producer(
-        f"load-{number}", (traffic,), resolved.family, load.version, resolved.settings, profile.costs_of(load.version)
-    )
+    costs = profile.costs_of(load.version)
+    if isinstance(load, SeriesLoad):
+        costs = replace(costs, metadata_ns=0)
+    return Producer(f"load-{number}", (traffic,), resolved.family, load.version, resolved.settings, costs)
 
 
 def _make_perf_traffic(load: PerfLoad, profile: Profile) -> Traffic:
