@@ -1,7 +1,8 @@
 """What `kafka-consumer-groups --describe` prints: offsets and members of groups, and their states.
 
 The tool prints a table per group, columns padded with blanks; `-` stands for nothing. Columns are taken by the names in
-the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks: it comes last.
+the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and a member's id begins
+with it: cells are cut where the header's words begin; where a line is not aligned (copied by hand), by its words.
 
 References:
     `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
@@ -13,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
-from pipeline.model.consumer_group import ConsumerGroupMember, ConsumerGroupState
+from pipeline.model.consumer_group import ConsumerGroupMember, ConsumerGroupState, GroupMembership
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _COORDINATOR_ID = re.compile(r"\(([0-9]{1,10})\)")
 _COUNT = re.compile(r"[0-9]{1,10}")
+_WORD = re.compile(r"\S+")
+_ASSIGNED = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)[:(](?P<numbers>[0-9,]+)\)?")
 
 
 def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
@@ -76,20 +79,70 @@ def parse_consumer_group_states(text: str, *, path: Path | str | None = None) ->
     return tuple(rows)
 
 
+def parse_group_members(text: str, *, path: Path | str | None = None) -> tuple[GroupMembership, ...]:
+    """Rows of `kafka-consumer-groups --describe --members`, with or without `--verbose`.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        A row per member.
+
+    Raises:
+        InputError: No such table, or a line that does not parse; `position` is the line number.
+    """
+    rows = []
+    for number, line, columns in _iter_rows(text, "#PARTITIONS", path):
+        if not _COUNT.fullmatch(columns["#PARTITIONS"]):
+            raise InputError(f"no count of partitions: {line!r}", path=path, position=number, first_bytes=line.encode())
+        host = _text(columns["HOST"])
+        rows.append(
+            GroupMembership(
+                group_id=columns["GROUP"],
+                member_id=columns["CONSUMER-ID"],
+                client_host=None if host is None else host.removeprefix("/"),
+                client_id=_text(columns["CLIENT-ID"]),
+                partition_count=int(columns["#PARTITIONS"]),
+                assignment=_parse_assignment(columns.get("CURRENT-ASSIGNMENT", columns.get("ASSIGNMENT", ""))),
+            )
+        )
+    return tuple(rows)
+
+
+def _parse_assignment(text: str) -> tuple[tuple[str, int], ...] | None:
+    """`topic:0,1;other:2` (4.x) or `topic(0,1), other(2)` (2.x, 3.x)."""
+    found = [
+        (match["topic"], int(number)) for match in _ASSIGNED.finditer(text) for number in match["numbers"].split(",")
+    ]
+    return tuple(found) or None
+
+
 def _iter_rows(text: str, needed: str, path: Path | str | None) -> Iterator[tuple[int, str, Mapping[str, str]]]:
     header: list[str] = []
+    starts: list[int] = []
     found = False
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
         if words[:1] == ["GROUP"]:
             header = words if needed in words else []
+            starts = [match.start() for match in _WORD.finditer(line)]
             found = found or bool(header)
         elif header and words:
-            columns = _match_columns(header, words)
+            columns = _cut_columns(starts, header, line) or _match_columns(header, words)
             if columns is not None:
                 yield number, line, columns
     if not found:
         raise InputError(f"no table with a column {needed}", path=path, first_bytes=text.encode())
+
+
+def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, str] | None:
+    """Cells between the places where the header's words begin; None where the line is not aligned with it."""
+    is_aligned = len(line) > starts[-1] and all(line[at - 1] == " " and line[at] != " " for at in starts[1:])
+    if not is_aligned or line.startswith(" "):
+        return None
+    ends = [*starts[1:], len(line)]
+    return {name: line[start:end].strip() for name, start, end in zip(header, starts, ends, strict=True)}
 
 
 def _match_columns(header: list[str], words: list[str]) -> dict[str, str] | None:

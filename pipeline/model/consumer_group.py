@@ -35,6 +35,28 @@ class ConsumerGroupMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembership:
+    """A line of `kafka-consumer-groups --describe --members`: a member, whether it owns partitions or not.
+
+    Attributes:
+        group_id: Consumer group.
+        member_id: Member.
+        client_host: Its host, without the leading slash.
+        client_id: `client.id`.
+        partition_count: Partitions it owns.
+        assignment: Those partitions as topic and number, with `--verbose`; None where they are not printed, or without
+            their topics (3.9 leaves the names out).
+    """
+
+    group_id: str
+    member_id: str
+    client_host: str | None
+    client_id: str | None
+    partition_count: int
+    assignment: tuple[tuple[str, int], ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupState:
     """A line of `kafka-consumer-groups --describe --state`.
 

@@ -6,8 +6,15 @@ import json
 
 import pytest
 
-from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
-from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups, parse_group_members
+from pipeline.codec.tool_text import (
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_reassignment_plans,
+    parse_reassignment_status,
+    parse_topics_describe,
+    parse_transactions,
+)
 from pipeline.errors import InputError
 from pipeline.model.consumer_group import ConsumerGroupState
 
@@ -150,3 +157,69 @@ idle   127.0.0.1:36005  (0)                           Empty   0
 def test_broken_groups(parse, text, reason):
     with pytest.raises(InputError, match=reason):
         parse(text)
+
+
+MEMBERS_4 = """
+GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT
+g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             4               -               a:3,4,5;b:2          -               -
+g1              c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0             0               -               -                    -               -
+"""
+MEMBERS_3 = """
+GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     ASSIGNMENT
+g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             3               (2), (3,4)
+g1              plain-9ab98cbf-3c39-4cfc-b6da-c3ecf13172 /127.0.0.1      plain           2               a(0,1)
+"""
+OFFSETS = """
+GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID                              HOST            CLIENT-ID
+g1              a               2          65473           65474           1               c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0
+"""
+
+
+def test_members_with_blanks_in_their_ids():
+    first, idle = parse_group_members(MEMBERS_4)
+    assert (first.member_id, first.client_host, first.client_id) == (
+        "c 1-54ea1818-83fb-4452-8b34-e38142ac0655",
+        "127.0.0.1",
+        "c 1",
+    )
+    assert first.assignment == (("a", 3), ("a", 4), ("a", 5), ("b", 2))
+    assert (idle.partition_count, idle.assignment) == (0, None)
+    nameless, named = parse_group_members(MEMBERS_3)
+    assert (nameless.partition_count, nameless.assignment) == (3, None)
+    assert named.assignment == (("a", 0), ("a", 1))
+
+
+def test_offsets_of_a_member_with_blanks_in_its_id():
+    (row,) = parse_consumer_groups(OFFSETS)
+    assert (row.member_id, row.client_host, row.client_id) == (
+        "c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0",
+        "127.0.0.1",
+        "c 0",
+    )
+    assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
+
+
+def test_reassignments():
+    text = (
+        "Status of partition reassignment:\nReassignment of partition a-b-0 is completed.\n"
+        "Reassignment of partition a-b-1 is still in progress.\n\nClearing broker-level throttles on brokers 0,1\n"
+    )
+    done, running = parse_reassignment_status(text)
+    assert (done.topic_partition, done.status) == (("a-b", 0), "completed")
+    assert running.status == "still in progress"
+    with pytest.raises(InputError) as raised:
+        parse_reassignment_status(text + "Something else\n")
+    assert raised.value.position == 6
+    (plan,) = parse_reassignment_plans('x\n{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[1,2]}]}\n')
+    assert plan == {("t", 3): (1, 2)}
+    with pytest.raises(InputError, match="not the JSON"):
+        parse_reassignment_plans('{"partitions": 4}')
+
+
+def test_transactions():
+    text = "TransactionalId\tCoordinator\tProducerId\tTransactionState\t\nspec-tx-1      \t1          \t2000      \tEmpty           \t\n"
+    (row,) = parse_transactions(text)
+    assert row == ("spec-tx-1", 1, 2000, "Empty")
+    with pytest.raises(InputError) as raised:
+        parse_transactions(text + "x\ty\n")
+    assert raised.value.position == 3
