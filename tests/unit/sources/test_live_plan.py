@@ -1,0 +1,118 @@
+"""Which offsets a run fetches, and who fetches them. Oracle: written out by hand, conservation of ranges."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import TimeWindow
+from pipeline.sources.event_time import TOLERANCE_MS
+from pipeline.sources.live import admin, plan
+from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.plan import FetchRead, format_fetches, pack_fetches, parse_fetches, split
+from pipeline.sources.live.sampling import choose_partitions, choose_slices
+
+KEY = TopicPartition("t", 0)
+SPAN = TimeWindow(1_000_000, 2_000_000)
+LATE_MS = 2_600_000
+
+
+def fetch(partition=0, start=0, end=100, size=1000, topic="t"):
+    return FetchRead(
+        topic=topic,
+        topic_id="",
+        partition=partition,
+        leader_id=1,
+        start_offset=start,
+        end_offset=end,
+        is_first=True,
+        is_last=True,
+        size_bytes=size,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "wanted"),
+    [
+        (OffsetAt(10, 1_000_500), None, (10, 100)),  # no record is later: all there is
+        (OffsetAt(10, 1_000_500), OffsetAt(60, LATE_MS + 5), (10, 60)),
+        (OffsetAt(-1, -1), None, (100, 100)),  # nothing as young as the span
+        (OffsetAt(10, 1_000_500), OffsetAt(-1, -1), (10, 100)),
+        # a client's timestamp of next year is no end
+        (OffsetAt(10, 1_000_500), OffsetAt(20, LATE_MS + TOLERANCE_MS + 1), (10, 100)),
+        (OffsetAt(40, 1_000_500), OffsetAt(20, LATE_MS + 5), (40, 100)),  # nor one from before the start
+        (OffsetAt(2, 1_000_500), OffsetAt(60, LATE_MS + 5), (5, 60)),  # the log's start moved between two questions
+    ],
+)
+def test_where_a_range_begins_and_ends(start, end, wanted):
+    assert plan._range(start, end, log_start=5, high=100, late_ms=LATE_MS) == wanted
+
+
+@pytest.mark.parametrize(
+    ("start", "log_start", "is_short"),
+    [
+        (OffsetAt(0, 1_500_000), 0, False),  # nothing was ever deleted
+        (OffsetAt(50, 1_500_000), 50, True),  # what lay before 50 may have been of the span
+        (OffsetAt(50, 1_000_000), 50, False),
+        (OffsetAt(60, 1_500_000), 50, False),
+        (OffsetAt(-1, -1), 50, False),
+    ],
+)
+def test_retention_within_the_span_is_told(start, log_start, is_short):
+    found = plan._retention(KEY, start, log_start, SPAN)
+    assert (found is not None) == is_short
+    if found is not None:
+        assert found.until_ms == 1_500_000
+
+
+@given(start=st.integers(0, 10**12), count=st.integers(1, 10**6), size=st.integers(0, 10**12))
+def test_parts_of_a_range_cover_it_without_overlap(start, count, size):
+    parts = split(fetch(start=start, end=start + count, size=size), 128 << 20)
+    assert parts[0].start_offset == start
+    assert parts[-1].end_offset == start + count
+    assert all(a.end_offset == b.start_offset for a, b in pairwise(parts))
+    assert [p.is_first for p in parts] == [True, *[False] * (len(parts) - 1)]
+    assert [p.is_last for p in parts] == [*[False] * (len(parts) - 1), True]
+    assert all(part.offset_count > 0 for part in parts)
+
+
+def test_a_hundred_thousand_partitions_are_packed_and_come_back():
+    reads = tuple(fetch(partition=p, topic=f"t{p % 1000}", size=(p * 7919) % 100_000) for p in range(100_000))
+    groups = pack_fetches(reads, 8)
+    assert sorted(read for group in groups for read in [(r.topic, r.partition) for r in group]) == sorted(
+        (r.topic, r.partition) for r in reads
+    )
+    sizes = [sum(read.size_bytes + 4096 for read in group) for group in groups]
+    assert max(sizes) < 1.01 * min(sizes)
+    assert parse_fetches(format_fetches(reads[:1000])) == reads[:1000]
+
+
+def test_questions_about_a_hundred_thousand_partitions_go_out_in_pages():
+    leaders = {TopicPartition(f"t{p // 10}", p % 10): p % 3 for p in range(100_000)}
+    pages = list(admin._by_broker(leaders))
+    assert max(len(page) for _, page in pages) == admin.PAGE_PARTITIONS
+    assert {key for _, page in pages for key in page} == leaders.keys()
+    assert all(leaders[key] == broker for broker, page in pages for key in page)
+    assert len(pages) == 3 * -(-33_334 // admin.PAGE_PARTITIONS)
+
+
+def test_a_sample_is_the_same_every_time_and_leaves_no_topic_out():
+    keys = [TopicPartition(topic, p) for topic in ("a", "b") for p in range(10)] + [TopicPartition("c", 0)]
+    chosen = choose_partitions(keys, 0.3)
+    assert chosen == choose_partitions(reversed(keys), 0.3)
+    assert {topic: sum(key.topic == topic for key in chosen) for topic in "abc"} == {"a": 3, "b": 3, "c": 1}
+    assert choose_partitions(keys, 1.0) == set(keys)
+    windows = [TimeWindow(60_000 * i, 60_000 * (i + 1)) for i in range(50)]
+    slices = choose_slices(windows, 0.1, cluster="demo")
+    assert slices == choose_slices(windows, 0.1, cluster="demo") != choose_slices(windows, 0.1, cluster="other")
+    assert all(
+        w.start_ms <= s.start_ms and s.end_ms <= w.end_ms and s.duration_ms == 6000
+        for w, s in zip(windows, slices, strict=True)
+    )
+    places = [s.start_ms - w.start_ms for w, s in zip(windows, slices, strict=True)]
+    assert min(places) < 10_000
+    assert max(places) > 40_000

@@ -1,0 +1,112 @@
+"""The rule of sight. Oracle: written out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pipeline.alerting.blind import BlindEvidence
+from pipeline.alerting.incidents import fold_verdicts
+from pipeline.alerting.message import render_blind
+from pipeline.measures.source_arrivals import (
+    CALM_BELOW,
+    RULE,
+    Hold,
+    SourceArrival,
+    find_holds,
+    hold_back,
+    judge_sources,
+)
+
+HOUR_MS = 3_600_000
+LIMIT_MS = 2 * HOUR_MS
+
+
+def arrival(window=0, source="live_cluster", expected=5, arrived=5, **others):
+    fields = {
+        "window_start_ms": window * HOUR_MS,
+        "source": source,
+        "expected_count": expected,
+        "arrived_count": arrived,
+        "missing": None,
+        "newest_ms": (window + 1) * HOUR_MS,
+        "as_of_ms": (window + 1) * HOUR_MS,
+    }
+    return SourceArrival(**{**fields, **others})
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        (arrival(), None),
+        (arrival(arrived=4, missing="broker 2 (it is not in the cluster)"), "incomplete"),
+        (arrival(arrived=0), "stale"),
+        (arrival(expected=None, arrived=0, missing="port 9092 of b refuses connections"), "stale"),
+        (arrival(newest_ms=None), "stale"),
+        (arrival(newest_ms=0, as_of_ms=LIMIT_MS), None),
+        (arrival(newest_ms=0, as_of_ms=LIMIT_MS + 1), "stale"),
+        (arrival(newest_ms=0, as_of_ms=LIMIT_MS + 1, source_expired=True), None),  # kept rows say nothing of age
+        (arrival(source="prometheus", arrived=4), None),  # a scrape that was missed blinds nobody
+    ],
+)
+def test_when_shares_are_not_judged(found, kind):
+    hold = find_holds([found], max_age_ms=LIMIT_MS).get(0)
+    assert (hold.kind if hold else None) == kind
+    (verdict,) = judge_sources([found], max_age_ms=LIMIT_MS)
+    assert (verdict.rule, verdict.subject) == (RULE, found.source)
+    assert verdict.verdict == ("ok" if kind is None else "fail")
+    assert (verdict.value > 0) == (kind is not None)
+    if found.missing:
+        assert found.missing in verdict.reason
+
+
+def test_a_silent_metrics_source_blinds_but_bears_no_share():
+    silent = arrival(source="prometheus", arrived=0)
+    assert find_holds([silent], max_age_ms=LIMIT_MS) == {}
+    (verdict,) = judge_sources([silent], max_age_ms=LIMIT_MS)
+    assert (verdict.verdict, verdict.value) == ("fail", 1.0)
+    (texts,) = judge_sources([arrival(source="consumer_groups", expected=None, arrived=0)], max_age_ms=LIMIT_MS)
+    assert texts.verdict == "ok"
+
+
+def test_windows_that_are_held_back_have_no_ok():
+    holds = {0: Hold("incomplete", "broker 2 is missing"), HOUR_MS: Hold("stale", "nothing came")}
+    verdicts = hold_back(holds, {0: {1: 1.5, 0: 0.5}}, rule="broker_share", limit_value=1.2)
+    assert [(v.subject, v.verdict, v.value) for v in verdicts] == [
+        ("broker 0", "incomplete", 0.5),
+        ("broker 1", "incomplete", 1.5),
+        ("cluster", "stale", None),
+    ]
+    assert not any(v.is_above for v in verdicts)
+
+
+def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
+    arrived = [5, 4, 3, 5, 5, 0]
+    verdicts = judge_sources(
+        [arrival(window, arrived=count) for window, count in enumerate(arrived)], max_age_ms=LIMIT_MS
+    )
+    changes = fold_verdicts(verdicts, cluster="c", resolves_at=CALM_BELOW, k=1)
+    assert [(c.state, c.since_ms // HOUR_MS, c.window_start_ms // HOUR_MS) for c in changes] == [
+        ("new", 1, 1),
+        ("resolved", 1, 3),
+        ("new", 5, 5),
+    ]
+    assert changes[1].peak_value == pytest.approx(0.4)
+
+
+def test_the_mails_say_since_when_and_what_is_missing():
+    verdicts = judge_sources([arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1)], max_age_ms=LIMIT_MS)
+    new, resolved = fold_verdicts(verdicts, cluster="prod", resolves_at=CALM_BELOW, k=1)
+    evidence = BlindEvidence(
+        cluster="prod", change=new, reason=verdicts[0].reason, window_ms=HOUR_MS, bears_shares=True, owner="platform"
+    )
+    mail = render_blind(evidence, sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    assert "the pipeline is blind on cluster prod since" in mail.subject_line
+    text = mail.payload.decode()
+    assert "broker 2" in text
+    assert "not judged" in text
+    over = dataclasses.replace(evidence, change=resolved)
+    answer = render_blind(over, sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    assert "SEES AGAIN" in answer.subject_line
+    assert mail.message_id in answer.payload.decode()
