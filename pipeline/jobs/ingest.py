@@ -314,7 +314,9 @@ def _write_keys(
     if not fresh:
         return {}
     if not _counts_keys(run, found.reading):
-        return {table.name: _clear(run, table, fresh) for table in (KEY_TRAFFIC, KEY_MATRICES)}
+        for table in (KEY_TRAFFIC, KEY_MATRICES):
+            _clear(run, table, fresh)
+        return {}  # nobody vouches for keys that were not counted
     name = run.cluster_name
     live = found.reading.live
     reads = found.reads if live is None else live.reads

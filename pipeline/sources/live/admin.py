@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
+from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -246,8 +246,11 @@ def ask_log_directories(
         _refuse(getattr(reply, "error_code", 0))
         return _read_disks(broker_id, reply)
 
-    answers, silent = _ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask)
+    refused: dict[int, str] = {}
+    answers, silent = _ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
     failures.brokers |= silent
+    if refused:
+        failures.questions["replica sizes"] = next(iter(refused.values()))
     return [replica for answer in answers for replica in answer]
 
 
@@ -362,14 +365,19 @@ def _refuse(code: int) -> None:
 
 
 def _ask_all(
-    questions: Sequence[tuple[int, Sequence[TopicPartition]]], ask: Callable[[int, Sequence[TopicPartition]], _T]
+    questions: Sequence[tuple[int, Sequence[TopicPartition]]],
+    ask: Callable[[int, Sequence[TopicPartition]], _T],
+    refused: dict[int, str] | None = None,
 ) -> tuple[list[_T], dict[int, str]]:
-    """Asks all brokers side by side, each page after page; gives answers and, by broker, why some are missing."""
+    """Asks all brokers side by side, each page after page; gives answers and, by broker, why some are missing.
+
+    A broker that answers with an error is not silent: where that may happen, `refused` takes it.
+    """
     silent: dict[int, str] = {}
 
     def one(broker_id: int, page: Sequence[TopicPartition]) -> _T | None:
         for pause_s in (*_PAUSES_S, 0):
-            if broker_id in silent:
+            if broker_id in silent or broker_id in (refused or {}):
                 return None
             try:
                 return ask(broker_id, page)
@@ -378,7 +386,8 @@ def _ask_all(
             if isinstance(last, KafkaTimeoutError | RequestTimedOutError) or not last.retriable:
                 break
             time.sleep(pause_s)
-        silent[broker_id] = describe_error(last)
+        is_answer = refused is not None and isinstance(last, BrokerResponseError) and not last.retriable
+        (refused if is_answer and refused is not None else silent)[broker_id] = describe_error(last)
         return None
 
     with ThreadPoolExecutor(BROKERS_AT_ONCE) as pool:

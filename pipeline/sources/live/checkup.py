@@ -82,10 +82,8 @@ def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Checked]:
 def _questions(connection: Connection, metadata: Metadata) -> Iterator[Checked]:
     brokers, topics = list(metadata.brokers)[:1], sorted({key.topic for key in metadata.partitions})[:1]
     failures = admin.Failures()
-    disks = admin.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
-    yield _told(
-        "replica sizes", failures.brokers.get(brokers[0]) if brokers and not disks else None, "Describe", "cluster"
-    )
+    admin.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
+    yield _told("replica sizes", failures.questions.get("replica sizes"), "Describe", "cluster")
     admin.ask_topic_configs(connection, topics, TOPIC_CONFIGS, failures)
     yield _told("topic configs", failures.questions.get("topic configs"), "DescribeConfigs", "topics")
     admin.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
