@@ -44,8 +44,6 @@ SOURCES = {
     "simulator": (
         "simulator/*_kernels.py",
         "simulator/layout.py",
-        "simulator/client.py",
-        "simulator/result.py",
         "simulator/compression_estimate.py",
         "simulator/latency_histogram.py",
         "simulator/random_stream.py",

@@ -1,0 +1,62 @@
+"""Marks for kernels: a bit for each lane or broker of a producer, so that a turn looks only at those that matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+from llvmlite import ir
+from numba.core import types
+
+from pipeline.compilation import instruction, part
+
+Array = Any  # inside a kernel, an array's items are Numba's numbers
+Typing = Any  # Numba's typing and code generation contexts, and what they hand out, carry no types of their own
+
+WORD_BITS = 63
+"""Marks in a word; the sign's bit is left alone."""
+
+
+def _trailing_zeros(_: Typing, value: Typing) -> tuple[Typing, Typing]:
+    """Counts the zero bits below an int64's lowest one; 64 for 0."""
+
+    def generate(_: Typing, builder: Typing, __: Typing, args: Typing) -> Typing:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), generate
+
+
+count_trailing_zeros: Any = instruction(_trailing_zeros)
+
+
+@part
+def set_mark(memory: Array, marks: int, number: int) -> None:
+    """Sets a number's mark."""
+    memory[marks + number // WORD_BITS] |= nb.int64(1) << (number % WORD_BITS)
+
+
+@part
+def clear_mark(memory: Array, marks: int, number: int) -> None:
+    """Takes a number's mark away."""
+    memory[marks + number // WORD_BITS] &= ~(nb.int64(1) << (number % WORD_BITS))
+
+
+@part
+def has_mark(memory: Array, marks: int, number: int) -> bool:
+    """Tells whether a number has its mark."""
+    return memory[marks + number // WORD_BITS] >> (number % WORD_BITS) & 1 != 0
+
+
+@part
+def find_mark(memory: Array, marks: int, word_count: int, number: int) -> int:
+    """The first number with a mark, from one on; -1 if there is none."""
+    word = number // WORD_BITS
+    if word >= word_count:
+        return -1
+    rest = memory[marks + word] >> (number % WORD_BITS)
+    if rest:
+        return number + count_trailing_zeros(rest)
+    for later in range(word + 1, word_count):
+        if memory[marks + later]:
+            return later * WORD_BITS + count_trailing_zeros(memory[marks + later])
+    return -1

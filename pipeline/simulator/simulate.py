@@ -1,0 +1,117 @@
+"""Simulates a scenario fast: the entry to the kernel.
+
+The kernel does what `reference` does, event for event and draw for draw, and gives the same to the byte.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.simulator import layout as at
+from pipeline.simulator.histogram_kernels import LARGEST, LEAST, SUM
+from pipeline.simulator.latency_histogram import BUCKET_COUNT
+from pipeline.simulator.lay_out import lay_out
+from pipeline.simulator.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.run_kernels import FINISHED, OUT_OF_MEMORY, continue_run, start_run
+from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.simulator.run_memory import RunMemory
+    from pipeline.simulator.scenario import Scenario
+
+_EVENTS_AT_A_TIME = 1 << 22
+"""Between two looks of the interpreter at its signals: some tenths of a second."""
+
+
+def simulate(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:
+    """Simulates a scenario with one seed.
+
+    The same scenario and seed give the same result on every machine. Other threads run meanwhile: a call for each seed, in
+    threads of their own, uses all cores. Without traces memory grows with what waits and is in flight only.
+
+    Args:
+        scenario: What to simulate.
+        seed: Chance.
+        traces: Keep a row for each batch and record: 80 and 64 bytes each.
+
+    Returns:
+        Counters, latencies and traces; see `SimulationResult`.
+
+    Raises:
+        InputError: A distribution's points do not rise.
+
+    >>> from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
+    >>> from pipeline.simulator.traffic import PerfTest, Traffic
+    >>> traffic = Traffic(PerfTest(rate_per_s=1000), record_count=5000)
+    >>> scenario = Scenario("example", (Broker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
+    >>> int(simulate(scenario, 1).lanes[:, Lane.DONE_RECORDS].sum())
+    5000
+    """
+    memory = lay_out(scenario, seed, traces=traces)
+    start_run(memory.words)
+    while (status := continue_run(memory.words, _EVENTS_AT_A_TIME)) != FINISHED:
+        if status == OUT_OF_MEMORY:
+            memory.extend(2 * len(memory.words))
+    return _read_result(memory, scenario, seed, traces=traces)
+
+
+def _read_result(memory: RunMemory, scenario: Scenario, seed: int, *, traces: bool) -> SimulationResult:
+    words = memory.words
+    producer_count = len(scenario.producers)
+    connection_count = producer_count * len(scenario.brokers)
+    lane_count = producer_count * len(scenario.leaders)
+    return SimulationResult(
+        scenario=scenario.name,
+        seed=seed,
+        leaders=scenario.leaders,
+        producer_count=producer_count,
+        end_ns=int(words[at.NOW]),
+        lanes=_read_counters(words, at.LANES, lane_count, at.LANE_WORDS, len(Lane)),
+        connections=_read_counters(words, at.CONNECTIONS, connection_count, at.CONNECTION_WORDS, len(Connection)),
+        producers=_read_counters(words, at.PRODUCERS, producer_count, at.PRODUCER_WORDS, len(ProducerCount)),
+        latencies=_read_histograms(words, at.LATENCIES, at.LATENCY_EXTREMES, lane_count),
+        queue_times=_read_histograms(words, at.QUEUE_TIMES, at.QUEUE_TIME_EXTREMES, lane_count),
+        request_latencies=_read_histograms(words, at.REQUEST_LATENCIES, at.REQUEST_LATENCY_EXTREMES, connection_count),
+        batch_trace=_read_trace(words, at.BATCH_ROWS, at.BATCH_ROW_WORDS, BATCH_TRACE) if traces else None,
+        record_trace=_read_trace(words, at.RECORD_ROWS, at.RECORD_ROW_WORDS, RECORD_TRACE) if traces else None,
+    )
+
+
+def _read_counters(
+    words: NDArray[np.int64], field: int, count: int, word_count: int, column_count: int
+) -> NDArray[np.int64]:
+    first = words[field]
+    return words[first : first + count * word_count].reshape(count, word_count)[:, :column_count].copy()
+
+
+def _read_histograms(words: NDArray[np.int64], field: int, extremes_field: int, count: int) -> Histograms:
+    first, first_extreme = words[field], words[extremes_field]
+    extremes = words[first_extreme : first_extreme + 3 * count].reshape(count, 3)
+    return Histograms(
+        words[first : first + count * BUCKET_COUNT].reshape(count, BUCKET_COUNT).copy(),
+        extremes[:, SUM].copy(),
+        extremes[:, LEAST].copy(),
+        np.maximum(extremes[:, LARGEST], 0),
+    )
+
+
+def _read_trace(words: NDArray[np.int64], field: int, row_words: int, schema: pa.Schema) -> pa.Table:
+    blocks = []
+    block = int(words[field])
+    while block != at.NONE:
+        first = block + at.BLOCK_ITEMS
+        blocks.append(words[first : first + words[block + at.BLOCK_USED]])
+        block = int(words[block + at.BLOCK_NEXT])
+    rows = np.concatenate(blocks).reshape(-1, row_words)
+    columns = [
+        pa.array(rows[:, place] != 0)
+        if pa.types.is_boolean(column.type)
+        else pa.array(rows[:, place]).cast(column.type)
+        for place, column in enumerate(schema)
+    ]
+    return pa.table(columns, schema)
