@@ -18,6 +18,7 @@ from pipeline.runs import JobReport
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_files
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import committed_windows, trusted_windows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
@@ -48,6 +49,7 @@ def check(config: PipelineConfig) -> None:
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     """Windows to replay: those of the run over which the data gate passed, and such windows never replayed before."""
+    ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
     trusted = trusted_windows(run.warehouse, run.cluster_name)
     replayed = load_rows(run.warehouse, HASH_VERDICTS, cluster=run.cluster_name)["window_start"].unique().to_pylist()
     replayed_ms = {milliseconds_of(instant) for instant in replayed}

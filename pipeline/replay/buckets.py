@@ -12,7 +12,8 @@ import numpy as np
 from pipeline.partitioners.masks import take_modulo
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay import placement_kernels as kernels
-from pipeline.replay.packing import AMOUNTS
+from pipeline.replay.packing import AMOUNTS, TEXT_COLUMN
+from pipeline.replay.plan import HashColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,9 +144,11 @@ def _index(plan: ReplayPlan, hashes: Columns, answers: Columns) -> _Keys:
     slots = np.full(1 << (2 * count + 1).bit_length(), -1, dtype=np.int32)
     kernels.index_keys(high, low, slots)
     for number, column in enumerate(plan.columns):
-        if isinstance(column, str) and count:
-            stored = hashes[column].astype(np.int64)
+        if isinstance(column, HashColumn) and count:
+            stored = hashes[column.name].astype(np.int64)
             is_known[number] = stored >= 0
+            if column.is_text:
+                is_known[number] &= hashes[TEXT_COLUMN].astype(np.int64) >= 0
             values[number] = np.where(stored >= 0, stored, 0)
     if answers:
         rows = np.empty(len(answers["high"]), dtype=np.int32)

@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from pipeline.errors import InputError
 from pipeline.partitioners.columns import view_offsets
 from pipeline.replay.placement_kernels import group_by_bucket, parse_key_ids
-from pipeline.replay.plan import AnswerColumn
+from pipeline.replay.plan import AnswerColumn, HashColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +40,8 @@ PACKED = StructType(
     ]
 )
 KEY_ID_DIGITS = 32
+TEXT_COLUMN = "java_string"
+"""It has no value for keys that are not UTF-8."""
 _NO_BUCKET = -1
 _TRAFFIC_COLUMNS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", *AMOUNTS)
 _Columns = dict[str, "NDArray[Any]"]
@@ -137,7 +139,7 @@ def _as_dictionary(texts: pa.Array) -> pa.DictionaryArray:
 
 
 def _read_hashes(plan: ReplayPlan, path: str, read_file: ReadFile) -> Iterator[tuple[int, str, _Columns]]:
-    names = [column for column in plan.columns if isinstance(column, str)]
+    names = sorted({TEXT_COLUMN, *(column.name for column in plan.columns if isinstance(column, HashColumn))})
     for batch in read_file(path, ("key_id", "is_empty", *names)):
         columns: _Columns = {"is_empty": batch["is_empty"].to_numpy(zero_copy_only=False)}
         for name in names:

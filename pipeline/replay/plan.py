@@ -31,8 +31,16 @@ class AnswerColumn:
     partition_count: int
 
 
-Column = str | AnswerColumn
-"""What a task looks up for a key: a column of `silver.key_hashes`, or answers of `silver.key_answers`."""
+@dataclass(frozen=True)
+class HashColumn:
+    """A column of `silver.key_hashes`; of texts, only keys that are UTF-8 have it."""
+
+    name: str
+    is_text: bool
+
+
+Column = HashColumn | AnswerColumn
+"""What a task looks up for a key."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ def _placings(
 
 def _of_family(candidate: str, family: Family, counts: tuple[int, ...], columns: list[Column]) -> Placing:
     # The members of a family differ over the empty key: it says nothing about the family.
-    numbers = (_number(family.function.hash_column, columns),) * len(counts)
+    numbers = (_number(HashColumn(family.function.hash_column, family.function.is_text), columns),) * len(counts)
     return Placing(candidate, family.name, family.strategies[0], family.function, KeyRule.KEYLESS, numbers, counts)
 
 
@@ -193,7 +201,7 @@ def _of_strategy(candidate: str, strategy_name: str, counts: tuple[int, ...], co
     strategy = resolve_strategy(strategy_name)
     if strategy.function is None:
         function = key_function_of(strategy)
-        numbers = (_number(function.hash_column, columns),) * len(counts)
+        numbers = (_number(HashColumn(function.hash_column, function.is_text), columns),) * len(counts)
         return Placing(candidate, "", strategy_name, function, strategy.empty_key, numbers, counts)
     version = strategy.source.rpartition(" ")[2]
     numbers = tuple(_number(AnswerColumn(strategy_name, version, count), columns) if count else -1 for count in counts)
