@@ -5,11 +5,14 @@ from __future__ import annotations
 import email
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from confluent_kafka import Producer
+from kafka import TopicPartition as ClientTopicPartition
 
 from expectations import gates
 from pipeline.codec.scans import HEADER_ROW
@@ -28,7 +31,7 @@ from pipeline.sources.live.state import read_live_state
 from pipeline.sources.log_directories import discover_logs
 from tests.lab.artifacts import BROKER_VERSION, OLDER_BROKER_VERSION
 from tests.lab.cluster import start_cluster
-from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS, create_topics, past_minutes, produce
+from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS, create_topics, past_minutes, produce, send
 from tests.spark.capture_runs import stored
 
 FIELDS = [name for name in HEADER_ROW.names if name != "position"]
@@ -131,12 +134,52 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster):
         (read,) = plan_fetches(
             connection, state, [TopicPartition("orders", 0)], TimeWindow(0, now_ms), lateness_ms=0, as_of_ms=now_ms
         )[0]
-        from dataclasses import replace  # noqa: PLC0415
-
         other = replace(read, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
         found = scan_range(connection, other, now_ms)
     assert len(found.scanned.headers) == 0
     assert "deleted, or made anew" in found.lost[0]
+
+
+def read_of(connection, key, now_ms):
+    state = read_live_state(connection, topics=[key.topic])
+    (read,) = plan_fetches(connection, state, [key], TimeWindow(0, now_ms), lateness_ms=0, as_of_ms=now_ms)[0]
+    return read
+
+
+def test_retention_that_overtakes_the_reading_is_told(cluster):
+    """The log's start moves on between plan and fetch."""
+    cluster.create_topic("short", "0:1:2")
+    send(Producer({"bootstrap.servers": cluster.bootstrap}), "short", cluster.start_ms, size_bytes=100, count=300)
+    now_ms = time.time_ns() // 1_000_000
+    with connected(live_source(cluster)) as connection:
+        read = read_of(connection, TopicPartition("short", 0), now_ms)
+        connection.admin.delete_records({ClientTopicPartition("short", 0): 120})
+        found = scan_range(connection, read, now_ms)
+        assert found.lost == ("retention took offsets 0 to 119 while they were to be read",)
+        headers = found.scanned.headers
+        assert int(headers.base_offset[0]) <= 120 <= int(headers.last_offset[0])
+        assert int(headers.last_offset[-1]) == 299
+        state = read_live_state(connection, topics=["short"])
+        span = TimeWindow(cluster.start_ms, now_ms)
+        _, (shortfall,) = plan_fetches(
+            connection, state, [TopicPartition("short", 0)], span, lateness_ms=0, as_of_ms=now_ms
+        )
+    assert "retention has taken the offsets before 120" in shortfall.reason
+
+
+def test_a_throttled_reading_is_whole(cluster):
+    quota = ("--alter", "--entity-type", "clients", "--entity-name", "slowed")
+    cluster.run_tool("kafka-configs", *quota, "--add-config", "consumer_byte_rate=100000")
+    try:
+        now_ms = time.time_ns() // 1_000_000
+        source = live_source(cluster, fetch_bytes=1 << 16, client={"client.id": "slowed"})
+        with connected(source) as connection:
+            found = scan_range(connection, read_of(connection, TopicPartition("orders", 0), now_ms), now_ms)
+    finally:
+        cluster.run_tool("kafka-configs", *quota, "--delete-config", "consumer_byte_rate")
+    assert found.lost == ()
+    assert found.retry_count > 0
+    assert int(found.scanned.headers.record_count.sum()) == RECORDS["orders"] // 6
 
 
 @pytest.fixture(scope="module")

@@ -34,21 +34,22 @@ def produce(bootstrap, start_ms):
     plain = {"bootstrap.servers": bootstrap, "linger.ms": 5}
     idempotent = Producer({**plain, "enable.idempotence": True})
     packed = Producer({**plain, "compression.type": "lz4", "batch.num.messages": 200})
-    _send(idempotent, "orders", start_ms, size_bytes=300)
-    _send(packed, "packed", start_ms, size_bytes=200)
-    _send(packed, "lone", start_ms, size_bytes=200)
+    send(idempotent, "orders", start_ms, size_bytes=300)
+    send(packed, "packed", start_ms, size_bytes=200)
+    send(packed, "lone", start_ms, size_bytes=200)
     ledger = Producer({**plain, "transactional.id": "ledger"})
     ledger.init_transactions()
     for place, end in enumerate(("commit", "abort", "commit")):
         ledger.begin_transaction()
-        _send(ledger, "ledger", start_ms + place * MINUTE_MS, size_bytes=100, count=200, minutes=1)
+        send(ledger, "ledger", start_ms + place * MINUTE_MS, size_bytes=100, count=200, minutes=1)
         ledger.commit_transaction() if end == "commit" else ledger.abort_transaction()
 
 
-def _send(producer, topic, start_ms, *, size_bytes, count=None, minutes=MINUTES):
+def send(producer, topic, start_ms, *, size_bytes, count=None, minutes=MINUTES):
+    """Sends records spread over some minutes, and waits until they are there."""
     count = RECORDS[topic] if count is None else count
     failed = []
-    partitions = len(TOPICS[topic].split(","))
+    partitions = len(TOPICS.get(topic, "0").split(","))
 
     def told(error, _):
         if error is not None:
