@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.codec.metric_names import Series, name_series
+from pipeline.codec.exposition_kernels import HARD_NUMBER, NOT_MET, NOT_WANTED
+from pipeline.codec.metric_names import EXPOSED_PREFIXES, Series, name_series
+from pipeline.codec.series_table import SeriesTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
 MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000
-_NOT_WANTED = -1
-_NOT_MET = -2
+_NO_NUMBER = NOT_MET  # the line has been told of
 _OPENMETRICS_END = "# EOF"
+_PLAIN_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _LINE = re.compile(
     rf"""[ \t]*(?P<series>(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)?[ \t]*(?:\{{(?P<labels>(?:[^"}}]|{_QUOTED})*)\}})?)
@@ -88,6 +89,8 @@ class ExpositionReader:
         """
         self.series: list[Series] = []
         self._choose = choose
+        self._prefixes = EXPOSED_PREFIXES if choose is name_series else ()
+        self._table = SeriesTable()
         self._places: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
@@ -104,25 +107,26 @@ class ExpositionReader:
             >>> page.values.tolist(), reader.series[page.series[0]].labels
             ([3.0], (('env', 'a'),))
         """
-        if len(self._places) > REMEMBERED_SERIES:
+        if len(self._table) > REMEMBERED_SERIES:
+            self._table = SeriesTable()
             self._places.clear()
-        lines = text.split("\n")
         page = _Page(is_open_metrics=text.rstrip().endswith(_OPENMETRICS_END))
-        torn = lines.pop()
+        data = text.encode()
+        bounds, places, values = self._table.match(data)
+        torn = data[data.rfind(b"\n") + 1 :].decode()
         if torn and not page.is_open_metrics:
-            page.bad_lines.append(BadLine(len(lines) + 1, torn, "the page ends within a line: torn"))
-        keys, _, values = zip(*(line.rpartition(" ") for line in lines), strict=True) if lines else ((), (), ())
-        places = np.fromiter(map(self._places.get, keys, repeat(_NOT_MET)), np.int64, len(lines))
+            page.bad_lines.append(BadLine(len(places) + 1, torn, "the page ends within a line: torn"))
+        for row in np.flatnonzero(places <= NOT_MET).tolist():
+            start, end = bounds[row].tolist()
+            line = data[start:end].decode()
+            if places[row] <= HARD_NUMBER:
+                self._read_hard(row, line, places, values, page)
+            else:
+                self._read_anew(row + 1, line, page)
         known = np.flatnonzero(places >= 0)
-        page.not_wanted += int(np.count_nonzero(places == _NOT_WANTED))
-        try:
-            read_values = np.fromiter(map(float, map(values.__getitem__, known.tolist())), np.float64, len(known))
-        except ValueError:
-            known, read_values = self._read_one_by_one(lines, known.tolist(), values, page)
-        for at in np.flatnonzero(places == _NOT_MET).tolist():
-            self._read_anew(at + 1, lines[at], page)
+        page.not_wanted += int(np.count_nonzero(places == NOT_WANTED))
         series = np.concatenate([places[known], np.array(page.series, np.int64)])
-        page_values = np.concatenate([read_values, np.array(page.values, np.float64)])
+        page_values = np.concatenate([values[known], np.array(page.values, np.float64)])
         timestamps_ms = {len(known) + place: instant for place, instant in page.timestamps_ms.items()}
         sample_count = len(series) + page.not_wanted
         first = self._first_samples(series, page)
@@ -132,24 +136,26 @@ class ExpositionReader:
             series, page_values = series[first], page_values[first]
         return Exposition(series, page_values, timestamps_ms, tuple(page.bad_lines), sample_count)
 
-    def _read_one_by_one(
-        self, lines: list[str], known: list[int], values: Sequence[str], page: _Page
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """A page of known series with a value that is none."""
-        kept, read_values = [], []
-        for at in known:
-            try:
-                read_values.append(float(values[at]))
-            except ValueError:
-                page.bad_lines.append(BadLine(at + 1, lines[at], "the value is no number"))
-            else:
-                kept.append(at)
-        return np.array(kept, np.int64), np.array(read_values, np.float64)
+    def _read_hard(
+        self, row: int, line: str, places: NDArray[np.int64], values: NDArray[np.float64], page: _Page
+    ) -> None:
+        """A known series with a value the kernel leaves: many digits, NaN, an infinity, or no number."""
+        place = HARD_NUMBER - places[row]
+        try:
+            values[row] = float(line.rpartition(" ")[2])
+        except ValueError:
+            page.bad_lines.append(BadLine(row + 1, line, "the value is no number"))
+            places[row] = _NO_NUMBER
+        else:
+            places[row] = place
 
     def _read_anew(self, number: int, line: str, page: _Page) -> None:
         """A line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
+            return
+        if self._is_unwanted(stripped):
+            page.not_wanted += 1
             return
         found = _LINE.fullmatch(stripped)
         if found is None:
@@ -162,13 +168,30 @@ class ExpositionReader:
         except ValueError as error:
             page.bad_lines.append(BadLine(number, line, f"a line that is no sample: {error}"))
             return
-        if place == _NOT_WANTED:
+        if place == NOT_WANTED:
             page.not_wanted += 1
             return
         if timestamp is not None:
             page.timestamps_ms[len(page.series)] = round(timestamp * (1000 if page.is_open_metrics else 1))
         page.series.append(place)
         page.values.append(value)
+
+    def _is_unwanted(self, line: str) -> bool:
+        """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
+        if not self._prefixes or line[0] == "{" or line[:64].lower().startswith(self._prefixes):
+            return False
+        text, _, value = line.rpartition(" ")
+        if text in self._places:  # a second time in this page
+            return self._places[text] == NOT_WANTED
+        if not (_PLAIN_NAME.fullmatch(text) or (text.endswith("}") and _PLAIN_NAME.match(text))):
+            return False
+        try:
+            float(value)
+        except ValueError:
+            return False
+        self._places[text] = NOT_WANTED
+        self._table.remember(text.encode(), NOT_WANTED)
+        return True
 
     def _place_of(self, text: str, name: str | None, labels_text: str) -> int:
         place = self._places.get(text)
@@ -179,12 +202,13 @@ class ExpositionReader:
         if not exposed_name:
             raise ValueError("it has no metric name")
         series = self._choose(exposed_name, labels)
-        place = _NOT_WANTED
+        place = NOT_WANTED
         if series is not None:
             place = len(self.series)
             self._first_of_name.append(self._by_name.setdefault(series[:2], place))
             self.series.append(series)
         self._places[text] = place
+        self._table.remember(text.encode(), place)
         return place
 
     def _first_samples(self, series: NDArray[np.int64], page: _Page) -> NDArray[np.int64]:

@@ -44,6 +44,23 @@ KNOWN_PREFIXES = (
     "kafka_consumergroup_",
 )
 
+EXPOSED_PREFIXES = (
+    "kafka_producer_",
+    "kafka_server_brokertopicmetrics_",
+    "kafka_server_replicamanager_",
+    "kafka_server_kafkarequesthandlerpool_",
+    "kafka_server_app_info_",
+    "kafka_server_app-info_",
+    "kafka_network_requestmetrics_",
+    "kafka_network_socketserver_",
+    "kafka_controller_kafkacontroller_",
+    "kafka_log_log_",
+    "kafka_brokers",
+    "kafka_topic_",
+    "kafka_consumergroup_",
+)
+"""What exposed names, in lower case, begin with that may get a canonical name of `KNOWN_PREFIXES`."""
+
 # What the exporters of 1.x shorten: attributes of the Java producer that end in -total.
 _CLIENT_COUNTERS = frozenset(
     [

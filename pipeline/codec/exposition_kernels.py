@@ -1,0 +1,179 @@
+"""Kernels for scrape pages: find each line's series among those met before, and read its value.
+
+Series texts lie one after the other in an arena; an open-addressing table holds, by hash, where each begins and ends and
+its place. A hash is compared first, then the bytes.
+
+References:
+    W. D. Clinger, *How to Read Floating Point Numbers Accurately*, 1990: up to 2^53 and 10^22 one operation rounds right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+
+from pipeline.compilation import READ_ONLY_BYTES, kernel, part
+
+NOT_WANTED = -1
+NOT_MET = -2
+HARD_NUMBER = -3
+"""The series is known, its value is not one that the kernel reads exactly: Python's `float` has to."""
+
+EMPTY = -1
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_LARGEST_POWER = 22
+_POWERS = np.array([10.0**exponent for exponent in range(_LARGEST_POWER + 1)])
+_MANY = 10**17
+_NO_EXPONENT = 9999
+_LARGEST_EXACT = 1 << 53
+_NEWLINE, _BLANK, _MINUS, _PLUS, _POINT, _ZERO, _NINE = 10, 32, 45, 43, 46, 48, 57
+_E_UPPER, _E_LOWER = 69, 101
+
+Array = Any  # inside a kernel, an array's items are Numba's numbers
+_BYTES = types.Array(types.uint8, 1, "C")
+_LONGS = types.Array(types.int64, 1, "C")
+_HASHES = types.Array(types.uint64, 1, "C")
+_DOUBLES = types.Array(types.float64, 1, "C")
+
+
+@part
+def _hash_bytes(data: Array, start: int, end: int) -> np.uint64:
+    found = _FNV_OFFSET
+    for at in range(start, end):
+        found = (found ^ np.uint64(data[at])) * _FNV_PRIME
+    return found ^ (found >> np.uint64(29))
+
+
+@part
+def _equal(data: Array, start: int, arena: Array, other: int, length: int) -> bool:
+    at = 0
+    while at < length and data[start + at] == arena[other + at]:
+        at += 1
+    return at == length
+
+
+@part
+def _find(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    data: Array, start: int, end: int, arena: Array, hashes: Array, slots: Array
+) -> int:
+    """The slot of a text, or the empty one where it belongs; `slots` holds start, end and place of each."""
+    mask = len(hashes) - 1
+    wanted = _hash_bytes(data, start, end)
+    slot = np.int64(wanted & np.uint64(mask))
+    while slots[3 * slot] != EMPTY:
+        begin, length = slots[3 * slot], slots[3 * slot + 1] - slots[3 * slot]
+        if hashes[slot] == wanted and length == end - start and _equal(data, start, arena, begin, length):
+            return int(slot)
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+@part
+def _read_digits(data: Array, at: int, end: int) -> tuple[int, int, int]:
+    """Digits with at most one point: the mantissa, its exponent, and where they end; a negative end for too many digits."""
+    mantissa, exponent, begin, seen_point = 0, 0, at, False
+    while at < end:
+        byte = data[at]
+        if byte == _POINT and not seen_point:
+            seen_point = True
+        elif _ZERO <= byte <= _NINE:
+            if mantissa > _MANY:
+                return mantissa, exponent, -1
+            mantissa = mantissa * 10 + (byte - _ZERO)
+            exponent -= seen_point
+        else:
+            break
+        at += 1
+    if at - begin == seen_point:  # no digit
+        return mantissa, exponent, -1
+    return mantissa, exponent, at
+
+
+@part
+def _read_exponent(data: Array, at: int, end: int) -> int:
+    """What follows the digits: nothing, or an exponent of at most three digits; `_NO_EXPONENT` for anything else."""
+    if at == end:
+        return 0
+    if (data[at] != _E_UPPER and data[at] != _E_LOWER) or at + 1 == end:
+        return _NO_EXPONENT
+    sign = -1 if data[at + 1] == _MINUS else 1
+    at += 2 if data[at + 1] == _MINUS or data[at + 1] == _PLUS else 1
+    if at >= end or end - at > 3:
+        return _NO_EXPONENT
+    power = 0
+    while at < end:
+        if data[at] < _ZERO or data[at] > _NINE:
+            return _NO_EXPONENT
+        power = power * 10 + (data[at] - _ZERO)
+        at += 1
+    return sign * power
+
+
+@part
+def _read_number(data: Array, start: int, end: int, values: Array, row: int) -> bool:
+    """Reads a decimal number that one operation gives exactly; False for any other."""
+    is_negative = start < end and data[start] == _MINUS
+    at = start + 1 if start < end and (is_negative or data[start] == _PLUS) else start
+    mantissa, exponent, at = _read_digits(data, at, end)
+    if at < 0:
+        return False
+    exponent += _read_exponent(data, at, end)
+    if mantissa > _LARGEST_EXACT or exponent > _LARGEST_POWER or exponent < -_LARGEST_POWER:
+        return False
+    value = np.float64(mantissa)
+    value = value * _POWERS[exponent] if exponent >= 0 else value / _POWERS[-exponent]
+    values[row] = -value if is_negative else value
+    return True
+
+
+@kernel(types.int64(READ_ONLY_BYTES, _BYTES, _HASHES, _LONGS, _LONGS, _LONGS, _DOUBLES))
+def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    data: Array, arena: Array, hashes: Array, slots: Array, bounds: Array, places: Array, values: Array
+) -> int:
+    """Finds each line's series; the outputs have room for as many lines as there are line ends.
+
+    Args:
+        data: A page; what follows its last line end is left out.
+        arena: Texts of series.
+        hashes: Hash of the text in each slot; a power of two of them.
+        slots: Start and end in the arena and place of each slot, three numbers a slot.
+        bounds: Start and end of each line, two numbers a line; filled in.
+        places: Place of each line's series, `NOT_MET` or `HARD_NUMBER - place`; filled in.
+        values: Value of each line whose place is 0 or more; filled in.
+
+    Returns:
+        How many lines there are.
+    """
+    row, start = 0, 0
+    for end in range(len(data)):
+        if data[end] != _NEWLINE:
+            continue
+        blank = end - 1
+        while blank > start and data[blank] != _BLANK:
+            blank -= 1
+        bounds[2 * row], bounds[2 * row + 1] = start, end
+        places[row] = NOT_MET
+        if blank > start:
+            slot = _find(data, start, blank, arena, hashes, slots)
+            if slots[3 * slot] != EMPTY:
+                place = slots[3 * slot + 2]
+                if place >= 0 and not _read_number(data, blank + 1, end, values, row):
+                    place = HARD_NUMBER - place
+                places[row] = place
+        row += 1
+        start = end + 1
+    return row
+
+
+@kernel(types.int64(_BYTES, types.int64, types.int64, types.int64, _HASHES, _LONGS))
+def remember_text(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    arena: Array, start: int, end: int, place: int, hashes: Array, slots: Array
+) -> int:
+    """Enters a text of the arena into the table, which must not be full; gives the slot."""
+    slot = _find(arena, start, end, arena, hashes, slots)
+    hashes[slot] = _hash_bytes(arena, start, end)
+    slots[3 * slot], slots[3 * slot + 1], slots[3 * slot + 2] = start, end, place
+    return int(slot)

@@ -1,0 +1,71 @@
+"""Texts of series met before, by which the lines of a page are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.exposition_kernels import EMPTY, match_lines, remember_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FIRST_SLOTS = 1024
+_FIRST_BYTES = 1 << 16
+
+
+class SeriesTable:
+    """Texts and the place of each; grows as they come."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._used_bytes = 0
+        self._arena = np.empty(_FIRST_BYTES, np.uint8)
+        self._hashes = np.zeros(_FIRST_SLOTS, np.uint64)
+        self._slots = np.full(3 * _FIRST_SLOTS, EMPTY, np.int64)
+
+    def __len__(self) -> int:
+        """How many texts there are."""
+        return self._count
+
+    def remember(self, text: bytes, place: int) -> None:
+        """Enters a text that is not there yet.
+
+        Args:
+            text: As it stands before the value's blank.
+            place: What `match` gives for it.
+        """
+        if 2 * self._count >= len(self._hashes):
+            self._rehash(2 * len(self._hashes))
+        end = self._used_bytes + len(text)
+        if end > len(self._arena):
+            larger = np.empty(max(2 * len(self._arena), end), np.uint8)
+            larger[: self._used_bytes] = self._arena[: self._used_bytes]
+            self._arena = larger
+        self._arena[self._used_bytes : end] = np.frombuffer(text, np.uint8)
+        remember_text(self._arena, self._used_bytes, end, place, self._hashes, self._slots)
+        self._used_bytes = end
+        self._count += 1
+
+    def match(self, page: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Finds the lines of a page.
+
+        Args:
+            page: With a line end after each line; what follows the last one is left out.
+
+        Returns:
+            Start and end of each line (two columns), its place and its value, as `match_lines` gives them.
+        """
+        count = page.count(b"\n")
+        bounds, places, values = np.empty(2 * count, np.int64), np.empty(count, np.int64), np.empty(count, np.float64)
+        data = np.frombuffer(page, np.uint8)
+        match_lines(data, self._arena, self._hashes, self._slots, bounds, places, values)
+        return bounds.reshape(count, 2), places, values
+
+    def _rehash(self, slot_count: int) -> None:
+        old = self._slots.reshape(-1, 3)
+        self._hashes = np.zeros(slot_count, np.uint64)
+        self._slots = np.full(3 * slot_count, EMPTY, np.int64)
+        for start, end, place in old[old[:, 0] != EMPTY].tolist():
+            remember_text(self._arena, start, end, place, self._hashes, self._slots)
