@@ -12,12 +12,13 @@ import numpy as np
 from numba.core import types
 
 from pipeline.codec.key_kernels import hash_bytes
-from pipeline.codec.machine import address_of
+from pipeline.codec.machine import address_of, prefetch
 from pipeline.codec.scans import RECORD_ROW
-from pipeline.compilation import READ_ONLY_BYTES, READ_ONLY_MASK, kernel
+from pipeline.compilation import READ_ONLY_BYTES, READ_ONLY_MASK, kernel, part
 
 if TYPE_CHECKING:
     from pipeline.codec.header_kernels import Array, Rows
+    from pipeline.codec.key_kernels import Word
 
 KEY_ROW = np.dtype(
     [
@@ -31,6 +32,8 @@ KEY_ROW = np.dtype(
 NULL_COUNT, NULL_BYTES, TOTAL_COUNT = range(3)
 """Places in the array of totals."""
 
+_BLOCK = 128
+_ROW_BYTES = KEY_ROW.itemsize
 _RECORDS = types.Array(nb.from_dtype(RECORD_ROW), 1, "C", readonly=True)
 _ROWS = types.Array(nb.from_dtype(KEY_ROW), 1, "C")
 _OFFSETS = types.Array(types.int64, 1, "C", readonly=True)
@@ -46,6 +49,31 @@ def fill_key_slots(rows: Rows, count: int, slots: Array) -> None:
         while slots[slot]:
             slot = (slot + nb.uint64(1)) & last
         slots[slot] = index + 1
+
+
+@part
+def _look_ahead(  # noqa: PLR0917
+    records: Rows,
+    block: int,
+    end: int,
+    key_offsets: Array,
+    memory: Word,
+    hashes: Array,
+    slots: Array,
+    row_memory: Word,
+) -> None:
+    """Hashes the keys of a block, and asks for what counting it needs: a table of many keys lies in no near cache."""
+    last = nb.uint64(len(slots) - 1)
+    slot_memory = address_of(slots)
+    for at in range(block, end):
+        if records[at].key_length >= 0:
+            key_hash = hash_bytes(memory + nb.uint64(key_offsets[at]), nb.int64(records[at].key_length))
+            hashes[at - block] = key_hash
+            prefetch(slot_memory + nb.uint64(4) * (key_hash & last))
+    for at in range(block, end):
+        if records[at].key_length >= 0:
+            index = slots[hashes[at - block] & last] - 1
+            prefetch(row_memory + nb.uint64(_ROW_BYTES) * nb.uint64(max(index, 0)))
 
 
 @kernel(
@@ -83,33 +111,37 @@ def count_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     Returns:
         The record that was not counted (the number of records if all were), and the keys known now.
     """
-    memory = address_of(keys)
+    memory, row_memory = address_of(keys), address_of(rows)
     last = nb.uint64(len(slots) - 1)
-    for at in range(start, len(records)):
-        record = records[at]
-        if is_skipped[record.batch_index]:
-            continue
-        if record.key_length < 0:
-            totals[NULL_COUNT] += 1
-            totals[NULL_BYTES] += record.size_bytes
-            continue
-        key_hash = hash_bytes(memory + nb.uint64(key_offsets[at]), nb.int64(record.key_length))
-        slot = key_hash & last
-        while slots[slot] and rows[slots[slot] - 1].hash != key_hash:
-            slot = (slot + nb.uint64(1)) & last
-        index = slots[slot] - 1
-        if index < 0:
-            if count == limit:
-                return at, count
-            index = count
-            count += 1
-            slots[slot] = count
+    hashes = np.empty(_BLOCK, np.uint64)
+    for block in range(start, len(records), _BLOCK):
+        end = min(block + _BLOCK, len(records))
+        _look_ahead(records, block, end, key_offsets, memory, hashes, slots, row_memory)
+        for at in range(block, end):
+            record = records[at]
+            if is_skipped[record.batch_index]:
+                continue
+            if record.key_length < 0:
+                totals[NULL_COUNT] += 1
+                totals[NULL_BYTES] += record.size_bytes
+                continue
+            key_hash = hashes[at - block]
+            slot = key_hash & last
+            while slots[slot] and rows[slots[slot] - 1].hash != key_hash:
+                slot = (slot + nb.uint64(1)) & last
+            index = slots[slot] - 1
+            if index < 0:
+                if count == limit:
+                    return at, count
+                index = count
+                count += 1
+                slots[slot] = count
+                row = rows[index]
+                row.hash = key_hash
+                row.record_count = 0
+                row.size_bytes = 0
+                row.first_row = at
             row = rows[index]
-            row.hash = key_hash
-            row.record_count = 0
-            row.size_bytes = 0
-            row.first_row = at
-        row = rows[index]
-        row.record_count += 1
-        row.size_bytes += record.size_bytes
+            row.record_count += 1
+            row.size_bytes += record.size_bytes
     return len(records), count

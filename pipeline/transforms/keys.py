@@ -58,11 +58,11 @@ def collect_key_hashes(rows: DataFrame, cluster: str) -> DataFrame:
         rows: With `window_start`.
         cluster: Cluster name in the configuration.
     """
-    columns = ("is_empty", *_HASHES, "clear_key")
+    # distinct, not first(): an aggregate over binary values would have to sort
     return (
         rows.where("kind = 'key'")
-        .groupBy(F.to_date("window_start").alias("window_date"), "key_id")
-        .agg(*(F.first(name).alias(name) for name in columns))
+        .select(F.to_date("window_start").alias("window_date"), "key_id", "is_empty", *_HASHES, "clear_key")
+        .distinct()
         .withColumn("cluster", F.lit(cluster))
     )
 
