@@ -1,0 +1,75 @@
+"""`doctor` on sources that are not there; sources that are, are tried in the integration lane."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from pipeline.cli.doctor_sources import examine_source
+from pipeline.config import LogDirectories
+from pipeline.live_source import LiveCluster
+from pipeline.tables.capabilities import CAPABILITIES, COLUMNS, given_by
+
+
+@pytest.fixture
+def closed_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def live(*addresses, **settings):
+    return LiveCluster(kind="live_cluster", bootstrap_servers=addresses, **settings)
+
+
+def test_a_closed_port_is_named_as_such(closed_port):
+    (finding,) = examine_source("prod", live(f"127.0.0.1:{closed_port}"))
+    assert not finding.is_ok
+    assert finding.name == "prod: live_cluster"
+    assert f"port {closed_port} of 127.0.0.1 refuses connections" in finding.found
+    assert finding.advice
+
+
+def test_addresses_that_fail_for_different_reasons_are_told_apart(closed_port):
+    (finding,) = examine_source("prod", live(f"127.0.0.1:{closed_port}", "no-such-host.invalid:9092"))
+    assert "refuses connections" in finding.found
+    assert "does not resolve" in finding.found
+
+
+def test_a_port_that_takes_connections_and_says_nothing_costs_seconds_only():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        began = time.monotonic()
+        (finding,) = examine_source("prod", live(f"127.0.0.1:{port}", connect_timeout="PT1S"))
+        assert time.monotonic() - began < 60
+    assert "does not answer" in finding.found
+
+
+def test_a_secret_that_is_not_set_is_named_and_nobody_is_asked(monkeypatch):
+    monkeypatch.delenv("NO_SUCH_PASSWORD", raising=False)
+    client = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password_variable": "NO_SUCH_PASSWORD",
+    }
+    (finding,) = examine_source("prod", live("no-such-host.invalid:1", client=client))
+    assert "NO_SUCH_PASSWORD" in finding.found
+    assert not finding.is_ok
+
+
+def test_paths_are_looked_at(tmp_path):
+    found = list(examine_source("c", LogDirectories(kind="log_directories", paths=(tmp_path, tmp_path / "gone"))))
+    assert [finding.is_ok for finding in found] == [True, False]
+
+
+def test_every_number_has_a_source_and_a_word_for_each():
+    for capability in CAPABILITIES:
+        assert len(capability.how) == len(COLUMNS)
+        assert set(capability.how) != {"-"}
+    gives, lacks = given_by("live_cluster, read: offsets")
+    assert len(gives) + len(lacks) == len(CAPABILITIES)
+    assert any("record_count (upper bound)" in text for text in gives)
+    assert any("gold.latency" in text for text in lacks)
