@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.bench import scan_bench
+from tests.bench import exposition_bench, scan_bench
 
 if __name__ == "__main__":
     scan_bench.main()
+    exposition_bench.main()

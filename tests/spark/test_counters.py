@@ -1,0 +1,131 @@
+"""Counters to increases and producers' samples to `silver.producer_nodes`. Oracle: small series, added up by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.model.window import TimeWindow
+from pipeline.sources.metric_readings import METRIC_KINDS
+from pipeline.transforms.counters import with_increases
+from pipeline.transforms.producer_nodes import summarise_producer_nodes
+
+S = 1000
+MINUTE = 60 * S
+NODE = "kafka_producer_producer_node_metrics_"
+CLIENT = "kafka_producer_producer_metrics_"
+START = "kafka_producer_app_info_start_time_ms"
+SCHEMA = "subject string, source string, observed_at_ms bigint, a double, b double, started_at_ms bigint, scraped_before_ms bigint"
+
+
+def increases(spark, *rows):
+    """Of one subject: (second, value, started second, scraped before second) → (increase, covered seconds, reset, gap)."""
+    frame = spark.createDataFrame(
+        [
+            ("s", "pages", at * S, float(value), 0.0, *(None if t is None else t * S for t in rest))
+            for at, value, *rest in rows
+        ],
+        SCHEMA,
+    )
+    found = with_increases(frame, ("a", "b"), ("subject",), MINUTE, {"pages": 5 * S}).orderBy("observed_at_ms")
+    return [
+        (
+            row["a_increase"],
+            None if row["covered_ms"] is None else row["covered_ms"] / S,
+            row["reset_count"],
+            row["gap_count"],
+        )
+        for row in found.collect()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # neighbours; nothing is known before the first
+        ([(10, 5, None, None), (15, 9, None, None)], [(None, None, 0, 0), (4, 5, 0, 0)]),
+        # a fall is a restart that counted from zero, since its start where that is told
+        ([(10, 5, None, None), (15, 2, None, None)], [(None, None, 0, 0), (2, 5, 1, 0)]),
+        ([(10, 5, 1, None), (15, 2, 13, None)], [(5, 9, 0, 0), (2, 2, 1, 0)]),
+        # a restart that counted beyond the value before is told by its start
+        ([(10, 5, 1, None), (15, 8, 13, None)], [(5, 9, 0, 0), (8, 2, 1, 0)]),
+        # a start told to the second wavers
+        ([(10, 5, 1, None), (15, 8, 2, None)], [(5, 9, 0, 0), (3, 5, 0, 0)]),
+        # a series that appears on an exporter known before began at zero
+        ([(10, 5, None, 5)], [(5, 5, 0, 0)]),
+        # a gap within the window counts whole, and is counted
+        ([(5, 1, None, None), (45, 9, None, None)], [(None, None, 0, 0), (8, 40, 0, 1)]),
+        # of a gap across the edge only the share in the later window counts: 10 of 40 s
+        ([(30, 1, None, None), (70, 9, None, None)], [(None, None, 0, 0), (2, 10, 0, 1)]),
+        # an interval across the edge that is none too long belongs to the later window
+        ([(57, 1, None, None), (62, 9, None, None)], [(None, None, 0, 0), (8, 5, 0, 0)]),
+        # a clock that says the start lies ahead is not believed
+        ([(10, 5, 99, None)], [(None, None, 0, 0)]),
+    ],
+)
+def test_increases(spark, rows, expected):
+    assert increases(spark, *rows) == expected
+
+
+def samples(spark, *rows):
+    return spark.createDataFrame(
+        [(source, instance, at * S, name, labels, value) for source, instance, at, name, labels, value in rows],
+        "source string, instance string, observed_at_ms bigint, name string, labels map<string,string>, value double",
+    )
+
+
+def node(at, total, *, source="producer_metrics", broker=1, client="c", instance="i"):
+    labels = {"client_id": client, "node_id": f"node-{broker}"}
+    return [
+        (source, instance, at, f"{NODE}request_total", labels, float(total)),
+        (source, instance, at, f"{NODE}outgoing_byte_total", labels, total * 100.0),
+        (source, instance, at, f"{NODE}request_latency_avg", labels, 2.0 * broker),
+    ]
+
+
+def summarise(frame, first=0, last=2, configs=None):
+    rows = summarise_producer_nodes(
+        frame,
+        "c",
+        TimeWindow(first * MINUTE, last * MINUTE),
+        MINUTE,
+        precedence=METRIC_KINDS,
+        interval_ms={"producer_metrics": 5 * S, "prometheus": 5 * S},
+        client_configs=configs or {},
+    ).collect()
+    return {(int(r["window_start"].timestamp()) // 60, r["client_id"], r["broker_id"]): r for r in rows}
+
+
+def test_a_lost_window_is_not_counted_again_in_the_next(spark):
+    """Windows 0 and 2 have scrapes; those of 1, counted by an earlier run, are gone."""
+    counted = [row for at in range(0, 180, 5) for row in node(at, at)]
+    whole = summarise(samples(spark, *counted), last=3)
+    lost = summarise(samples(spark, *(row for row in counted if not 60 <= row[2] < 120)), first=2, last=3)
+    assert whole[1, "c", 1]["request_count"] == 60
+    assert whole[2, "c", 1]["request_count"] == 60
+    assert lost[2, "c", 1]["request_count"] == 55  # and not 120: what the gap held up to its window is another's
+    assert (lost[2, "c", 1]["gap_count"], lost[2, "c", 1]["covered_ms"]) == (1, 55 * S)
+    assert lost[2, "c", 1]["request_rate_per_s"] == pytest.approx(1)
+
+
+def test_of_two_sources_the_nearest_to_the_client_counts(spark):
+    rows = [row for at in (5, 10) for row in node(at, at)]
+    rows += [row for at in (5, 10) for row in node(at, at, source="prometheus", instance="h:1")]
+    rows += [row for at in (5, 10) for row in node(at, 9 * at, source="prometheus", client="d", instance="h:1")]
+    found = summarise(samples(spark, *rows))
+    assert {key[1]: (row["source"], row["request_count"]) for key, row in found.items()} == {
+        "c": ("producer_metrics", 5),
+        "d": ("prometheus", 45),
+    }
+
+
+def test_bootstrap_connections_are_no_brokers_and_configs_are_told(spark):
+    rows = node(5, 1) + node(10, 3) + node(10, 9, broker=-1)
+    rows += [("producer_metrics", "i", 10, f"{CLIENT}record_error_total", {"client_id": "c"}, 4.0)]
+    rows += [("producer_metrics", "i", 10, f"{CLIENT}batch_size_avg", {"client_id": "c"}, 700.0)]
+    rows += [("producer_metrics", "i", at, START, {"client_id": "c"}, 2.0 * S) for at in (5, 10)]
+    found = summarise(samples(spark, *rows), configs={"c": {"linger.ms": "5"}, "other": {"acks": "all"}})
+    (row,) = found.values()
+    assert (row["broker_id"], row["request_count"], row["covered_ms"]) == (1, 3, 8 * S)  # since its start
+    assert row["error_rate_per_s"] == pytest.approx(4 / 5)
+    assert (row["batch_size_avg_bytes"], row["request_latency_avg_ms"]) == (700, 2)
+    assert row["client_config"] == {"linger.ms": "5"}
