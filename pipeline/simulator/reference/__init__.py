@@ -9,4 +9,8 @@ Where to look:
 - `sender.py`: a turn of the sender's loop; `connection.py`: the broker's side of a connection;
 - `arrivals.py`, `sending_thread.py`: the application;
 - `run.py`: the clocks, and `simulate_reference`.
+
+Left out: transactions; leaders that move; batches split because a broker finds them too large. Simplified: a request is
+written to its socket at once; a thread that waits for memory has it the moment it is free; librdkafka's broker threads are
+one sender.
 """
