@@ -8,7 +8,7 @@ from pipeline.live_source import LIVE_CLUSTER
 from pipeline.metric_sources import ExporterUrls
 from pipeline.model.window import instant_of, parse_duration_ms
 from pipeline.sources.cluster_reading import LOG_DIRECTORIES
-from pipeline.sources.live.reading import arrival_of
+from pipeline.sources.live.reading import NAMED, arrival_of
 from pipeline.sources.metric_pages import expected_pages
 from pipeline.sources.metric_readings import METRIC_KINDS
 from pipeline.sources.sample_arrivals import expected_points
@@ -64,6 +64,7 @@ def iter_arrivals(
                     "source": source.kind,
                     "expected_count": expected,
                     "arrived_count": arrived,
+                    "missing": _name_missing(source, listed, told, window),
                     "newest_at": None if newest_ms is None else instant_of(newest_ms),
                 },
             )
@@ -104,6 +105,27 @@ def _of_source(
         return len(registered), len(arrived), newest_batch_ms
     moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
     return None, sum(moment in window for moment in moments), max(moments, default=None)
+
+
+def _name_missing(
+    source: Source,
+    listed: Mapping[str, tuple[MetricPage, ...]],
+    told: Sequence[InstanceArrivals],
+    window: TimeWindow,
+) -> str | None:
+    """Instances of a metrics source that brought nothing though they did before and after, or are configured."""
+    if source.kind not in METRIC_KINDS:
+        return None
+    instants = [(page.instance, page.observed_at_ms) for page in listed.get(source.kind, ())]
+    instants += [(t.instance, at) for t in told if t.source == source.kind for at in (t.first_ms, t.last_ms)]
+    lived = {name for name, at in instants if at < window.end_ms} & {
+        name for name, at in instants if at >= window.start_ms
+    }
+    if isinstance(source, ExporterUrls):
+        lived = {*source.producers, *map(str, source.brokers)}
+    names = sorted(lived - {name for name, at in instants if at in window})
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return f"no sample of {shown}" if names else None
 
 
 def _of_metrics(

@@ -110,6 +110,28 @@ def test_urls_are_each_expected_once_an_interval():
     assert arrivals(urls, pages=scrapes("a", 61)) == [(1, 0), (2, 1)]
 
 
+def missing(source, pages=(), told=()):
+    rows = iter_arrivals(
+        Cluster(sources=(source,)),
+        reading(),
+        WINDOWS,
+        None,
+        listed={source.kind: tuple(pages)} if pages else {},
+        told=told,
+    )
+    return [row["missing"] for _, row in rows]
+
+
+def test_what_brought_nothing_is_named():
+    urls = ExporterUrls(kind="exporter_urls", producers={"a": "http://a"}, brokers={1: "http://b"}, path=Path("p"))
+    assert missing(urls, scrapes("a", 61)) == ["no sample of 1, a", "no sample of 1"]
+    server = Prometheus(kind="prometheus", url="http://p")
+    gone = [*told("prometheus", "a:1", 10), InstanceArrivals("prometheus", "a:1", 120 * S, 1, 130 * S, 130 * S)]
+    assert missing(server, told=[*gone, *told("prometheus", "b:1", 10)]) == [None, "no sample of a:1"]
+    many = [t._replace(instance=f"{t.instance}{n}") for n in range(7) for t in gone]
+    assert missing(server, told=many)[1] == "no sample of a:10, a:11, a:12, a:13, a:14 and 2 more"
+
+
 def test_nothing_is_expected_of_outputs_of_a_tool():
     source = PerfTestOutput(kind="perf_test_output", paths=(Path("p"),))
     assert arrivals(source, told=[*told(source.kind, "a", 50)]) == [(None, 1), (None, 0)]
