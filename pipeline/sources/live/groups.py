@@ -41,6 +41,8 @@ def read_groups(connection: Connection, state: LiveState) -> tuple[ConsumerGroup
         except (KafkaError, KeyError) as error:
             state.failures.questions[f"consumer group {group_id}"] = admin.describe_error(error)
             continue
+        if described.get("error"):  # groups of the newer protocol have a description of their own
+            state.failures.questions[f"members of group {group_id}"] = str(described["error"])
         rows += _group_rows(group_id, described, committed, state)
     return tuple(rows)
 

@@ -1,0 +1,105 @@
+"""A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.live_source import LiveCluster
+from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, PartitionState, Timeline
+from pipeline.model.earlier_state import EarlierState
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import TimeWindow
+from pipeline.sources.live import offsets
+from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.plan import Shortfall
+from pipeline.sources.live.reading import LiveReading, arrival_of, with_losses
+from pipeline.sources.live.state import LiveState, _timelines
+
+KEY = TopicPartition("t", 0)
+WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
+SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
+
+
+def partition(leader=1, epoch=7, topic_id="new"):
+    return PartitionState(
+        topic="t", topic_id=topic_id, partition=0, leader_id=leader, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2)
+    )
+
+
+def earlier(**changes):
+    fields = {
+        "window_start_ms": 0,
+        "topic": "t",
+        "topic_id": "new",
+        "partition": 0,
+        "leader_id": 1,
+        "leader_epoch": 7,
+        "log_start_offset": 0,
+        "log_end_offset": 100,
+        "size_bytes": 10_000,
+    }
+    return EarlierState(**{**fields, **changes})
+
+
+def state(*, start=0, end=200, size=30_000, silent=None):
+    now = partition()
+    return LiveState(
+        history=ClusterHistory(state_source=LIVE_CLUSTER, partitions={KEY: Timeline((-(2**63),), (now,))}),
+        replicas=(),
+        log_starts={KEY: OffsetAt(start, -1)},
+        high_watermarks={KEY: OffsetAt(end, -1)},
+        leader_sizes={} if size is None else {KEY: size},
+        silent_brokers=silent or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("past", "wanted"),
+    [
+        (None, 150),  # all the log holds
+        (earlier(), 200),  # what it grew by: 20,000 bytes for 100 offsets
+        (earlier(leader_id=2), 150),  # another replica's disk
+        (earlier(topic_id="old"), 150),
+        (earlier(log_start_offset=5), 150),  # retention took some since
+        (earlier(size_bytes=None), 150),
+        (earlier(log_end_offset=200), 150),
+    ],
+)
+def test_bytes_per_offset(past, wanted):
+    assert offsets._bytes_per_offset(KEY, state(), past) == wanted
+
+
+@pytest.mark.parametrize(
+    ("now", "past", "first", "word"),
+    [
+        (state(), None, OffsetAt(0, 0), None),
+        (state(), earlier(), OffsetAt(0, 0), None),
+        (state(start=50), None, OffsetAt(50, 700), "retention has taken the offsets before 50"),
+        (state(size=None), None, OffsetAt(0, 0), "size of its log is not told"),
+        (state(), earlier(topic_id="old"), OffsetAt(0, 0), "made anew"),
+        (state(end=90), earlier(), OffsetAt(0, 0), "was cut"),
+        (state(), earlier(leader_id=2, leader_epoch=6), OffsetAt(0, 0), "its leader changed"),
+    ],
+)
+def test_what_makes_a_window_unknowable(now, past, first, word):
+    found = [reason for reason, _ in offsets._unknowable(KEY, now, past, WINDOWS, first)]
+    assert (found == []) if word is None else (word in found[0])
+
+
+def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
+    past = [earlier(leader_id=2, leader_epoch=5), earlier(leader_id=0, leader_epoch=6), earlier()]
+    history = ClusterHistory(state_source=LIVE_CLUSTER, partitions=_timelines({KEY: partition()}, past))
+    assert [history.leader_of(KEY, epoch) for epoch in (4, 5, 6, 7)] == [-1, 2, 0, 1]
+    assert history.state_at(0).partitions[KEY].leader_id == 1
+
+
+def test_what_arrived_and_what_is_missing_by_window():
+    reading = LiveReading(source=SOURCE, observed_at_ms=0, state=state(silent={2: "no answer"}))
+    lost = Shortfall(topic="t", partition=0, reason="retention took offsets 0 to 9", until_ms=900)
+    reading = with_losses(reading, [lost])
+    first, second = (arrival_of(reading, window) for window in WINDOWS)
+    assert (first.expected_count, first.arrived_count) == (1, 0)
+    assert first.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"
+    assert second.missing == "broker 2 (no answer)"
+    gone = LiveReading(source=SOURCE, observed_at_ms=0, unreachable="nobody there")
+    assert arrival_of(gone, WINDOWS[0]) == type(first)(None, 0, "nobody there")
