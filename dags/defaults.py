@@ -20,6 +20,9 @@ START_DATE = datetime(2020, 1, 1, tzinfo=UTC)
 INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ingested")
 """Committed windows of `bronze` and `silver`; partitioned by the window's start."""
 
+REPLAYED = Asset(name="partition_health_replayed", uri="x-partition-health://replayed")
+"""Windows whose replay is over, whether it went well or not; partitioned by the window's start."""
+
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(

@@ -1,6 +1,6 @@
 """Health: measures each broker's share, judges it, opens and closes incidents, sends their mails.
 
-**When it runs.** For every window `ingest` has committed (same partition key), and it also takes up committed windows
+**When it runs.** For every window `replay` is done with (same partition key), and it also takes up committed windows
 never judged before, so events lost while it was paused do no harm. A range of windows in one run:
 `airflow dags trigger health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
 
@@ -22,11 +22,11 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, range_params
+from dags.defaults import DEFAULT_ARGS, REPLAYED, START_DATE, TAGS, range_params
 
 with DAG(
     dag_id="health",
-    schedule=PartitionedAssetTimetable(assets=INGESTED),
+    schedule=PartitionedAssetTimetable(assets=REPLAYED),
     start_date=START_DATE,
     catchup=False,
     max_active_runs=1,

@@ -1,4 +1,4 @@
-"""`make run`: the three DAGs by Airflow on the committed capture, one ranged run each, in one process.
+"""`make run`: the DAGs by Airflow on the committed capture, one ranged run each, in one process.
 
 One process pays once for the imports, the JVM and Airflow's execution API. What Airflow and Spark say goes to
 `build/run/airflow.log`; what a person wants to know is printed. Exits 0 also where the health gate failed: finding the
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.config import load_config
 from pipeline.demo import Demo, prepare_demo
+from pipeline.jobs.replay_summary import describe_replay
 from pipeline.storage.row_counts import count_rows
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = DAGS_FOLDER.parent
 FOLDER = ROOT / "build/run"
-DAG_IDS = ("ingest", "health", "maintenance")
+DAG_IDS = ("ingest", "replay", "health", "maintenance")
 SQL = (
     "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
 )
@@ -80,7 +81,7 @@ class Console:
 
 
 def main() -> int:
-    """Runs the three DAGs and prints what they found; 0 unless something other than the health gate failed."""
+    """Runs the DAGs and prints what they found; 0 unless something other than the health gate failed."""
     shutil.rmtree(FOLDER, ignore_errors=True)  # the recording never changes, so neither does a fresh warehouse
     with Console(FOLDER / "airflow.log") as console:
         return run_all(console)
@@ -155,7 +156,7 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 
 
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
-    """Tables with their rows, verdict, mails, a line of SQL to try."""
+    """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
     config = load_config()
     console.say("\nTables")
     for name, count in count_rows(config.warehouse).items():
@@ -165,6 +166,9 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
         "failed": "failed: a broker carries more than its share",
     }
     console.say(f"\nHealth gate: {verdict.get(states['health'].get('health_verdict', ''), 'not reached')}")
+    console.say("\nWhich hash placed the keys, and what the candidates would change (last window)")
+    for line in describe_replay(config.warehouse):
+        console.say(f"  {line}")
     console.say("\nMails")
     for path in sorted(config.outbox.glob("*.eml")):
         console.say(f"  {message_from_bytes(path.read_bytes(), policy=SMTP)['Subject']}\n    {path.relative_to(ROOT)}")

@@ -6,8 +6,9 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from expectations import gates
+from expectations.replay_gate import check_replayed
 from pipeline.errors import PipelineError
-from pipeline.jobs import ingest, raise_incidents, score_health
+from pipeline.jobs import ingest, raise_incidents, replay, score_health
 from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
@@ -31,6 +32,25 @@ def ingest_windows(runs: tuple[RunContext, ...]) -> list[str]:
     def one(spark: SparkSession, run: RunContext) -> list[str]:
         report = ingest.run(spark, run)
         warnings = [check.describe() for gate in gates.check_ingested(spark, run) for check in gate.warnings]
+        written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
+        return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
+
+    return [line for lines in _each_cluster(runs, one) for line in lines]
+
+
+def replay_windows(runs: tuple[RunContext, ...]) -> list[str]:
+    """The replay, then its data gate; a line per table written and per note.
+
+    Raises:
+        ConfigError: if a candidate cannot be replayed.
+        DataGateError: if the tables are not to be trusted.
+    """
+    replay.check(runs[0].config)
+
+    def one(spark: SparkSession, run: RunContext) -> list[str]:
+        windows = replay.pending_windows(run)
+        report = replay.run(spark, run, windows)
+        warnings = [check.describe() for gate in check_replayed(spark, run, windows) for check in gate.warnings]
         written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
         return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expectations import gates
+from expectations.replay_gate import check_replayed
 from pipeline.config import load_config
 from pipeline.errors import HealthGateError, PipelineError
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
+from pipeline.jobs import deliver_alerts, ingest, raise_incidents, replay, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.row_counts import count_rows
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     span = TimeWindow.parse(args.window) if args.window else _last_window(config, now_ms)
     runs = plan_runs(config, span, run_id=f"cli-{uuid.uuid4()}", now_ms=now_ms, cluster=args.cluster, force=args.force)
+    replay.check(config)
     with running_session(config.spark) as spark:
         judged, errors = _run_each(spark, runs)
     delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
@@ -97,7 +99,7 @@ def _run_each(spark: SparkSession, runs: tuple[RunContext, ...]) -> tuple[list[d
     errors: list[PipelineError] = []
     for run in runs:
         try:
-            judged.append(_run_cluster(spark, run))
+            judged.append(_run_cluster(spark, run, errors))
         except PipelineError as error:
             errors.append(error)
             if len(runs) > 1:
@@ -105,10 +107,18 @@ def _run_each(spark: SparkSession, runs: tuple[RunContext, ...]) -> tuple[list[d
     return judged, errors
 
 
-def _run_cluster(spark: SparkSession, run: RunContext) -> dict[str, Any]:
-    """Jobs and gates in order; the DAGs have the same order in `dags/steps.py`."""
+def _run_cluster(spark: SparkSession, run: RunContext, errors: list[PipelineError]) -> dict[str, Any]:
+    """Jobs and gates in order; the DAGs have the same order in `dags/steps.py`. A failed replay keeps nobody waiting."""
     ingested = ingest.run(spark, run)
     warnings = [check for report in gates.check_ingested(spark, run) for check in report.warnings]
+    replayed: tuple[str, ...] = ()
+    try:
+        replayed_windows = replay.pending_windows(run)
+        replayed = replay.run(spark, run, replayed_windows).notes
+        warnings += [check for report in check_replayed(spark, run, replayed_windows) for check in report.warnings]
+    except PipelineError as error:
+        errors.append(error)
+        sys.stderr.write(f"cluster {run.cluster_name}: the replay failed: {error}\n")
     windows = score_health.pending_windows(run)
     scored = score_health.run(spark, run, windows)
     health = gates.check_health(spark, run, windows)
@@ -118,7 +128,7 @@ def _run_cluster(spark: SparkSession, run: RunContext) -> dict[str, Any]:
         "is_healthy": health.success,
         "verdict": gates.describe_health(health, run),
         "warnings": [check.describe() for check in warnings],
-        "notes": [note for report in (ingested, scored, raised) for note in report.notes],
+        "notes": [*ingested.notes, *replayed, *scored.notes, *raised.notes],
     }
 
 

@@ -13,6 +13,7 @@ from pipeline.model.window import TimeWindow
 from tests.dags.airflow_process import AirflowHome
 
 MINUTE_MS = 60_000
+KEYED_TOPIC = "audit"
 EMPTY = {
     "warehouse": "warehouse",
     "outbox": "outbox",
@@ -34,7 +35,7 @@ def described(tmp_path_factory):
 
 
 class Slice:
-    """Three windows of the capture in which broker 1 is slow, and one topic: enough for one incident."""
+    """Three windows of the capture in which broker 1 is slow, and two topics, the one without keys: enough for one incident."""
 
     def __init__(self, folder) -> None:
         self.demo = prepare_demo(folder)
@@ -47,7 +48,7 @@ class Slice:
         folder.mkdir(parents=True, exist_ok=True)
         document = yaml.safe_load(self.demo.config.read_text())
         cluster = document["clusters"]["demo"]
-        cluster["topics"] = ["orders"]
+        cluster["topics"] = ["orders", KEYED_TOPIC]
         cluster["sources"] = [{"kind": "log_directories", "paths": [str(self.demo.config.parent / "capture/brokers")]}]
         config = folder / "partition-health.yaml"
         config.write_text(yaml.safe_dump(document))
@@ -64,9 +65,9 @@ def capture_slice(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ranged(described, capture_slice, tmp_path_factory):
-    """Results per DAG and the configuration, after ingest and health over the slice by `dag.test()`, then maintenance."""
+    """Results per DAG and the configuration, after ingest, replay and health over the slice by `dag.test()`, then maintenance."""
     folder = tmp_path_factory.mktemp("ranged")
     home = described["home"].copy_to(folder / "airflow", capture_slice.write_config(folder))
     span = str(capture_slice.span)
-    ran = home.run_script("run_dags", f"ingest={span}", f"health={span}", "maintenance")
-    return dict(zip(("ingest", "health", "maintenance"), ran, strict=True)), load_config(home.config)
+    ran = home.run_script("run_dags", f"ingest={span}", f"replay={span}", f"health={span}", "maintenance")
+    return dict(zip(("ingest", "replay", "health", "maintenance"), ran, strict=True)), load_config(home.config)

@@ -11,6 +11,11 @@ from dags.airflow_home import DAGS_FOLDER, migrate_database
 HEAVY = ("pyspark", "great_expectations", "pandas", "matplotlib", "numba", "deltalake", "pyarrow")
 
 
+def _assets_of(timetable) -> list[str]:
+    name = getattr(getattr(timetable, "asset_condition", None), "name", None)
+    return [name] if name else []
+
+
 def main() -> None:
     migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # needs the database
@@ -25,6 +30,7 @@ def main() -> None:
             "catchup": dag.catchup,
             "max_active_runs": dag.max_active_runs,
             "schedule": type(dag.timetable).__name__,
+            "assets": _assets_of(dag.timetable),
             "params": sorted(dag.params),
             "end_date": str(dag.end_date),
             "tasks": {

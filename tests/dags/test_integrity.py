@@ -8,6 +8,7 @@ import pytest
 
 GRAPH = {
     "ingest": {"ingest": []},
+    "replay": {"replay": ["hand_over"], "hand_over": []},
     "health": {
         "score_health": ["deliver_alerts", "health_verdict"],
         "deliver_alerts": ["health_verdict"],
@@ -66,16 +67,26 @@ def test_tasks_that_write_tables_wait_for_each_other(described):
     assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {("health", "health_verdict")}
 
 
+def test_health_goes_on_when_the_replay_failed(described):
+    rules = {name: task["trigger_rule"] for name, task in described["dags"]["replay"]["tasks"].items()}
+    assert rules == {"replay": "all_success", "hand_over": "all_done"}
+
+
 def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(described):
     rules = {name: task["trigger_rule"] for name, task in described["dags"]["health"]["tasks"].items()}
     assert rules == {"score_health": "all_success", "deliver_alerts": "all_done", "health_verdict": "all_success"}
 
 
-def test_ingest_and_health_are_joined_by_partitions_of_one_asset(described):
+def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
     assert described["dags"]["ingest"]["schedule"] == "CronPartitionTimetable"
     assert described["dags"]["health"]["schedule"] == "PartitionedAssetTimetable"
+    assert described["dags"]["replay"]["schedule"] == "PartitionedAssetTimetable"
     assert described["dags"]["ingest"]["tasks"]["ingest"]["outlets"] == ["partition_health_ingested"]
-    for dag_id in ("ingest", "health"):
+    assert described["dags"]["replay"]["tasks"]["hand_over"]["outlets"] == ["partition_health_replayed"]
+    assert described["dags"]["ingest"]["assets"] == []
+    assert described["dags"]["replay"]["assets"] == ["partition_health_ingested"]
+    assert described["dags"]["health"]["assets"] == ["partition_health_replayed"]
+    for dag_id in ("ingest", "replay", "health"):
         assert described["dags"][dag_id]["params"] == ["cluster", "window"]
 
 

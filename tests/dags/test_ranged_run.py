@@ -5,12 +5,14 @@ from __future__ import annotations
 from deltalake import DeltaTable
 
 from pipeline.storage.row_counts import count_rows
+from tests.key_search import make_pattern, search_files, search_tables
 
 
 def test_every_task_ran_once_and_only_the_verdict_fails(ranged):
     ran, _ = ranged
     assert {dag_id: result["tasks"] for dag_id, result in ran.items()} == {
         "ingest": {"ingest": ["success", 1]},
+        "replay": {"replay": ["success", 1], "hand_over": ["success", 1]},
         "health": {
             "score_health": ["success", 1],
             "deliver_alerts": ["success", 1],
@@ -26,6 +28,7 @@ def test_the_tables_hold_the_three_windows(ranged, capture_slice):
     assert counts["bronze.window_status"] == 3
     assert counts["gold.broker_share"] == 3 * 3
     assert counts["gold.verdicts"] == 3 * 3
+    assert counts["gold.hash_verdicts"] == 2 * 3
     assert counts["silver.record_batches"] > 10_000
     committed = DeltaTable(str(config.warehouse / "bronze/window_status")).to_pyarrow_table(columns=["window_start"])
     starts_ms = {round(start.timestamp() * 1000) for start in committed["window_start"].to_pylist()}
@@ -45,3 +48,11 @@ def test_maintenance_names_every_table(ranged):
     ran, config = ranged
     named = {line.split(":")[0] for line in ran["maintenance"]["results"]["maintain"]}
     assert named == set(count_rows(config.warehouse))
+
+
+def test_no_key_is_told_in_any_table_log_or_mail(ranged):
+    _, config = ranged
+    assert count_rows(config.warehouse)["silver.key_hashes"] > 1000
+    pattern = make_pattern({b"actor-"})
+    assert search_tables(config.warehouse, pattern) == {}
+    assert search_files(config.warehouse.parent, pattern) == {}

@@ -18,17 +18,21 @@ from pipeline.model.window import format_instant
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, INCIDENTS, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.dags.airflow_process import AIRFLOW
 from tests.lab.process import free_ports
 
 BOUND_S = 400
-RUNS = "SELECT dag_id, partition_key, state FROM dag_run WHERE dag_id IN ('ingest', 'health')"
+RUNS = "SELECT dag_id, partition_key, state FROM dag_run WHERE dag_id IN ('ingest', 'replay', 'health')"
 TASKS = """
     SELECT r.dag_id, r.partition_key, t.task_id, t.state, t.try_number
     FROM task_instance t JOIN dag_run r ON t.dag_id = r.dag_id AND t.run_id = r.run_id
 """
-COMPARED = (WINDOW_STATUS, CLUSTER_STATE, RECORD_BATCHES, PARTITION_TRAFFIC, BROKER_SHARE, PARTITION_HEALTH, VERDICTS)
+COMPARED = (
+    *(WINDOW_STATUS, CLUSTER_STATE, RECORD_BATCHES, PARTITION_TRAFFIC, BROKER_SHARE, PARTITION_HEALTH, VERDICTS),
+    *(HASH_VERDICTS, SCENARIO_COMPARISON),
+)
 
 
 def query(home, sql):
@@ -62,14 +66,14 @@ def settings(port, log_port):
 
 @pytest.fixture(scope="module")
 def backfilled(described, capture_slice, tmp_path_factory):
-    """Task states and the configuration, after the backfill and the health runs that its asset events cause."""
+    """Task states and the configuration, after the backfill and the replay and health runs that its asset events cause."""
     folder = tmp_path_factory.mktemp("scheduled")
     config = capture_slice.write_config(folder)
     home = described["home"].copy_to(folder / "airflow", config, **settings(*free_ports(2)))
     first, last = (datetime.fromtimestamp(w.start_ms / 1000, UTC).isoformat() for w in capture_slice.windows[::2])
     deadline_s = time.monotonic() + BOUND_S
     with home.services("api-server", "scheduler", "dag-processor"):
-        wait_for(home, "DAGs", lambda: len(query(home, "SELECT dag_id FROM serialized_dag")) == 3, deadline_s)
+        wait_for(home, "DAGs", lambda: len(query(home, "SELECT dag_id FROM serialized_dag")) == 4, deadline_s)
         home.run(
             [
                 AIRFLOW,
@@ -92,16 +96,26 @@ def backfilled(described, capture_slice, tmp_path_factory):
 
 
 def _all_over(runs):
-    return len(runs) == 6 and all(state in {"success", "failed"} for _, _, state in runs)
+    return len(runs) == 9 and all(state in {"success", "failed"} for _, _, state in runs)
 
 
-def test_every_window_is_ingested_once_and_scored_once(backfilled, capture_slice):
+def test_every_window_is_ingested_replayed_and_scored_once(backfilled, capture_slice):
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
-    found = sorted(row for row in backfilled["tasks"] if row[2] in {"ingest", "score_health", "deliver_alerts"})
+    found = sorted(
+        row
+        for row in backfilled["tasks"]
+        if row[2] in {"ingest", "replay", "hand_over", "score_health", "deliver_alerts"}
+    )
     assert found == sorted(
         (dag_id, key, task, "success", 1)
         for key in keys
-        for dag_id, task in (("ingest", "ingest"), ("health", "score_health"), ("health", "deliver_alerts"))
+        for dag_id, task in (
+            ("ingest", "ingest"),
+            ("replay", "replay"),
+            ("replay", "hand_over"),
+            ("health", "score_health"),
+            ("health", "deliver_alerts"),
+        )
     )
 
 

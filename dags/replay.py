@@ -1,0 +1,52 @@
+"""Replay: recorded keys through the strategy in use and every candidate, and which hash placed them.
+
+**When it runs.** For every window `ingest` has committed (same partition key), and it also takes up committed windows
+never replayed before. A range of windows in one run:
+`airflow dags trigger replay --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
+
+**Triage**
+
+| what failed | what it means | what to do |
+|---|---|---|
+| `DataGateError` | a candidate does not hold as many records as were recorded, or is missing; the rows are there, do not trust them | read the rows in the log; `SELECT * FROM gold.scenario_comparison` |
+| `ConfigError` | a candidate's strategy is not known, does not look at keys, or was not asked when the keys were read | the message names the candidate and what to do |
+| anything else | infrastructure: retried twice, a minute apart | Spark's error is in the log; clear the task to rerun, a rerun replaces the window |
+
+Health does not wait for a what-if that failed: `hand_over` lets it go on either way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
+
+from dags.defaults import DEFAULT_ARGS, INGESTED, REPLAYED, START_DATE, TAGS, range_params
+
+with DAG(
+    dag_id="replay",
+    schedule=PartitionedAssetTimetable(assets=INGESTED),
+    start_date=START_DATE,
+    catchup=False,
+    max_active_runs=1,
+    default_args=DEFAULT_ARGS,
+    params=range_params(),
+    tags=[*TAGS],
+    doc_md=__doc__,
+) as dag:
+
+    @task
+    def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:  # noqa: ANN401
+        """Replays, judges what came out."""
+        from dags.runs import contexts  # noqa: PLC0415
+
+        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
+        from dags.steps import replay_windows  # noqa: PLC0415
+
+        return replay_windows(runs)
+
+    @task(outlets=[REPLAYED], trigger_rule=TriggerRule.ALL_DONE)
+    def hand_over() -> None:
+        """Tells `health` that the window's replay is over."""
+
+    replay() >> hand_over()

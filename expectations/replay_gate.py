@@ -1,0 +1,101 @@
+"""The data gate after `replay`: was every recorded record replayed once, by every candidate?
+
+Light to import, like `expectations.gate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from expectations.gate import GateReport, run_suite
+from pipeline.errors import DataGateError
+from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
+from pipeline.tables.silver import PARTITION_TRAFFIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.model.window import TimeWindow
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+_TOPIC = ("window_start", "topic", "topic_id")
+_SCENARIO = ("window_start", "candidate", "topic", "topic_id")
+
+
+def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> tuple[GateReport, ...]:
+    """The data gate of `replay`.
+
+    Args:
+        spark: Session.
+        run: The run.
+        windows: Windows that were replayed.
+
+    Returns:
+        What every suite found, warnings included.
+
+    Raises:
+        DataGateError: A critical check failed; all suites had their turn before.
+        GateBrokenError: A check raised.
+    """
+    if not windows:
+        return ()
+    results = _rows(spark, run, REPLAY_RESULTS, windows)
+    brokers = _rows(spark, run, REPLAY_BROKERS, windows)
+    comparison = _rows(spark, run, SCENARIO_COMPARISON, windows)
+    traffic = _rows(spark, run, PARTITION_TRAFFIC, windows)
+    sums = with_sums(comparison, results, brokers, traffic, run)
+    reports = (
+        run_suite("replay_results_gate", results),
+        run_suite("scenario_comparison_gate", sums),
+        run_suite("hash_verdicts_gate", _rows(spark, run, HASH_VERDICTS, windows)),
+    )
+    failed = [report for report in reports if not report.success]
+    if failed:
+        raise DataGateError("\n".join(report.describe_failures() for report in failed))
+    return reports
+
+
+def with_sums(
+    comparison: DataFrame, results: DataFrame, brokers: DataFrame, traffic: DataFrame, run: RunContext
+) -> DataFrame:
+    """Rows of the comparison beside what they have to agree with.
+
+    Args:
+        comparison: `gold.scenario_comparison`.
+        results: `gold.replay_results` of the same windows.
+        brokers: `gold.replay_brokers` of the same windows.
+        traffic: `silver.partition_traffic` of the same windows.
+        run: Its configuration names the candidates.
+    """
+    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
+    replayed = results.groupBy(*_SCENARIO).agg(
+        F.sum("record_count").alias("replayed_record_count"),
+        F.sum("size_bytes").alias("replayed_size_bytes"),
+        (F.count_if((F.col("leader_id") < 0) & (F.col("partition") < F.col("partition_count"))) == 0).alias(
+            "are_leaders_known"
+        ),
+    )
+    shares = brokers.groupBy(*_SCENARIO).agg(F.sum("share").alias("broker_share"))
+    recorded = traffic.groupBy(*_TOPIC).agg(F.sum("record_count").alias("batch_record_count"))
+    present = comparison.groupBy(*_TOPIC).agg(F.count_distinct("candidate").alias("candidate_count"))
+    topics = [row["topic"] for row in comparison.select("topic").distinct().collect()]
+    expected = F.lit(0)
+    for topic in topics:
+        count = 1 + sum(candidate.fits(topic) for candidate in run.config.candidates)  # and the one in use
+        expected = F.when(F.col("topic") == topic, F.lit(count)).otherwise(expected)
+    return (
+        comparison.join(replayed, [*_SCENARIO], "left")
+        .join(shares, [*_SCENARIO], "left")
+        .join(recorded, [*_TOPIC], "left")
+        .join(present, [*_TOPIC], "left")
+        .withColumn("expected_candidate_count", expected)
+    )
+
+
+def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    from pipeline.storage.delta import load  # noqa: PLC0415  # keeps DAG files light
+    from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
+
+    return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))
