@@ -12,7 +12,6 @@ from expectations.gate import CheckResult, GateReport, run_suite
 from pipeline.errors import DataGateError
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.measures.source_arrivals import SourceArrival, find_holds, hold_back, judge_sources
-from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
@@ -85,6 +84,8 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
         windows: Windows that were scored.
     """
     from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
+    from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE  # noqa: PLC0415  # brings NumPy
 
     gate, window_ms = run.cluster.gate, run.config.window_ms
     first_ms = min(window.start_ms for window in windows)
