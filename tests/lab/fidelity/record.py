@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pipeline.codec.segment import scan_headers
 from tests.lab.artifacts import BROKER_VERSION, java_program
 from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
 from tests.lab.fidelity.recordings import Recordings, read_recordings, write_recordings
@@ -22,6 +25,8 @@ from tests.lab.recording import read_clock_ms, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from tests.lab.fidelity.settings import Setting
 
@@ -119,4 +124,10 @@ def time_client(bed: Bed, version: str, root: Path) -> dict[str, Any]:
     load = {"foreign_cpu_s": round(meter.foreign_cpu_s(), 2), "wall_s": (read_clock_ms() - started_ms) / 1000}
     bed.proxy.write_requests(requests)
     sys.stderr.write(f"timed {version}: {load}\n")
-    return load | summarise(TimedRun.read(records, clock, requests, TIMED_SKIP_S))
+    bases = {partition: _read_bases(bed.log_directory(topic, partition, partition)) for partition in range(3)}
+    return load | summarise(TimedRun.read(records, clock, requests, bases, TIMED_SKIP_S))
+
+
+def _read_bases(directory: Path) -> NDArray[np.int64]:
+    """First offsets of the batches in a partition's log."""
+    return np.concatenate([scan_headers(log).rows["base_offset"] for log in sorted(directory.glob("*.log"))])

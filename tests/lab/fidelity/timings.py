@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -28,24 +29,40 @@ QUEUED_NS = 60_000  # a request read so soon after the answer before it had been
 class TimedRun:
     """Arrays of one run.
 
-    ``records`` rows: before send(), after it, in the callback, partition, offset. ``turns`` rows: before ready(), before
+    ``records`` rows: before send(), after it, in the callback, partition, offset. ``opens``: whether the record opened a
+    batch, so that its send() woke the sender. ``turns`` rows: before ready(), before
     select(), after it, after the sockets were served. ``requests`` rows: broker, connection, partitions, bytes, arrived,
     answered, released, written. All instants in ns.
     """
 
     records: NDArray[np.int64]
+    opens: NDArray[np.bool_]
     turns: NDArray[np.int64]
     requests: NDArray[np.int64]
 
     @classmethod
-    def read(cls, records: Path, clock: Path, requests: Path, skip_s: float) -> TimedRun:
-        """The files of a run, without its first seconds (code still being compiled)."""
+    def read(
+        cls, records: Path, clock: Path, requests: Path, bases: Mapping[int, NDArray[np.int64]], skip_s: float
+    ) -> TimedRun:
+        """The files of a run, without its first seconds (code still being compiled).
+
+        Args:
+            records: As `TimedLoad.java` writes it.
+            clock: The same.
+            requests: As `Proxy.java` writes it.
+            bases: By partition, the first offsets of its batches.
+            skip_s: How many seconds.
+        """
         sent = np.fromfile(records, ">i8").astype(np.int64).reshape(-1, 5)
         cut = sent[0, 0] + int(skip_s * 1e9)
         turns = _find_turns(np.fromfile(clock, ">i8").astype(np.int64).reshape(-1, 2))
         noted = np.loadtxt(requests, skiprows=1, dtype=np.int64)
         noted = noted[np.argsort(noted[:, 4], kind="stable")]
-        return cls(sent[sent[:, 0] > cut], turns[turns[:, 0] > cut], noted[noted[:, 4] > cut])
+        sent = sent[sent[:, 0] > cut]
+        opens = np.zeros(len(sent), bool)
+        for partition, offsets in bases.items():
+            opens |= (sent[:, 3] == partition) & np.isin(sent[:, 4], offsets)
+        return cls(sent, opens, turns[turns[:, 0] > cut], noted[noted[:, 4] > cut])
 
 
 def summarise(run: TimedRun) -> dict[str, object]:
@@ -107,7 +124,7 @@ def _summarise_tool(run: TimedRun) -> dict[str, object]:
         },
         "sleep": quantiles_of(sleeps),
         "sleep_beyond_3_ms": quantiles_of(sleeps[sleeps > 2_990_000] - 3_000_000),
-        "first_send": quantiles_of((after - before)[places == 0]),
+        "first_send": quantiles_of((after - before)[(places == 0) & run.opens]),
         "first_to_second": quantiles_of(steps[places[1:] == 1]),
         "second_to_third": quantiles_of(steps[places[1:] == 2]),
         "later_steps": quantiles_of(steps[places[1:] > 2]),
@@ -116,7 +133,8 @@ def _summarise_tool(run: TimedRun) -> dict[str, object]:
 
 def _summarise_sender(run: TimedRun) -> dict[str, object]:
     ready, select, awake, served = run.turns.T
-    before = run.records[_bursts(run)[0], 0]
+    heads, _places = _bursts(run)
+    before = run.records[heads[run.opens[heads]], 0]
     before = before[before < ready[-2]]
     turn = np.searchsorted(select, before) - 1
     kept = (turn >= 0) & (awake[turn] > before)
@@ -183,7 +201,8 @@ def _summarise_for_model(run: TimedRun) -> dict[str, object]:
     before if it had been waiting, until the broker has answered; idle is the time between that answer and the start.
     """
     ready, select, awake, _served = run.turns.T
-    before = run.records[_bursts(run)[0], 0]
+    heads, _places = _bursts(run)
+    before = run.records[heads[run.opens[heads]], 0]
     before = before[before < ready[-2]]
     turn = np.searchsorted(select, before) - 1
     kept = (turn >= 0) & (awake[turn] > before)
