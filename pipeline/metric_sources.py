@@ -137,7 +137,7 @@ class ExporterUrls(_Frozen):
     Attributes:
         producers: URL by client folder.
         brokers: URL by broker id.
-        path: Where pages are kept: `<path>/<client or broker-<id>>/<epoch ms>.prom`.
+        path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
         access: How the URLs are read.
         interval: Distance of two runs.
     """
@@ -169,6 +169,12 @@ class ExporterUrls(_Frozen):
     def _any(self) -> ExporterUrls:
         if not self.producers and not self.brokers:
             raise ValueError("no URL: give producers or brokers")
+        both = {*self.producers} & {str(broker_id) for broker_id in self.brokers}
+        if both:
+            raise ValueError(
+                f"{', '.join(sorted(both))}: a client and a broker would share a folder, it stands there twice"
+            )
+        parse_duration_ms(self.interval)
         return self
 
 

@@ -50,22 +50,32 @@ def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
         Samples named `kafka_perf_test_window_…` (lines), `kafka_perf_test_…` (total) and as an exporter would name the
         producer's own metrics.
     """
-    lines, metrics, bad_lines = [], [], []
+    lines, metrics = [], []
+    strange: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if found := _LINE.fullmatch(line.strip()):
             lines.append(found)
         elif found := _METRIC.fullmatch(line.strip()):
             metrics.append(found)
         elif not _REMARK.fullmatch(line):
-            bad_lines.append(
-                BadLine(number, line, "neither a line of kafka-producer-perf-test nor a metric", "suspect")
-            )
+            strange.append((number, line))
     elapsed_ms = _elapsed_ms(lines)
     told_ms = next((float(m["value"]) for m in metrics if m["name"] == "start-time-ms"), None)
     started_at_ms = ended_at_ms - elapsed_ms if told_ms is None else round(told_ms)
     client_id = next((tag[1] for m in metrics for tag in _TAG.findall(m["tags"]) if tag[0] == "client-id"), "")
     samples = [*_lines(lines, client_id, started_at_ms), *_metrics(metrics, started_at_ms + elapsed_ms)]
-    return MetricText(tuple(samples), tuple(bad_lines))
+    return MetricText(tuple(samples), tuple(_tell_strange(strange)))
+
+
+def _tell_strange(lines: list[tuple[int, str]]) -> Iterator[BadLine]:
+    """One note for lines in a row: a stack trace has dozens."""
+    first, count = None, 0
+    for at, (number, line) in enumerate(lines):
+        first, count = first or (number, line), count + 1
+        if at + 1 == len(lines) or lines[at + 1][0] != number + 1:
+            reason = "neither a line of kafka-producer-perf-test nor a metric"
+            yield BadLine(*first, reason if count == 1 else f"{count} lines: {reason}", "suspect")
+            first, count = None, 0
 
 
 def parse_producer_version(text: str) -> str | None:

@@ -79,21 +79,24 @@ def discover_pages(root: Path, source: str) -> tuple[tuple[MetricPage, ...], tup
 def discover_texts(
     paths: Sequence[Path], source: str, text_format: str, suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists texts in a format of their own: the files named, and those with one of the suffixes in the folders named.
+    """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
     The instance is the file's name without suffix and instant, or its folder's where nothing else is left.
 
     Args:
-        paths: Files and folders.
+        paths: Files, folders, and patterns such as `runs/*.out`.
         source: Source kind.
         text_format: `perf_test` or `librdkafka`.
         suffixes: Of files in folders, such as `.out`.
     """
     pages, problems = [], []
     for root in paths:
-        if not root.exists():
-            problems.append(Problem(path=str(root), position=None, reason="no such file or directory"))
-        files = sorted(p for p in root.rglob("*") if p.suffix in suffixes) if root.is_dir() else [root]
+        if root.is_dir():
+            files = sorted(path for path in root.rglob("*") if path.suffix in suffixes)
+        else:
+            files = [root] if root.exists() else sorted(root.parent.glob(root.name))
+        if not files:
+            problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
         for path in (file for file in files if file.is_file()):
             instant = _EPOCH_MS.search(path.stem)
             pages.append(

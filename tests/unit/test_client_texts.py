@@ -47,9 +47,12 @@ def test_a_run_of_an_old_tool_with_commas():
 
 
 def test_lines_that_are_neither():
-    found = parse_perf_test_output(f"{NEW}[2026-01-01] WARN retrying (x)\nboom\n", ended_at_ms=9000)
-    assert [(line.number, line.text, line.severity) for line in found.bad_lines] == [(3, "boom", "suspect")]
-    assert {sample.observed_at_ms for sample in found.samples} == {9000}  # 5 s after a start 5 s before
+    trace = "java.io.IOException: Broken pipe\n\tat java.base/x\n\tat java.base/y\n"
+    text = f"{NEW}[2026-01-01] WARN retrying (x)\nboom\n{NEW}{trace}"
+    found = parse_perf_test_output(text, ended_at_ms=14_000)
+    told = [(line.number, line.text, line.reason[:7], line.severity) for line in found.bad_lines]
+    assert told == [(3, "boom", "neither", "suspect"), (5, "java.io.IOException: Broken pipe", "3 lines", "suspect")]
+    assert {sample.observed_at_ms for sample in found.samples} == {9000, 14_000}  # nothing was sent: 5 s each
 
 
 def statistics(ts, seconds, tx, age=None, handle="c#producer-1"):

@@ -14,7 +14,7 @@ from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.arrivals import iter_arrivals
 from pipeline.sources.cluster_reading import ClusterReading
-from pipeline.sources.metric_pages import MetricPage, discover_pages, expected_pages, pages_within
+from pipeline.sources.metric_pages import MetricPage, discover_pages, discover_texts, expected_pages, pages_within
 from pipeline.sources.sample_arrivals import InstanceArrivals
 from tests.unit.sources.trees import log_directory
 
@@ -171,3 +171,18 @@ def test_pages_are_found_by_instance_and_instant(tmp_path):
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
     assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
     assert [p.reason for p in discover_pages(tmp_path / "none", "x")[1]] == ["no such directory: no scrapes were read"]
+
+
+def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
+    for name in ("a/1700000000000.json", "b/stats-1700000000001.jsonl", "b/c/run.out", "b/skipped.csv", "x-1.out"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    pages, problems = discover_texts(
+        [tmp_path / "a", tmp_path / "b", tmp_path / "x-*.out", tmp_path / "none"],
+        "s",
+        "perf_test",
+        (".json", ".jsonl", ".out"),
+    )
+    dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]
+    assert dated == [("a", 1_700_000_000_000), ("run", None), ("stats", 1_700_000_000_001), ("x-1", None)]
+    assert [Path(problem.path).name for problem in problems] == ["none"]
