@@ -62,6 +62,8 @@ def _make_service(timings: Mapping[str, Any]) -> Service:
     busy, *idle = timings["model"]["service"]
     return Service(
         request_ns=_distribution(timings, busy),
+        partition_ns=measured.MEASURED_SERVICE.partition_ns,
+        kib_ns=timings["model"]["kib_ns"],
         idle=tuple((row["idle_from_ns"], _distribution(timings, row)) for row in idle),
     )
 

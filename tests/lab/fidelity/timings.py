@@ -198,7 +198,7 @@ def _summarise_for_model(run: TimedRun) -> dict[str, object]:
     """The same instants joined as the simulator's parts are: `client.ThreadCosts` and `scenario.Service`.
 
     A turn begins where the client looks for ready nodes. A service lasts from a request's arrival, or from the answer
-    before if it had been waiting, until the broker has answered; idle is the time between that answer and the start.
+    before if it had been waiting, until the broker has answered, without what its bytes take; idle is the time between that answer and the start.
     """
     ready, select, awake, _served = run.turns.T
     heads, _places = _bursts(run)
@@ -218,7 +218,19 @@ def _summarise_for_model(run: TimedRun) -> dict[str, object]:
     rows = _join_requests(run)
     services = [row["service"] for row in rows.values()]
     costs["ready_to_arrived_idle"] = quantiles_of(np.concatenate([row["transit"] for row in rows.values()]))
-    return costs | {"service": _class_services(np.concatenate(services))}
+    size, service, idle = np.concatenate(services).T
+    kib_ns = _measure_kib_ns(size[idle < IDLE_CLASSES_NS[1]], service[idle < IDLE_CLASSES_NS[1]])
+    without_bytes = np.maximum(service - size * kib_ns // 1024, 1_000)
+    return costs | {"kib_ns": kib_ns, "service": _class_services(np.c_[size, without_bytes, idle])}
+
+
+def _measure_kib_ns(size: NDArray[np.int64], service: NDArray[np.int64]) -> int:
+    """What each 1,024 bytes add, from the medians of large and small requests that followed at once."""
+    small, large = size < BYTE_CLASSES[1], size >= BYTE_CLASSES[2]
+    if min(small.sum(), large.sum()) < FEW:
+        return 0
+    more_ns = np.median(service[large]) - np.median(service[small])
+    return max(round(float(more_ns / (size[large].mean() - size[small].mean()) * 1024)), 0)
 
 
 def _join_requests(run: TimedRun) -> dict[int, dict[str, NDArray[np.int64]]]:
