@@ -75,8 +75,7 @@ class _Keys(NamedTuple):
     high: NDArray[np.uint64]
     low: NDArray[np.uint64]
     hashes: NDArray[np.uint32]
-    is_known: NDArray[np.bool_]
-    is_empty: NDArray[np.bool_]
+    states: NDArray[np.uint8]
     slots: NDArray[np.int32]
 
 
@@ -158,7 +157,10 @@ def _index(plan: ReplayPlan, hashes: Columns, answers: Columns) -> _Keys:
         places = answers["column"][fits].astype(np.int64), rows[fits]
         values[places] = answers["answer"][fits]
         is_known[places] = True
-    return _Keys(high, low, values, is_known, hashes.get("is_empty", np.zeros(0, np.bool_)), slots)
+    states = np.where(is_known, np.uint8(kernels.PLAIN), np.uint8(kernels.NO_HASH))
+    if count:
+        states[is_known & hashes["is_empty"]] = kernels.EMPTY
+    return _Keys(high, low, values, states, slots)
 
 
 def _rows(columns: Columns, keys: NDArray[np.int32]) -> _Rows:
@@ -208,7 +210,7 @@ def _make_runs(plan: ReplayPlan, rows: _Rows, order: NDArray[np.int32]) -> _Runs
         *(starts, keys, partitions, amounts, window_starts),
     )
     before = np.empty(made, dtype=np.int32)
-    kernels.find_runs_before(keys, window_starts, np.array(plan.previous, dtype=np.int64), before)
+    kernels.find_partitions_before(keys, partitions, window_starts, np.array(plan.previous, dtype=np.int64), before)
     return _Runs(starts[: made + 1], keys[:made], partitions[:made], amounts[:made], before, window_starts, order)
 
 
@@ -235,7 +237,7 @@ def _replay_topic(number: int, plan: ReplayPlan, keys: _Keys, rows: _Rows, runs:
         unknown = kernels.UNANSWERED_RECORDS if placing.function is None else kernels.REFUSED_RECORDS
         kernels.place_keys(
             *(runs.starts, runs.keys, runs.partitions, runs.amounts, runs.before, runs.window_starts),
-            *(runs.order, rows.partitions, rows.amounts, keys.hashes, keys.is_known, keys.is_empty),
+            *(runs.order, rows.partitions, rows.amounts, keys.hashes, keys.states),
             *(_mask_of(placing), _EMPTY_RULES[placing.empty_key], unknown, np.array(placing.columns, dtype=np.int64)),
             *(counts, cell_starts, cells, totals),
         )
@@ -283,8 +285,9 @@ def _describe_top_keys(
         column, count = placing.columns[window], placing.partition_counts[window]
         values = keys.hashes[column, ids].astype(np.int64)
         chosen = take_modulo(placing.function.mask.apply(values) if placing.function else values, count)
-        chosen[~keys.is_known[column, ids]] = -1
+        state = keys.states[column, ids]
+        chosen[state == kernels.NO_HASH] = -1
         if placing.empty_key is not KeyRule.HASHED:
-            chosen[keys.is_empty[ids]] = 0 if placing.empty_key is KeyRule.FIRST else -1
+            chosen[state == kernels.EMPTY] = 0 if placing.empty_key is KeyRule.FIRST else -1
         described[:, TOP_KEY_HEAD + index] = chosen
     return described

@@ -39,8 +39,13 @@ CELL_RECORDS, CELL_BYTES, CELL_RECORD_ERROR, CELL_BYTE_ERROR, CELL_KEYS, CELL_CO
 HASHED, FIRST, KEPT, REFUSED = range(4)
 """What a candidate does with the empty key."""
 
+PLAIN, EMPTY, NO_HASH = range(3)
+"""What is known of a key in a column: a hash to place it by; that it has no bytes; nothing."""
+
 SEVERAL = -1
 """Instead of a run's partition, where there are several."""
+NOWHERE = -2
+"""Instead of a partition, where the key had no records."""
 
 _SIGN_BIT, _NOTHING, _, _MAGNITUDE_OR_ZERO = range(4)  # the masks of `partitioners.modulo_kernels`
 
@@ -49,7 +54,6 @@ _READ_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _INT64 = types.Array(types.int64, 1, "C", readonly=True)
 _INT32 = types.Array(types.int32, 1, "C", readonly=True)
 _OUT32 = types.Array(types.int32, 1, "C")
-_FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 _OUT64 = types.Array(types.int64, 1, "C")
 
 
@@ -238,15 +242,18 @@ def make_runs(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     return count
 
 
-@kernel(types.void(_INT32, _INT64, _INT64, _OUT32))
-def find_runs_before(run_keys: Array, window_starts: Array, previous_windows: Array, before: Array) -> None:
-    """Finds for each run that of the same key in the window before.
+@kernel(types.void(_INT32, _INT32, _INT64, _INT64, _OUT32))
+def find_partitions_before(
+    run_keys: Array, run_partitions: Array, window_starts: Array, previous_windows: Array, before: Array
+) -> None:
+    """Finds for each run where the same key lay in the window before.
 
     Args:
         run_keys: By run, ascending within a window.
+        run_partitions: By run.
         window_starts: From `make_runs`.
         previous_windows: By window: number of the one before, or -1.
-        before: Takes the run, or -1.
+        before: Takes the partition, `SEVERAL` or `NOWHERE`.
     """
     for window in range(len(previous_windows)):
         previous = previous_windows[window]
@@ -255,7 +262,7 @@ def find_runs_before(run_keys: Array, window_starts: Array, previous_windows: Ar
         for run in range(window_starts[window], window_starts[window + 1]):
             while at < end and run_keys[at] < run_keys[run]:
                 at += 1
-            before[run] = at if at < end and run_keys[at] == run_keys[run] else -1
+            before[run] = run_partitions[at] if at < end and run_keys[at] == run_keys[run] else NOWHERE
 
 
 @part
@@ -274,6 +281,21 @@ def _choose(value: Number, mask: Number, count: Number, reciprocal: Number) -> N
     elif rest >= count:
         rest -= count
     return rest
+
+
+@part
+def _choose_otherwise(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+    state: Number, chosen: Number, records: Number, empty_rule: Number, unknown_total: Number, sums: Array
+) -> Number:
+    """The partition of an empty key, or of one without hash; -1 where it stays."""
+    if state == NO_HASH:
+        sums[unknown_total] += records
+        return nb.int64(-1)
+    if empty_rule == HASHED:
+        return chosen
+    if empty_rule == REFUSED:
+        sums[REFUSED_RECORDS] += records
+    return nb.int64(0 if empty_rule == FIRST else -1)
 
 
 @part
@@ -317,12 +339,12 @@ def _leave(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     types.void(
         *(_INT32, _INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True), _INT32, _INT64),
         *(_INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True)),
-        *(types.Array(types.uint32, 2, "C", readonly=True), types.Array(types.boolean, 2, "C", readonly=True), _FLAGS),
+        *(types.Array(types.uint32, 2, "C", readonly=True), types.Array(types.uint8, 2, "C", readonly=True)),
         *(types.int64, types.int64, types.int64, _INT64, _INT64, _INT64),
         *(types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C")),
     )
 )
-def place_keys(  # noqa: C901, PLR0912, PLR0917 - a kernel takes flat arrays, by position; calls cost
+def place_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     run_starts: Array,
     run_keys: Array,
     run_partitions: Array,
@@ -333,8 +355,7 @@ def place_keys(  # noqa: C901, PLR0912, PLR0917 - a kernel takes flat arrays, by
     partitions: Array,
     amounts: Array,
     hashes: Array,
-    is_known: Array,
-    is_empty: Array,
+    states: Array,
     mask: int,
     empty_rule: int,
     unknown_total: int,
@@ -351,14 +372,13 @@ def place_keys(  # noqa: C901, PLR0912, PLR0917 - a kernel takes flat arrays, by
         run_keys: By run.
         run_partitions: By run.
         run_amounts: By run.
-        before: From `find_runs_before`.
+        before: From `find_partitions_before`.
         window_starts: From `make_runs`.
         order: Rows, as given to `make_runs`.
         partitions: By row.
         amounts: By row.
         hashes: By column and key.
-        is_known: By column and key: whether there is such a hash (or answer).
-        is_empty: By key: it has no bytes.
+        states: By column and key: `PLAIN`, `EMPTY` or `NO_HASH`.
         mask: Of the candidate.
         empty_rule: Of the candidate.
         unknown_total: Where records are counted whose key has no such hash.
@@ -374,42 +394,42 @@ def place_keys(  # noqa: C901, PLR0912, PLR0917 - a kernel takes flat arrays, by
         if count == 0:
             continue
         reciprocal = 1.0 / count
-        values = hashes[columns[window]]
-        is_there = is_known[columns[window]]
-        sums = totals[window]
-        first_cell = cell_starts[window]
+        values, state = hashes[columns[window]], states[columns[window]]
+        sums, first_cell = totals[window], cell_starts[window]
+        moved_keys = moved_records = moved_bytes = nb.int64(0)
+        risky_keys = risky_records = risky_bytes = nb.int64(0)
         for run in range(window_starts[window], window_starts[window + 1]):
             key = run_keys[run]
-            chosen = nb.int64(-1)
-            if is_empty[key] and empty_rule != HASHED:
-                chosen = nb.int64(0 if empty_rule == FIRST else -1)
-                if empty_rule == REFUSED:
-                    sums[REFUSED_RECORDS] += run_amounts[run, 0]
-            elif is_there[key]:
-                chosen = _choose(values[key], mask, count, reciprocal)
-            else:
-                sums[unknown_total] += run_amounts[run, 0]
-            if chosen < 0:
-                _keep(run, run_starts, run_amounts, order, partitions, amounts, first_cell, count, cells, sums)
-                continue
+            records, size = run_amounts[run, 0], run_amounts[run, 1]
+            chosen = _choose(values[key], mask, count, reciprocal)
+            if state[key] != PLAIN:
+                chosen = _choose_otherwise(state[key], chosen, records, empty_rule, unknown_total, sums)
+                if chosen < 0:
+                    _keep(run, run_starts, run_amounts, order, partitions, amounts, first_cell, count, cells, sums)
+                    continue
             cell = first_cell + chosen
-            cells[cell, CELL_RECORDS] += run_amounts[run, 0]
-            cells[cell, CELL_BYTES] += run_amounts[run, 1]
+            cells[cell, CELL_RECORDS] += records
+            cells[cell, CELL_BYTES] += size
             cells[cell, CELL_KEYS] += 1
-            if has_errors:
-                cells[cell, CELL_RECORD_ERROR] += run_amounts[run, 2]
-                cells[cell, CELL_BYTE_ERROR] += run_amounts[run, 3]
-            if run_partitions[run] != chosen:
-                sums[MOVED_KEYS] += 1
-                sums[MOVED_RECORDS] += run_amounts[run, 0]
-                sums[MOVED_BYTES] += run_amounts[run, 1]
-                if has_errors:
-                    sums[MOVED_RECORD_ERROR] += run_amounts[run, 2]
-                    sums[MOVED_BYTE_ERROR] += run_amounts[run, 3]
-                if run_partitions[run] == SEVERAL:
-                    _leave(run, chosen, run_starts, order, partitions, amounts, sums)
+            # whether a key moves is as good as a coin: multiplied, nothing has to be guessed
+            has_moved = nb.int64(run_partitions[run] != chosen)
+            moved_keys += has_moved
+            moved_records += has_moved * records
+            moved_bytes += has_moved * size
             # one that lay on several partitions lay on another than this
-            if before[run] >= 0 and run_partitions[before[run]] != chosen:
-                sums[AT_RISK_KEYS] += 1
-                sums[AT_RISK_RECORDS] += run_amounts[run, 0]
-                sums[AT_RISK_BYTES] += run_amounts[run, 1]
+            is_at_risk = nb.int64(before[run] != chosen) & nb.int64(before[run] != NOWHERE)
+            risky_keys += is_at_risk
+            risky_records += is_at_risk * records
+            risky_bytes += is_at_risk * size
+            if run_partitions[run] == SEVERAL:
+                _leave(run, chosen, run_starts, order, partitions, amounts, sums)
+            if has_errors:
+                for column in range(2):
+                    cells[cell, CELL_RECORD_ERROR + column] += run_amounts[run, 2 + column]
+                    sums[MOVED_RECORD_ERROR + column] += has_moved * run_amounts[run, 2 + column]
+        sums[MOVED_KEYS] += moved_keys
+        sums[MOVED_RECORDS] += moved_records
+        sums[MOVED_BYTES] += moved_bytes
+        sums[AT_RISK_KEYS] += risky_keys
+        sums[AT_RISK_RECORDS] += risky_records
+        sums[AT_RISK_BYTES] += risky_bytes
