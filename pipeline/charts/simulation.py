@@ -40,6 +40,7 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
     Returns:
         The picture; a PNG has 200 pixels an inch.
     """
+    from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a picture pays
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -57,7 +58,8 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
     seeds = f"{count} seeds: dots are medians, lines go from 5 % to 95 %" if count > 1 else "one seed"
     figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
     buffer = BytesIO()
-    figure.savefig(buffer, format=file_format, facecolor=CARD, metadata=_METADATA.get(file_format))
+    with rc_context({"svg.hashsalt": "simulation"}):  # else names inside differ from run to run
+        figure.savefig(buffer, format=file_format, facecolor=CARD, metadata=_METADATA.get(file_format))
     return buffer.getvalue()
 
 
@@ -74,6 +76,7 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     is_coloured = len(brokers) <= len(LINES)
     colours = [LINES[place] if is_coloured else CALM for place in range(len(brokers))]
     names: set[str] = set()
+    marks: set[str] = set()
     for row, summary in enumerate(summaries):
         _draw_fair_shares(axes, row, summary.variant.fair_shares)
         for place, figures in enumerate(summary.brokers):
@@ -84,16 +87,18 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
             for comparison in summary.variant.comparisons:
                 share = comparison.brokers.get("bytes_share", {}).get(brokers[place].broker_id)
                 if share is not None:
+                    marks.add(comparison.label)
                     _draw_mark(axes, (row + offset, colour), 100 * share, comparison.label)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:g} %")
-    _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)")
+    _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)", marks)
     axes.set_yticks(range(len(summaries)), [summary.variant.name for summary in summaries])
     _set_fonts(axes)
 
 
 def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     names: set[str] = set()
+    marks: set[str] = set()
     axes.set_xscale("log")
     for row, summary in enumerate(summaries):
         for place, (label, name, colour) in enumerate(_LATENCIES):
@@ -102,9 +107,10 @@ def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
             for comparison in summary.variant.comparisons:
                 value = comparison.figures.get(name)
                 if value:
+                    marks.add(comparison.label)
                     _draw_mark(axes, (row + offset, colour), value, comparison.label)
-    axes.xaxis.set_major_formatter("{x:g} ms")
-    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
+    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement", marks)
     axes.set_yticks(range(len(summaries)), [""] * len(summaries))
     _set_fonts(axes)
 
@@ -158,7 +164,7 @@ def _once(name: str, names: set[str]) -> str:
     return name
 
 
-def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
+def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str, marks: set[str]) -> None:
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     for row in range(1, len(summaries)):
         axes.axhline(row - 0.5, color=GRID, linewidth=0.8, zorder=0)
@@ -179,7 +185,7 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
         fontfamily=FONT,
         color=INK,
     )
-    _add_legend(axes, {one.label for summary in summaries for one in summary.variant.comparisons})
+    _add_legend(axes, marks)
 
 
 def _add_legend(axes: Axes, labels: set[str]) -> None:

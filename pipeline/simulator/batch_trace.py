@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.simulator.reference.run import simulate_reference as simulate
+from pipeline.simulator.simulate import simulate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from pipeline.simulator.figures import (
 )
 from pipeline.simulator.record_size import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.recovery import measure_backlog_s, measure_recovery_s
-from pipeline.simulator.reference.run import simulate_reference as simulate
 from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
