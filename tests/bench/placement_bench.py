@@ -1,0 +1,60 @@
+"""Keys placed per second by our murmur2 kernels beside the real Java client, one core each, one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.partitioners.assignment import assign_partitions
+from pipeline.partitioners.registry import find_strategy
+from tests.lab.artifacts import class_path, client_artifacts, java_program
+
+LOOP = Path(__file__).with_name("Murmur2Loop.java")
+KEY_COUNT = 100_000
+ROUNDS = 300
+
+
+def time_java(version, length):
+    """Keys per second of `BuiltInPartitioner.partitionForKey`, best of many rounds over the same keys."""
+    jars = class_path(client_artifacts(version))
+    command = [java_program(), "-Xmx256m", "-cp", jars, LOOP, str(length), str(KEY_COUNT), str(ROUNDS)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0])
+
+
+def time_ours(length):
+    """The same for the kernels over an Arrow array, from keys to partitions."""
+    data = np.random.default_rng(7).integers(0, 256, KEY_COUNT * length, np.uint8)
+    offsets = np.arange(KEY_COUNT + 1, dtype=np.int32) * length
+    keys = pa.Array.from_buffers(pa.binary(), KEY_COUNT, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    strategy = find_strategy("java-builtin")
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        assign_partitions(strategy, keys, 12)
+        times.append(time.perf_counter() - started)
+    return KEY_COUNT / min(times)
+
+
+def measure():
+    """Yields (name, figures)."""
+    for length in (16, 36):
+        ours = time_ours(length)
+        for version in ("3.9.1", "4.1.1"):
+            java = time_java(version, length)
+            yield (
+                f"place {length} B, {version}",
+                {"million_keys_per_s": ours / 1e6, "java_million_keys_per_s": java / 1e6, "ratio": ours / java},
+            )
+
+
+def main():
+    for name, figures in measure():
+        print(f"{name:20s} " + "  ".join(f"{key} {value:.3g}" for key, value in figures.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
