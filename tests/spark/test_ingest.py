@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.model.window import milliseconds_of
 from tests.lab.facts import measure_share_ratios
@@ -110,3 +111,27 @@ def test_producers_nodes_and_latency_show_the_slow_broker(ingested, capture, man
     latency = {broker: row["request_latency_avg_ms"] for broker, row in in_the_middle.items()}
     others = [value for broker, value in latency.items() if broker != slow["broker_id"]]
     assert latency[slow["broker_id"]] > slow["produce_delay_ms"] > max(others)
+
+
+def test_brokers_counters_add_up_to_the_last_page_less_the_first(ingested, capture_folder, capture):
+    """Oracle: the first and the last page of the broker within the windows, read by `prometheus_client`."""
+    pages = sorted((capture_folder / "scrapes/brokers/1").glob("*.prom"), key=lambda path: int(path.stem))
+    held = [path for path in pages if int(path.stem) < capture.end_ms]
+    before = [path for path in held if int(path.stem) < capture.start_ms]
+    first, last = (before or held)[-1 if before else 0], held[-1]
+    name = "kafka_server_brokertopicmetrics_bytesin"
+    values = []
+    for path in (first, last):
+        families = text_string_to_metric_families(path.read_text())
+        samples = [s for family in families if family.name == name for s in family.samples]
+        values.append({s.labels.get("topic"): s.value for s in samples})
+    grown = {topic: value - values[0].get(topic, 0) for topic, value in values[1].items()}
+    told = Counter()
+    for row in stored(ingested.warehouse, "silver.broker_topics"):
+        assert (row["instance"], row["broker_id"], row["source"]) == ("1", 1, "broker_metrics")
+        told[row["topic"]] += row["bytes_in"] or 0
+    assert {topic: told[topic] for topic in grown if topic} == {topic: n for topic, n in grown.items() if topic}
+    whole = stored(ingested.warehouse, "silver.broker_metrics")
+    assert sum(row["bytes_in"] or 0 for row in whole) == grown[None]
+    assert {row["broker_id"] for row in whole} == {1}
+    assert all(0 < row["request_handler_idle_ratio"] <= 1 for row in whole)

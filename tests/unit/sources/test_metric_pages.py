@@ -1,0 +1,90 @@
+"""Rows that files of metrics give: samples, and problems with file, line and what to do. No Spark session."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from pipeline.codec.exposition import ExpositionReader
+from pipeline.sources.metric_pages import MetricPage, MetricPageReader, PageGroup, format_pages, read_page
+from pipeline.sources.sample_rows import SAMPLE_SCHEMA
+
+AT_MS = 1_700_000_000_000
+
+
+def rows(path, text, **fields):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    page = MetricPage(source="producer_metrics", instance="i", observed_at_ms=AT_MS, path=str(path), **fields)
+    found = pa.Table.from_batches([*read_page(page, ExpositionReader())], SAMPLE_SCHEMA).to_pylist()
+    return [r for r in found if r["row_kind"] == "sample"], [r for r in found if r["row_kind"] == "problem"]
+
+
+def test_samples_of_a_page(tmp_path):
+    samples, problems = rows(
+        tmp_path / "p",
+        'kafka_producer_producer_metrics_request{client_id="c"} 7\nkafka_brokers NaN\njvm_threads 3\n',
+    )
+    assert problems == []
+    assert [(s["name"], s["exposed_name"], s["labels"], s["value"], s["observed_at_ms"]) for s in samples] == [
+        (
+            *("kafka_producer_producer_metrics_request_total", "kafka_producer_producer_metrics_request"),
+            *([("client_id", "c")], 7, AT_MS),
+        ),
+        ("kafka_brokers", "kafka_brokers", [], None, AT_MS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "severity", "sample_count"),
+    [
+        ("<!DOCTYPE html><html><body>502</body></html>\n", "an HTML page", "refused", 0),
+        ("hello there\n", "no exporter page", "refused", 0),
+        ("", "no exporter page", "refused", 0),
+        (b"\xff\xfe", "cannot be read", "refused", 0),
+        ("kafka_brokers 3\nkafka_bro", "torn", "refused", 1),
+        ("kafka_brokers 3\nkafka_brokers 4\n", "a second sample", "suspect", 1),
+        (f"kafka_brokers 3 {AT_MS - 240_000}\n", "-240 s from the scrape's", "suspect", 1),
+    ],
+)
+def test_what_is_wrong_with_a_page(tmp_path, text, words, severity, sample_count):
+    samples, problems = rows(tmp_path / "p", text)
+    assert len(samples) == sample_count
+    assert [(words in p["reason"], p["severity"], p["path"]) for p in problems] == [
+        (True, severity, str(tmp_path / "p"))
+    ]
+    assert all(sample["observed_at_ms"] == AT_MS for sample in samples)
+
+
+def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
+    assert rows(tmp_path / "p", "# TYPE up gauge\nup 1\n") == ([], [])
+
+
+def test_texts_of_clients(tmp_path):
+    line = "10 records sent, 2.0 records/sec (0.00 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n"
+    samples, problems = rows(tmp_path / "p", line, format="perf_test")
+    assert problems == []
+    assert {s["observed_at_ms"] for s in samples} == {AT_MS}
+    statistics = {"name": "c#producer-1", "ts": 1, "time": 5, "brokers": {}, "topics": {}, "msg_cnt": 4}
+    samples, problems = rows(tmp_path / "q", json.dumps(statistics) + "\n", format="librdkafka", is_dated=False)
+    assert [(s["name"], s["value"], s["observed_at_ms"]) for s in samples] == [("librdkafka_msg_cnt", 4, 5000)]
+    _, problems = rows(tmp_path / "r", "", format="librdkafka")
+    assert [p["reason"] for p in problems] == ["no metric in it"]
+
+
+def test_pages_of_two_exporters_in_one_task(tmp_path):
+    pages = []
+    for instance, value in (("a", 1), ("a", 2), ("b", 3)):
+        path = tmp_path / f"{instance}{value}"
+        path.write_text(f'kafka_brokers{{at="{instance}"}} {value}\n')
+        pages.append(MetricPage(source="s", instance=instance, observed_at_ms=value, path=str(path)))
+    reader = MetricPageReader({"plan": format_pages(pages), "spark_partitions": "1"})
+    (group,) = reader.partitions()
+    assert isinstance(group, PageGroup)
+    found = pa.Table.from_batches([*reader.read(group)]).to_pylist()
+    assert [(r["instance"], dict(r["labels"])["at"], r["value"]) for r in found] == [
+        ("a", "a", 1),
+        ("a", "a", 2),
+        ("b", "b", 3),
+    ]
