@@ -37,7 +37,7 @@ DISTINCT_KEYS = 100_000
 RECORDS_PER_BATCH = 160
 BATCHES = 6_400  # about a million records until they repeat
 SEGMENTS = {"few": 1, "many": 8}
-BATCHES_PER_SEGMENT = {"few": 600, "many": 31_250}
+BATCHES_PER_SEGMENT = {"few": 3_000, "many": 31_250}
 HOUR_MS = 3_600_000
 
 
@@ -47,7 +47,7 @@ def make_segments(folder):
 
     def build():
         for _ in range(BATCHES):
-            records = make_records(RECORDS_PER_BATCH, value=rng.randbytes(73))
+            records = make_records(RECORDS_PER_BATCH, value=rng.randbytes(37).hex()[:73].encode())
             yield make_batch([replace(r, key=b"user-%011d" % rng.randrange(DISTINCT_KEYS)) for r in records])
 
     batches = None

@@ -21,6 +21,7 @@ from pipeline.storage.window_status import trust_windows
 from pipeline.tables import TABLES
 
 CLUSTER = "demo"
+SECRET = "a70f" * 16
 MINUTE_MS = 60_000
 SCRAPES = ("producers/orders", "producers/jobs", "brokers/1")
 """Enough of them: one producer, three in one process, one broker."""
@@ -92,7 +93,7 @@ class Capture:
 def make_secret(folder):
     """The same secret for every run, so that key ids can be compared."""
     secret = folder / "partition-health.secret"
-    secret.write_text("0f" * 32)
+    secret.write_text(SECRET)
     secret.chmod(0o600)
 
 

@@ -9,6 +9,9 @@ import pytest
 from tests.lab.facts import read_capture
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan, run_all
 
+CLEAR_TOPIC = "regions"
+STRATEGY = "tests.spark.key_strategies:by_number"
+
 
 @pytest.fixture(scope="session")
 def manifest(capture_folder):
@@ -32,5 +35,6 @@ def ingested(spark, capture, manifest, tmp_path_factory):
     """All topics of the capture, all windows in one run, a few of the scrapes."""
     folder = tmp_path_factory.mktemp("ingested")
     part = capture.part(folder / "capture", topics=manifest["topics"], scrapes=SCRAPES)
-    config = part.write_config(folder, sources=ALL_SOURCES)
+    keys = {"clear_topics": {"demo": [CLEAR_TOPIC]}, "strategies": [STRATEGY], "partition_counts": [7]}
+    config = part.write_config(folder, sources=ALL_SOURCES, keys=keys)
     return run_all(spark, plan(config, capture.span()))

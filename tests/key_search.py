@@ -1,0 +1,55 @@
+"""Looks for clear keys in everything a run left: as text, in hex, in Base64; in tables in their decoded columns."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from deltalake import DeltaTable
+
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import TABLES
+
+DIGITS = [b"%d" % digit for digit in range(10)]
+
+
+def make_pattern(prefixes):
+    """A pattern for keys that are a prefix and a number, however they are written."""
+    found = set()
+    for start in (prefix + digit for prefix in prefixes for digit in DIGITS):
+        found |= {start, start.hex().encode(), start.hex().upper().encode()}
+        for shift in range(3):  # where in a group of three bytes the key begins
+            coded = base64.b64encode(bytes(shift) + start)
+            # the first character may hold bits of what is before, the last ones bits of what follows
+            found.add(coded[(0, 2, 3)[shift] : 4 * ((shift + len(start)) // 3)])
+    assert min(map(len, found)) >= 5, "shorter ones are found by chance"
+    return re.compile(b"|".join(map(re.escape, sorted(found))))
+
+
+def search_files(folder, pattern, *, leave_out=()):
+    """Files below a folder that hold a key, with what was found; raw bytes, compressed columns included."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(path.is_relative_to(other) for other in leave_out):
+            match = pattern.search(path.read_bytes())
+            if match:
+                found[str(path.relative_to(folder))] = match[0]
+    return found
+
+
+def search_tables(warehouse, pattern):
+    """(table, column) of every column that holds a key, with the values that do."""
+    found = {}
+    for table in TABLES:
+        path = table_path(warehouse, table)
+        if DeltaTable.is_deltatable(str(path)):
+            rows = DeltaTable(path).to_pyarrow_table()
+            for name in rows.column_names:
+                held = {value for value in rows[name].unique().to_pylist() if pattern.search(_as_bytes(value))}
+                if held:
+                    found[table.name, name] = held
+    return found
+
+
+def _as_bytes(value):
+    return value if isinstance(value, bytes) else str(value).encode()
