@@ -149,7 +149,7 @@ DEFAULT_CANDIDATES = (
 class Replay(_Frozen):
     """How much of the recorded traffic a replaying process holds at once."""
 
-    rows_per_bucket: int = Field(2_000_000, gt=0)
+    rows_per_bucket: int = Field(1_000_000, gt=0)
 
 
 class Cluster(_Frozen):
