@@ -25,6 +25,10 @@ from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from pipeline.config import PipelineConfig
@@ -74,20 +78,20 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     before = {TimeWindow(w.start_ms - run.config.window_ms, w.start_ms) for w in windows} & committed
     span = tuple(sorted({*windows, *before}))
     facts, partition_counts = _cluster_facts(run, windows)
-    paths = {TRAFFIC: list_files(run.warehouse, KEY_TRAFFIC, run.cluster_name, span)}
-    row_count = count_file_rows(paths[TRAFFIC])
-    plan = plan_replay(
-        windows,
-        committed,
-        partition_counts,
-        run.config.candidates,
-        partitioners=run.cluster.partitioners,
-        bucket_count=max(1, -(-row_count // run.config.replay.rows_per_bucket)),
-    )
-    paths[HASHES] = list_files(run.warehouse, KEY_HASHES, run.cluster_name, span)
-    if any(isinstance(column, AnswerColumn) for column in plan.columns):
-        paths[ANSWERS] = list_files(run.warehouse, KEY_ANSWERS, run.cluster_name, span)
-    rows = _replay(spark, plan, paths, facts)
+
+    def plan(bucket_count: int) -> ReplayPlan:
+        return plan_replay(
+            windows,
+            committed,
+            partition_counts,
+            run.config.candidates,
+            partitioners=run.cluster.partitioners,
+            bucket_count=bucket_count,
+        )
+
+    rows_per_bucket = run.config.replay.rows_per_bucket
+    planned, sums = read_sums(spark, run.warehouse, run.cluster_name, span, plan, rows_per_bucket=rows_per_bucket)
+    rows = ReplayRows() if sums is None else make_rows(planned, sums, facts)
     written = {
         REPLAY_RESULTS: rows.results,
         REPLAY_BROKERS: rows.brokers,
@@ -98,14 +102,38 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     return JobReport(job=JOB, table_versions=versions, notes=describe_verdicts(rows.verdicts))
 
 
-def _replay(
-    spark: SparkSession, plan: ReplayPlan, paths: dict[str, tuple[str, ...]], facts: ClusterFacts
-) -> ReplayRows:
+def read_sums(
+    spark: SparkSession,
+    warehouse: Path,
+    cluster: str,
+    windows: Sequence[TimeWindow],
+    plan_of: Callable[[int], ReplayPlan],
+    *,
+    rows_per_bucket: int,
+) -> tuple[ReplayPlan, pa.Table | None]:
+    """Places the keys of some windows.
+
+    Args:
+        spark: Session.
+        warehouse: Folder of all tables.
+        cluster: Whose keys.
+        windows: Whose rows to read: those to replay, and those before them.
+        plan_of: Gives the plan for a number of buckets.
+        rows_per_bucket: Rows about keys that a process holds at once, roughly.
+
+    Returns:
+        The plan, and partial sums as `replay_keys` gives them, collected; None where no file holds anything.
+    """
+    paths = {TRAFFIC: list_files(warehouse, KEY_TRAFFIC, cluster, windows)}
+    plan = plan_of(max(1, -(-count_file_rows(paths[TRAFFIC]) // rows_per_bucket)))
+    paths[HASHES] = list_files(warehouse, KEY_HASHES, cluster, windows)
+    if any(isinstance(column, AnswerColumn) for column in plan.columns):
+        paths[ANSWERS] = list_files(warehouse, KEY_ANSWERS, cluster, windows)
     files = [(content, path) for content, found in paths.items() for path in found]
     if not files or not plan.topics:
-        return ReplayRows()
+        return plan, None
     frame = spark.createDataFrame(files, "content string, path string").repartition(len(files))
-    return make_rows(plan, replay_keys(frame, plan, iter_file_rows).toArrow(), facts)
+    return plan, replay_keys(frame, plan, iter_file_rows).toArrow()
 
 
 def _cluster_facts(
