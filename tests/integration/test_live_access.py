@@ -24,6 +24,8 @@ from tests.lab.live_traffic import MINUTE_MS, past_minutes
 from tests.lab.relay import counting_relay
 from tests.spark.capture_runs import stored
 
+pytestmark = pytest.mark.timeout(900)
+
 PASSWORD = "correct-horse-battery-staple-7261"
 VARIABLE = "PARTITION_HEALTH_TEST_PASSWORD"
 ROOT = Path(__file__).parents[2]

@@ -31,8 +31,10 @@ from pipeline.sources.live.state import read_live_state
 from pipeline.sources.log_directories import discover_logs
 from tests.lab.artifacts import BROKER_VERSION, OLDER_BROKER_VERSION
 from tests.lab.cluster import start_cluster
-from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS, create_topics, past_minutes, produce, send
+from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS, coming_minutes, create_topics, produce, send
 from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(900)
 
 FIELDS = [name for name in HEADER_ROW.names if name != "position"]
 PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count")
@@ -41,10 +43,10 @@ PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count
 
 @pytest.fixture(scope="module", params=[BROKER_VERSION, OLDER_BROKER_VERSION])
 def cluster(request, tmp_path_factory):
-    """Three brokers with traffic in minutes that are over; disks know the high watermarks."""
+    """Three brokers with traffic stamped with the minutes to come; disks know the high watermarks."""
     with start_cluster(tmp_path_factory.mktemp("live"), 3, version=request.param, heap_mb=256) as running:
         create_topics(running)
-        running.start_ms = past_minutes()
+        running.start_ms = coming_minutes()
         produce(running.bootstrap, running.start_ms)
         wait_for_checkpoints(running)
         yield running
@@ -107,7 +109,7 @@ def test_fetched_batches_are_those_on_the_leaders_disk(cluster):
     folders = {b.node_id: b.log_directory for b in cluster.brokers}
     with connected(source) as connection:
         state = read_live_state(connection, topics=list(TOPICS))
-        everything = TimeWindow(0, now_ms)
+        everything = TimeWindow(0, 2 * now_ms)
         reads, missing = plan_fetches(connection, state, state.partitions, everything, lateness_ms=0, as_of_ms=now_ms)
         assert missing == ()
         assert state.silent_brokers == {}
@@ -132,7 +134,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster):
         connection.admin.delete_topics(["gone"])
         state = read_live_state(connection, topics=["orders"])
         (read,) = plan_fetches(
-            connection, state, [TopicPartition("orders", 0)], TimeWindow(0, now_ms), lateness_ms=0, as_of_ms=now_ms
+            connection, state, [TopicPartition("orders", 0)], TimeWindow(0, 2 * now_ms), lateness_ms=0, as_of_ms=now_ms
         )[0]
         other = replace(read, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
         found = scan_range(connection, other, now_ms)
@@ -142,7 +144,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster):
 
 def read_of(connection, key, now_ms):
     state = read_live_state(connection, topics=[key.topic])
-    (read,) = plan_fetches(connection, state, [key], TimeWindow(0, now_ms), lateness_ms=0, as_of_ms=now_ms)[0]
+    (read,) = plan_fetches(connection, state, [key], TimeWindow(0, 2 * now_ms), lateness_ms=0, as_of_ms=now_ms)[0]
     return read
 
 
@@ -160,7 +162,7 @@ def test_retention_that_overtakes_the_reading_is_told(cluster):
         assert int(headers.base_offset[0]) <= 120 <= int(headers.last_offset[0])
         assert int(headers.last_offset[-1]) == 299
         state = read_live_state(connection, topics=["short"])
-        span = TimeWindow(cluster.start_ms, now_ms)
+        span = span_of(cluster)
         _, (shortfall,) = plan_fetches(
             connection, state, [TopicPartition("short", 0)], span, lateness_ms=0, as_of_ms=now_ms
         )
@@ -187,8 +189,7 @@ def ingested(spark, cluster, tmp_path_factory):
     config = write_config(
         tmp_path_factory.mktemp("tables"), cluster, disks=("disks", {}), live=("live", {}), offsets=("offsets", {})
     )
-    now_ms = time.time_ns() // 1_000_000
-    for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=now_ms):
+    for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=span_of(cluster).end_ms + MINUTE_MS):
         ingest.run(spark, run)
         gates.check_ingested(spark, run)
         score_health.run(spark, run, score_health.pending_windows(run))
@@ -277,7 +278,7 @@ def kill_once_talked_to(cluster, node_id):
 
 def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, cluster, tmp_path):
     config = write_config(tmp_path, cluster, live=("live", {}))
-    (run,) = plan_runs(config, span_of(cluster), run_id="killed", now_ms=time.time_ns() // 1_000_000)
+    (run,) = plan_runs(config, span_of(cluster), run_id="killed", now_ms=span_of(cluster).end_ms + MINUTE_MS)
     killing = kill_once_talked_to(cluster, 2)
     try:
         ingest.run(spark, run)

@@ -1,4 +1,4 @@
-"""Traffic for a cluster that is read while it runs: its records are stamped with minutes that are over."""
+"""Traffic for a cluster that is read while it runs: records are stamped, so that nobody waits for windows to pass."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def past_minutes():
     """Start of the first of `MINUTES` whole minutes that are over, UTC milliseconds."""
     now_ms = time.time_ns() // 1_000_000
     return now_ms - now_ms % MINUTE_MS - (MINUTES + 1) * MINUTE_MS
+
+
+def coming_minutes():
+    """Start of the next whole minute, UTC milliseconds: later than anything the cluster's metadata knows by now."""
+    now_ms = time.time_ns() // 1_000_000
+    return now_ms - now_ms % MINUTE_MS + MINUTE_MS
 
 
 def produce(bootstrap, start_ms):
