@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.partitioners.masks import take_modulo
+from pipeline.partitioners.modulo_kernels import take_modulos
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.packing import AMOUNTS, TEXT_COLUMN
@@ -99,6 +100,20 @@ class _Runs(NamedTuple):
     before: NDArray[np.int32]
     window_starts: NDArray[np.int64]
     order: NDArray[np.int32]
+
+
+class _Cache:
+    """Hashes in the order of runs, gathered once per column."""
+
+    def __init__(self, hashes: NDArray[np.uint32], run_keys: NDArray[np.int32]) -> None:
+        self._hashes, self._run_keys = hashes, run_keys
+        self._gathered: dict[int, NDArray[np.uint32]] = {}
+
+    def of_runs(self, column: int) -> NDArray[np.uint32]:
+        """The column's hash of each run's key."""
+        if column not in self._gathered:
+            self._gathered[column] = self._hashes[column][self._run_keys]
+        return self._gathered[column]
 
 
 _NO_TOTALS = np.zeros(0, dtype=np.int64)
@@ -229,7 +244,15 @@ def _replay_topic(number: int, plan: ReplayPlan, keys: _Keys, rows: _Rows, runs:
         heaviest = first + _heaviest(runs.keys[first:last], runs.amounts[first:last], keys)
         top_keys = _describe_top_keys(topic, window, runs.keys[heaviest], runs.amounts[heaviest], keys)
         yield Sums(number, window, TOP_KEYS, top_keys, _NO_TOTALS)
+    choices = np.empty(len(runs.keys), dtype=np.int32)
+    hashes = _Cache(keys.hashes, runs.keys)
     for index, placing in enumerate(topic.placings):
+        for window in replayed:
+            first, last = runs.window_starts[window : window + 2]
+            take_modulos(
+                hashes.of_runs(placing.columns[window])[first:last],
+                *(_mask_of(placing), placing.partition_counts[window], choices[first:last]),
+            )
         counts = np.array(placing.partition_counts, dtype=np.int64)
         cell_starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
         cells = np.zeros((int(counts.sum()), kernels.CELL_COUNT), dtype=np.int64)
@@ -237,8 +260,8 @@ def _replay_topic(number: int, plan: ReplayPlan, keys: _Keys, rows: _Rows, runs:
         unknown = kernels.UNANSWERED_RECORDS if placing.function is None else kernels.REFUSED_RECORDS
         kernels.place_keys(
             *(runs.starts, runs.keys, runs.partitions, runs.amounts, runs.before, runs.window_starts),
-            *(runs.order, rows.partitions, rows.amounts, keys.hashes, keys.states),
-            *(_mask_of(placing), _EMPTY_RULES[placing.empty_key], unknown, np.array(placing.columns, dtype=np.int64)),
+            *(runs.order, rows.partitions, rows.amounts, choices, keys.states),
+            *(np.array(placing.columns, dtype=np.int64), _EMPTY_RULES[placing.empty_key], unknown),
             *(counts, cell_starts, cells, totals),
         )
         for window in replayed:

@@ -47,8 +47,6 @@ SEVERAL = -1
 NOWHERE = -2
 """Instead of a partition, where the key had no records."""
 
-_SIGN_BIT, _NOTHING, _, _MAGNITUDE_OR_ZERO = range(4)  # the masks of `partitioners.modulo_kernels`
-
 _WORDS = types.Array(types.uint64, 1, "C")
 _READ_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _INT64 = types.Array(types.int64, 1, "C", readonly=True)
@@ -266,24 +264,6 @@ def find_partitions_before(
 
 
 @part
-def _choose(value: Number, mask: Number, count: Number, reciprocal: Number) -> Number:
-    number = nb.int64(value)
-    if mask == _SIGN_BIT:
-        number &= 0x7FFFFFFF
-    elif mask != _NOTHING:
-        number = abs(nb.int64(nb.int32(value)))
-        if mask == _MAGNITUDE_OR_ZERO:
-            number &= 0x7FFFFFFF
-    # by the reciprocal, which is off by one at most: hashes are exact in a double
-    rest = number - nb.int64(nb.float64(number) * reciprocal) * count
-    if rest < 0:
-        rest += count
-    elif rest >= count:
-        rest -= count
-    return rest
-
-
-@part
 def _choose_otherwise(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     state: Number, chosen: Number, records: Number, empty_rule: Number, unknown_total: Number, sums: Array
 ) -> Number:
@@ -339,8 +319,8 @@ def _leave(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     types.void(
         *(_INT32, _INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True), _INT32, _INT64),
         *(_INT32, _INT32, types.Array(types.int64, 2, "C", readonly=True)),
-        *(types.Array(types.uint32, 2, "C", readonly=True), types.Array(types.uint8, 2, "C", readonly=True)),
-        *(types.int64, types.int64, types.int64, _INT64, _INT64, _INT64),
+        *(_INT32, types.Array(types.uint8, 2, "C", readonly=True), _INT64),
+        *(types.int64, types.int64, _INT64, _INT64),
         *(types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C")),
     )
 )
@@ -354,12 +334,11 @@ def place_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     order: Array,
     partitions: Array,
     amounts: Array,
-    hashes: Array,
+    choices: Array,
     states: Array,
-    mask: int,
+    columns: Array,
     empty_rule: int,
     unknown_total: int,
-    columns: Array,
     partition_counts: Array,
     cell_starts: Array,
     cells: Array,
@@ -377,12 +356,11 @@ def place_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         order: Rows, as given to `make_runs`.
         partitions: By row.
         amounts: By row.
-        hashes: By column and key.
+        choices: By run: the partition that follows from the hash.
         states: By column and key: `PLAIN`, `EMPTY` or `NO_HASH`.
-        mask: Of the candidate.
+        columns: By window: which column.
         empty_rule: Of the candidate.
         unknown_total: Where records are counted whose key has no such hash.
-        columns: By window: which column.
         partition_counts: By window; 0 where the window only serves as the one before.
         cell_starts: By window: its first row in `cells`.
         cells: Sums per partition, added to; columns as `CELL_*`.
@@ -393,15 +371,14 @@ def place_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         count = partition_counts[window]
         if count == 0:
             continue
-        reciprocal = 1.0 / count
-        values, state = hashes[columns[window]], states[columns[window]]
+        state = states[columns[window]]
         sums, first_cell = totals[window], cell_starts[window]
         moved_keys = moved_records = moved_bytes = nb.int64(0)
         risky_keys = risky_records = risky_bytes = nb.int64(0)
         for run in range(window_starts[window], window_starts[window + 1]):
             key = run_keys[run]
             records, size = run_amounts[run, 0], run_amounts[run, 1]
-            chosen = _choose(values[key], mask, count, reciprocal)
+            chosen = nb.int64(choices[run])
             if state[key] != PLAIN:
                 chosen = _choose_otherwise(state[key], chosen, records, empty_rule, unknown_total, sums)
                 if chosen < 0:
