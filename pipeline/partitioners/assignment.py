@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.partitioners import modulo_kernels
-from pipeline.partitioners.columns import hash_keys, view_offsets
+from pipeline.partitioners.columns import find_keys, hash_keys, view_offsets
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask, take_modulo
 from pipeline.partitioners.modulo_kernels import take_modulos
@@ -53,16 +53,19 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
         return _ask_once_per_key(strategy, keys, partition_count)
     if strategy.hash is None:
         return np.full(len(keys), NO_PARTITION, dtype=np.int32)
-    is_key = keys.is_valid().to_numpy(zero_copy_only=False)
+    is_key = find_keys(keys)
     hashes = hash_keys(_prepare_keys(strategy.form, keys), strategy.hash)
     is_text = hashes.is_hashed
     if strategy.form is KeyForm.TEXT and strategy.hash is not HashName.JAVA_STRING:
         is_text = hash_keys(keys, HashName.JAVA_STRING).is_hashed
     partitions = np.empty(len(keys), dtype=np.int32)
     take_modulos(hashes.values, MASK_NUMBERS[strategy.mask], partition_count, partitions)
-    partitions[is_key & ~is_text] = REFUSED_KEY
-    _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
-    _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
+    if not is_text.all():
+        partitions[is_key & ~is_text] = REFUSED_KEY
+    if keys.null_count:
+        _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
+    if not lengths.all():
+        _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
     return partitions
 
 

@@ -55,11 +55,18 @@ def hash_keys(keys: pa.Array, name: HashName) -> KeyHashes:
     [1539077399, 0]
     """
     offsets = view_offsets(keys)
-    is_hashed = np.array(keys.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    is_hashed = find_keys(keys)
     values = np.zeros(len(keys), dtype=np.uint32)
     if len(keys):
         _KERNELS[name](_view_bytes(keys), offsets, is_hashed, values)
     return KeyHashes(values, is_hashed)
+
+
+def find_keys(keys: pa.Array) -> NDArray[np.bool_]:
+    """By row: not null. A fresh array."""
+    if not keys.null_count:
+        return np.ones(len(keys), dtype=np.bool_)
+    return np.array(keys.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def view_offsets(keys: pa.Array) -> NDArray[np.signedinteger]:

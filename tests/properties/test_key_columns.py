@@ -91,7 +91,7 @@ def test_remainders(hashes, count):
     """Oracle: the masks and Python's remainder, at hashes near multiples of the count too."""
     near = [min(2**32 - 1, abs(value // count * count + step)) for value in hashes for step in (-1, 0, 1)]
     values = [0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, *hashes, *near]
-    for mask, number in assignment._MASK_NUMBERS.items():
+    for mask, number in assignment.MASK_NUMBERS.items():
         partitions = np.empty(len(values), dtype=np.int32)
         take_modulos(np.array(values, dtype=np.uint32), number, count, partitions)
         assert partitions.tolist() == [take_modulo(mask.apply(value), count) for value in values], mask
