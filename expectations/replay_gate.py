@@ -47,7 +47,7 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
     sums = with_sums(comparison, results, brokers, traffic, run)
     reports = (
         run_suite("replay_results_gate", results),
-        run_suite("scenario_comparison_gate", sums),
+        run_suite("scenario_comparison_gate", sums, {"key": list(SCENARIO_COMPARISON.key)}),
         run_suite("hash_verdicts_gate", _rows(spark, run, HASH_VERDICTS, windows)),
     )
     failed = [report for report in reports if not report.success]
@@ -73,11 +73,11 @@ def with_sums(
     replayed = results.groupBy(*_SCENARIO).agg(
         F.sum("record_count").alias("replayed_record_count"),
         F.sum("size_bytes").alias("replayed_size_bytes"),
-        (F.count_if((F.col("leader_id") < 0) & (F.col("partition") < F.col("partition_count"))) == 0).alias(
-            "are_leaders_known"
+        F.count_if((F.col("leader_id") < 0) & (F.col("partition") < F.col("partition_count"))).alias(
+            "open_leader_count"
         ),
     )
-    shares = brokers.groupBy(*_SCENARIO).agg(F.sum("share").alias("broker_share"))
+    shares = brokers.groupBy(*_SCENARIO).agg(F.sum("size_bytes").alias("broker_size_bytes"))
     recorded = traffic.groupBy(*_TOPIC).agg(F.sum("record_count").alias("batch_record_count"))
     present = comparison.groupBy(*_TOPIC).agg(F.count_distinct("candidate").alias("candidate_count"))
     topics = [row["topic"] for row in comparison.select("topic").distinct().collect()]

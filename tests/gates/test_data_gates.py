@@ -70,8 +70,40 @@ def keyed(partition: int, **others):
     return {**traffic(partition), "key_record_count": 97, "unreadable_record_count": 0, **others}
 
 
+def placed(partition: int, **others):
+    row = {"cluster": "lab", "candidate": "java", "topic": "orders", "partition": partition, "partition_count": 3}
+    load = {"record_count_low": 5, "record_count": 6, "record_count_high": 7}
+    return {**row, **load, "size_bytes_low": 50, "size_bytes": 60, "size_bytes_high": 70, **others}
+
+
+def scenario(topic: str, candidate: str, **others):
+    row = {"cluster": "lab", "topic": topic, "candidate": candidate, "is_baseline": candidate == "in-use"}
+    sums = {
+        "record_count": 97,
+        "replayed_record_count": 97,
+        "batch_record_count": 97,
+        "size_bytes": 500,
+        "replayed_size_bytes": 500,
+        "broker_size_bytes": 500,
+        "candidate_count": 2,
+        "expected_candidate_count": 2,
+    }
+    return {**row, **sums, **others}
+
+
+def verdict(topic: str, **others):
+    counts = {"explained_key_counts": {"java-compatible": 7}, "explained_record_counts": {"java-compatible": 90}}
+    return {"cluster": "lab", "topic": topic, "key_count": 8, "record_count": 97, **counts, **others}
+
+
 # columns that a suite's rows have besides those of the table
-ADDED = {"key_traffic_gate": ("key_record_count", "unreadable_record_count")}
+ADDED = {
+    "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
+    "scenario_comparison_gate": (
+        *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
+        *("open_leader_count", "candidate_count", "expected_candidate_count"),
+    ),
+}
 
 # suite -> table, parameters, rows that pass
 PASSING = {
@@ -88,6 +120,29 @@ PASSING = {
     "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
     "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
+    "replay_results_gate": (
+        "gold.replay_results",
+        {},
+        [
+            placed(0),
+            placed(1),
+            placed(
+                3,
+                **dict.fromkeys(("record_count_low", "record_count", "record_count_high"), 0),
+                **dict.fromkeys(("size_bytes_low", "size_bytes", "size_bytes_high"), 0),
+            ),
+        ],
+    ),
+    "scenario_comparison_gate": (
+        "gold.scenario_comparison",
+        {"key": ["topic", "candidate"]},
+        [
+            scenario("orders", "in-use"),
+            scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
+            scenario("orders", "unknown", partitioner=None, replayed_record_count=None, replayed_size_bytes=None),
+        ],
+    ),
+    "hash_verdicts_gate": ("gold.hash_verdicts", {}, [verdict("orders"), verdict("payments", explained_key_counts={})]),
     "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
 }
 
@@ -125,6 +180,33 @@ FAILING = {
     "key_traffic_gate": {
         "records_by_key_equal_data_records": [keyed(2, key_record_count=96), keyed(3, key_record_count=98)],
         "records_readable": [keyed(4, unreadable_record_count=1)],
+    },
+    "replay_results_gate": {
+        "key_unique": [placed(1)],
+        "ranges_sound": [placed(4, partition_count=9, record_count=8), placed(5, partition_count=9, size_bytes_low=-1)],
+        "no_partition_beyond": [placed(6)],
+    },
+    "scenario_comparison_gate": {
+        "key_unique": [scenario("orders", "java")],
+        "replayed_equal_recorded": [
+            scenario("a", "java", replayed_record_count=96),
+            scenario("b", "java", replayed_size_bytes=None),
+        ],
+        "recorded_equal_batches": [
+            scenario("c", "java", batch_record_count=98),
+            scenario("d", "java", batch_record_count=None),
+        ],
+        "shares_sum_to_one": [scenario("e", "java", broker_size_bytes=499)],
+        "candidates_present": [scenario("f", "java", candidate_count=1)],
+        "baseline_exact": [scenario("g", "in-use", moved_record_count=1)],
+    },
+    "hash_verdicts_gate": {
+        "key_unique": [verdict("payments")],
+        "explained_within_judged": [
+            verdict("a", explained_record_counts={"sarama-hash": 98}),
+            verdict("b", explained_key_counts={"sarama-hash": -1}),
+            verdict("c", unjudged_record_count=-1),
+        ],
     },
     "keys_gate": {"key_unique": [{"path": "b"}]},
 }
