@@ -99,7 +99,10 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         HASH_VERDICTS: rows.verdicts,
     }
     versions = {table.name: _replace(run, table, found, windows) for table, found in written.items()}
-    return JobReport(job=JOB, table_versions=versions, notes=describe_verdicts(rows.verdicts))
+    notes = describe_verdicts(rows.verdicts) or (
+        f"no records by key are stored for these windows (keys.mode is {run.config.keys.mode}): nothing to replay",
+    )
+    return JobReport(job=JOB, table_versions=versions, notes=notes)
 
 
 def read_sums(

@@ -13,6 +13,7 @@ from pipeline.partitioners.masks import take_modulo
 from pipeline.partitioners.modulo_kernels import take_modulos
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay import placement_kernels as kernels
+from pipeline.replay.ordering_kernels import find_keys, index_keys, sort_stably
 from pipeline.replay.packing import AMOUNTS, TEXT_COLUMN
 from pipeline.replay.plan import HashColumn
 
@@ -136,7 +137,7 @@ def replay_bucket(plan: ReplayPlan, traffic: Columns, hashes: Columns, answers: 
     """
     keys = _index(plan, hashes, answers)
     found = np.empty(len(traffic["high"]), dtype=np.int32)
-    kernels.find_keys(traffic["high"], traffic["low"], keys.slots, keys.high, keys.low, found)
+    find_keys(traffic["high"], traffic["low"], keys.slots, keys.high, keys.low, found)
     rows = _rows(traffic, found)
     lost = np.flatnonzero(found < 0)
     if len(lost):
@@ -156,7 +157,7 @@ def _index(plan: ReplayPlan, hashes: Columns, answers: Columns) -> _Keys:
     values = np.zeros((len(plan.columns), count), dtype=np.uint32)
     is_known = np.zeros((len(plan.columns), count), dtype=np.bool_)
     slots = np.full(1 << (2 * count + 1).bit_length(), -1, dtype=np.int32)
-    kernels.index_keys(high, low, slots)
+    index_keys(high, low, slots)
     for number, column in enumerate(plan.columns):
         if isinstance(column, HashColumn) and count:
             stored = hashes[column.name].astype(np.int64)
@@ -166,7 +167,7 @@ def _index(plan: ReplayPlan, hashes: Columns, answers: Columns) -> _Keys:
             values[number] = np.where(stored >= 0, stored, 0)
     if answers:
         rows = np.empty(len(answers["high"]), dtype=np.int32)
-        kernels.find_keys(answers["high"], answers["low"], slots, high, low, rows)
+        find_keys(answers["high"], answers["low"], slots, high, low, rows)
         # an answer that is no partition stays unknown
         fits = (rows >= 0) & (answers["answer"].astype(np.int64) >= 0)
         places = answers["column"][fits].astype(np.int64), rows[fits]
@@ -209,7 +210,7 @@ def _sort(rows: _Rows, value_counts: tuple[int, int, int]) -> NDArray[np.int32]:
     for values, value_count in zip((rows.keys, rows.windows, rows.topics), value_counts, strict=True):
         if value_count > 1:
             sorted_order = np.empty_like(order)
-            kernels.sort_stably(values, order, value_count, sorted_order)
+            sort_stably(values, order, value_count, sorted_order)
             order = sorted_order
     return order
 

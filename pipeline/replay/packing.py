@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from pipeline.errors import InputError
 from pipeline.partitioners.columns import view_offsets
-from pipeline.replay.placement_kernels import group_by_bucket, parse_key_ids
+from pipeline.replay.ordering_kernels import group_by_bucket, parse_key_ids
 from pipeline.replay.plan import AnswerColumn, HashColumn
 
 if TYPE_CHECKING:
