@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,13 +39,15 @@ TIMED_RATE, TIMED_BYTES, TIMED_DELAY_MS = 2048, 512, 20.0
 def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True) -> Recordings:
     """Runs the settings and writes the file after each, so that an end in between keeps what there is.
 
+    A setting whose client failed is left out and said so.
+
     Args:
         settings: What to run.
         file: Runs of other settings in it are kept.
         with_timings: Measure the bed's speed; else keep what the file has.
 
     Raises:
-        LabError: A client failed.
+        LabError: The bed could not be started, warmed or timed.
     """
     known = read_recordings(file) if file.exists() else Recordings({}, {}, ())
     root = Path(tempfile.mkdtemp(prefix="partition-health-fidelity-"))
@@ -55,12 +58,16 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
             timings = known.timings
             if with_timings or not timings:
                 timings = {version: time_client(bed, version, root) for version in (MIDDLE, OLD, NEW)}
-            runs = {setting.name: (setting, run) for setting, run in known.runs}
+            recorded = Recordings(describe_bed(), timings, known.runs)
             for setting in settings:
-                run = run_setting(bed, setting, root / setting.name)
-                say(f"{setting.name}: {'quiet' if run.is_quiet else 'not quiet'}, {run.tools}")
-                runs[setting.name] = (setting, run)
-                recorded = Recordings(describe_bed(), timings, tuple(runs.values()))
+                try:
+                    run = run_setting(bed, setting, root / setting.name)
+                except LabError as failure:
+                    say(f"{setting.name} left out: {failure}")
+                    continue
+                say(f"{setting.name}: {'quiet' if run.is_quiet else 'not quiet'}, {run.foreign_cpu_s} s, {run.tools}")
+                others = [each for each in recorded.runs if each[0].name != setting.name]
+                recorded = replace(recorded, runs=(*others, (setting, run)))
                 write_recordings(recorded, file)
             return recorded
     finally:
