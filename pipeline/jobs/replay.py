@@ -157,7 +157,7 @@ def _cluster_facts(
         if topic in _INTERNAL_TOPICS:
             continue
         counts[topic, topic_id][start_ms] = max(by_partition) + 1
-    return ClusterFacts(leaders, brokers, run.cluster.partitioners), dict(counts)
+    return ClusterFacts(leaders, brokers), dict(counts)
 
 
 def _replace(run: RunContext, table: Table, rows: list[dict[str, object]], windows: tuple[TimeWindow, ...]) -> int:

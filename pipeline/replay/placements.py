@@ -79,9 +79,18 @@ def _draw(broker_count: int, count: int, stream: int) -> list[int]:
 
 
 def sum_by_broker(placements: Placements, loads: Loads) -> Loads:
-    """Load of each broker, in the order of `broker_ids`; the ends of the range over the placements."""
+    """Load of each broker, in the order of `broker_ids`: the mean over the placements, least and most."""
     low, median, high = (_by_draw(placements, part) for part in loads)
-    return Loads(low.min(axis=0), np.median(median, axis=0).astype(np.int64), high.max(axis=0))
+    return Loads(low.min(axis=0), _mean(median), high.max(axis=0))
+
+
+def _mean(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Means over the draws, rounded so that they sum to what is led: medians would leave a part to nobody."""
+    means: NDArray[np.int64]
+    means, rests = np.divmod(sums.sum(axis=0), len(sums))
+    missing = int(rests.sum()) // len(sums)
+    means[np.argsort(-rests, kind="stable")[:missing]] += 1
+    return means
 
 
 def measure_broker_peak(placements: Placements, loads: Loads) -> Range:

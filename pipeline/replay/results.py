@@ -15,17 +15,15 @@ from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.keyed import merge_sums
-from pipeline.replay.plan import strategy_in_use
 from pipeline.replay.topic_results import (
     TopicWindow,
     TopKey,
     broker_rows,
     iter_candidates,
-    judge_topic,
     partition_rows,
     replay_in_use,
-    verdict_row,
 )
+from pipeline.replay.verdicts import judge_topic, verdict_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,12 +43,10 @@ class ClusterFacts:
     Attributes:
         leaders: By start of the window, topic and topic id: leader by partition, at the window's end.
         brokers: By start of the window.
-        partitioners: Strategies in use by topic pattern, from the configuration.
     """
 
     leaders: Mapping[tuple[int, str, str], Mapping[int, int]]
     brokers: Mapping[int, Sequence[int]]
-    partitioners: Mapping[str, str]
 
 
 @dataclass
@@ -97,7 +93,6 @@ def _facts(
         top_keys=_top_keys(parts.get(buckets.TOP_KEYS, ())),
         leaders=cluster.leaders.get((start_ms, planned.topic, planned.topic_id), {}),
         broker_ids=cluster.brokers.get(start_ms, ()),
-        configured=strategy_in_use(cluster.partitioners, planned.topic),
     )
 
 

@@ -11,25 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.config import IN_USE
-from pipeline.measures.hash_verdicts import Explained, HashVerdict, judge_hash
 from pipeline.partitioners.recorded import choose_for_no_key
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.estimates import Loads, spread_unknown
 from pipeline.replay.packing import UNNAMED_KINDS
 from pipeline.replay.placements import Placements, draw_placements, sum_by_broker
-from pipeline.replay.plan import FAMILIES, resolve_strategy
+from pipeline.replay.plan import resolve_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from pipeline.measures.hash_verdicts import HashVerdict
     from pipeline.replay.plan import Placing, PlannedTopic
 
 AS_RECORDED = "as recorded"
 _NO_KEY, _OTHER_KEYS, _UNREADABLE = (buckets.FIRST_UNNAMED - number for number in range(len(UNNAMED_KINDS)))
-_FAMILY_STRATEGIES = {family.name: family.strategies for family in FAMILIES}
 _RECORDS, _BYTES = kernels.CELL_RECORDS, kernels.CELL_BYTES
 _BOTH = slice(_RECORDS, _BYTES + 1)
 
@@ -55,7 +54,6 @@ class TopicWindow:
         top_keys: The heaviest keys, the heaviest first.
         leaders: Leader by partition, at the window's end.
         broker_ids: All brokers of the window.
-        configured: Strategy in use according to the configuration, or None.
     """
 
     topic: PlannedTopic
@@ -65,7 +63,6 @@ class TopicWindow:
     top_keys: Sequence[TopKey]
     leaders: Mapping[int, int]
     broker_ids: Sequence[int]
-    configured: str | None
 
     @property
     def partition_count(self) -> int:
@@ -117,51 +114,6 @@ class Candidate:
     keyless_rule: str
     unknown_record_count: int
     unknown_size_bytes: int
-
-
-def explain(facts: TopicWindow) -> tuple[dict[str, Explained], Explained]:
-    """What each family explains of the recorded keys, and what there is to explain: all keys but the empty one."""
-    keyed = facts.keyed
-    explained = {}
-    judged = Explained(0, 0)
-    for number, placing in enumerate(facts.topic.placings):
-        if placing.candidate or number not in facts.sums:
-            continue
-        totals = facts.sums[number].totals
-        keys = int(keyed[buckets.KEY_COUNT] - totals[kernels.KEPT_KEYS])
-        records = int(keyed[buckets.KEYED_RECORDS] - totals[kernels.KEPT_RECORDS])
-        # Families of texts keep more than the empty key: bytes that are no text.
-        judged = Explained(max(judged.key_count, keys), max(judged.record_count, records))
-        explained[placing.family] = Explained(
-            keys - int(totals[kernels.MOVED_KEYS]), records - int(totals[kernels.MOVED_RECORDS])
-        )
-    return explained, judged
-
-
-def judge_topic(facts: TopicWindow) -> HashVerdict:
-    """Which family placed the topic's keys."""
-    explained, judged = explain(facts)
-    return judge_hash(explained, judged.key_count, judged.record_count, facts.partition_count)
-
-
-def verdict_row(facts: TopicWindow, verdict: HashVerdict) -> dict[str, Any]:
-    """The row of `gold.hash_verdicts`."""
-    explained, judged = explain(facts)
-    return {
-        "partition_count": facts.partition_count,
-        "verdict": verdict.verdict,
-        "strategies": ", ".join(_FAMILY_STRATEGIES.get(verdict.best, ())),
-        "tied_with": ", ".join(verdict.tied_with) if verdict.best else "",
-        "explained_ratio": verdict.explained_ratio,
-        "chance_ratio": verdict.chance_ratio,
-        "chance_p_value": verdict.chance_p_value,
-        "key_count": judged.key_count,
-        "record_count": judged.record_count,
-        "unjudged_record_count": int(recorded_loads(facts)[:, _RECORDS].sum()) - judged.record_count,
-        "explained_key_counts": {family: found.key_count for family, found in explained.items()},
-        "explained_record_counts": {family: found.record_count for family, found in explained.items()},
-        "reason": verdict.reason,
-    }
 
 
 def recorded_loads(facts: TopicWindow) -> NDArray[np.int64]:

@@ -108,8 +108,12 @@ REPLAY_BROKERS = Table(
             nullable=False,
             doc="`known` leaders, or `drawn`: 64 placements of the partitions whose leaders nobody knows yet, as the controller draws them.",
         ),
-        *_range("record_count", "records", "Data records of the topic it would lead", of="placements and seeds"),
-        *_range("size_bytes", "bytes", "Their bytes, as in `gold.replay_results`", of="placements and seeds"),
+        *_range(
+            "record_count", "records", "Data records of the topic it would lead", of="seeds, the mean over placements"
+        ),
+        *_range(
+            "size_bytes", "bytes", "Their bytes, as in `gold.replay_results`", of="seeds, the mean over placements"
+        ),
         Column(
             name="recorded_record_count", type="bigint", nullable=False, unit="records", doc="Data records it did lead."
         ),

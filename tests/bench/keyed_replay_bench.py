@@ -82,7 +82,7 @@ def _append(warehouse, table, columns, shared, count):
 def replay_ours(spark, warehouse, windows):
     counts = {(TOPIC, TOPIC_ID): {window.start_ms: PARTITIONS for window in windows}}
     leaders = {(w.start_ms, TOPIC, TOPIC_ID): {p: p % 3 for p in range(PARTITIONS)} for w in windows}
-    facts = ClusterFacts(leaders, {w.start_ms: (0, 1, 2) for w in windows}, {})
+    facts = ClusterFacts(leaders, {w.start_ms: (0, 1, 2) for w in windows})
 
     def plan_of(bucket_count):
         return plan_replay(windows, frozenset(windows), counts, CANDIDATES, partitioners={}, bucket_count=bucket_count)

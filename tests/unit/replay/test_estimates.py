@@ -62,6 +62,7 @@ def test_a_brokers_range_holds_its_draws_and_known_leaders_give_one_number():
     assert high.tolist() == [12, 5, 5]
     assert (low <= median).all()
     assert (median <= high).all()
+    assert median.sum() == 16
 
 
 def test_a_partition_without_leader_is_on_no_broker():
