@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
@@ -47,12 +47,12 @@ class DumpedRecord:
     """
 
     offset: int
-    timestamp_ms: int
-    key_bytes: int
-    value_bytes: int
-    sequence: int
-    header_keys: str
-    text: str
+    timestamp_ms: int = -1
+    key_bytes: int = -1
+    value_bytes: int = -1
+    sequence: int = -1
+    header_keys: str = ""
+    text: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,10 +138,9 @@ def _take(line: str, file: DumpedFile) -> bool:
         file.records.append(_parse_record(record))
     elif file.records and _goes_on(file.records[-1]):
         last = file.records[-1]
-        file.records[-1] = DumpedRecord(**{**_fields(last), "text": f"{last.text}\n{line}"})
+        file.records[-1] = replace(last, text=f"{last.text}\n{line}")
     elif file.batches and _PAYLOAD.fullmatch(line):  # --skip-record-metadata prints nothing else of a record
-        told = {"timestamp_ms": -1, "key_bytes": -1, "value_bytes": -1, "sequence": -1, "header_keys": ""}
-        file.records.append(DumpedRecord(offset=file.batches[-1].last_offset, text=line.strip(), **told))
+        file.records.append(DumpedRecord(offset=file.batches[-1].last_offset, text=line.strip()))
     elif not file.batches and line.strip() and _PAIRS.fullmatch(line.strip()):
         file.entries.append(dict(_PAIR.findall(line)))
     elif _COMPLAINT.match(line) or (file.complaints and line.startswith("  ")):
@@ -155,10 +154,6 @@ def _goes_on(record: DumpedRecord) -> bool:
     """Whether the text printed so far leaves room for another line: characters may take several bytes, never none."""
     printed = len(record.text.removeprefix(" key: ").removeprefix(" payload: "))
     return bool(record.text) and printed < max(record.key_bytes, 0) + max(record.value_bytes, 0) + len(" payload: ")
-
-
-def _fields(record: DumpedRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in DumpedRecord.__dataclass_fields__}
 
 
 def _parse_batch(line: str) -> BatchHeader:

@@ -36,7 +36,11 @@ def main():
     spark = create_session(Spark(master="local-cluster[2,1,1024]", driver_memory="1g"), app_name="cluster")
     ingest.run(spark, run)
     register_sources(spark)
-    reads = plan_reads(choose_replicas(read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms).tree, {}, run.cluster.topics))
+    reads = plan_reads(
+        choose_replicas(
+            read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms).tree, {}, run.cluster.topics
+        )
+    )
     scanned = batch_frame(spark, reads, run.as_of_ms, run.span).select("topic", "partition", "segment_base_offset")
     segments = defaultdict(set)
     for segment, executor in scanned.mapInArrow(name_executor, "segment string, executor bigint").collect():
