@@ -93,6 +93,11 @@ def _try_append(memory: Array, producer: int, lane: int, thread: int) -> int:
 
 
 @part
+def _measure_buffer(memory: Array, producer: int, thread: int) -> int:
+    return max(memory[producer + at.PRODUCER_BATCH_BYTES], bound_batch(memory[thread + at.THREAD_BODY_BYTES]))
+
+
+@part
 def _open_batch(memory: Array, producer: int, lane: int, thread: int, now_ns: int, buffer_bytes: int) -> int:
     """Opens a batch with a record, and returns its bytes; the memory is already allocated."""
     batch = take_batch(memory)
@@ -101,7 +106,7 @@ def _open_batch(memory: Array, producer: int, lane: int, thread: int, now_ns: in
     memory[batch + at.BATCH_LANE] = lane
     memory[batch + at.BATCH_NUMBER] = memory[lane + at.LANE_BATCH_COUNT]
     memory[batch + at.BATCH_CREATED] = now_ns
-    memory[batch + at.BATCH_CAPACITY_BYTES] = max(buffer_bytes, memory[producer + at.PRODUCER_BATCH_BYTES])
+    memory[batch + at.BATCH_CAPACITY_BYTES] = _measure_buffer(memory, producer, thread)
     memory[batch + at.BATCH_CLAIMED_BYTES] = buffer_bytes
     memory[batch + at.BATCH_RATIO] = memory[memory[lane + at.LANE_STATE] + at.STATE_RATIO]
     memory[batch + at.BATCH_LAST_ATTEMPT_MS] = now_ns // MS
@@ -122,11 +127,6 @@ def _open_batch(memory: Array, producer: int, lane: int, thread: int, now_ns: in
     expiry_ns = round_time(memory, producer, now_ns) + memory[producer + at.PRODUCER_DELIVERY_TIMEOUT]
     memory[producer + at.PRODUCER_EXPIRY] = min(memory[producer + at.PRODUCER_EXPIRY], expiry_ns)
     return _put(memory, producer, batch, thread, _measure(memory, batch, thread))
-
-
-@part
-def _measure_buffer(memory: Array, producer: int, thread: int) -> int:
-    return max(memory[producer + at.PRODUCER_BATCH_BYTES], bound_batch(memory[thread + at.THREAD_BODY_BYTES]))
 
 
 @part

@@ -46,9 +46,9 @@ def _turn_on_off(memory: Array, thread: int) -> int:
     due_ns = memory[thread + at.THREAD_DUE] + _draw(memory, thread, at.THREAD_GAP)
     end_ns = memory[thread + at.THREAD_PHASE_END]
     while due_ns >= end_ns:
-        start_ns = end_ns + _draw(memory, thread, at.THREAD_OFF)
-        end_ns = start_ns + _draw(memory, thread, at.THREAD_ON)
-        due_ns = start_ns + _draw(memory, thread, at.THREAD_GAP)
+        off_ns = _draw(memory, thread, at.THREAD_OFF)
+        due_ns += off_ns
+        end_ns += off_ns + _draw(memory, thread, at.THREAD_ON)
     memory[thread + at.THREAD_PHASE_END] = end_ns
     memory[thread + at.THREAD_DUE] = due_ns
     return due_ns

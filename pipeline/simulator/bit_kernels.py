@@ -13,8 +13,9 @@ from pipeline.compilation import instruction, part
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 Typing = Any  # Numba's typing and code generation contexts, and what they hand out, carry no types of their own
 
-WORD_BITS = 63
-"""Marks in a word; the sign's bit is left alone."""
+_SHIFT, _MASK = 5, 31
+WORD_BITS = 1 << _SHIFT
+"""Marks in a word: half of it, so that no sign gets in the way."""
 
 
 def _trailing_zeros(_: Typing, value: Typing) -> tuple[Typing, Typing]:
@@ -32,28 +33,28 @@ count_trailing_zeros: Any = instruction(_trailing_zeros)
 @part
 def set_mark(memory: Array, marks: int, number: int) -> None:
     """Sets a number's mark."""
-    memory[marks + number // WORD_BITS] |= nb.int64(1) << (number % WORD_BITS)
+    memory[marks + (number >> _SHIFT)] |= nb.int64(1) << (number & _MASK)
 
 
 @part
 def clear_mark(memory: Array, marks: int, number: int) -> None:
     """Takes a number's mark away."""
-    memory[marks + number // WORD_BITS] &= ~(nb.int64(1) << (number % WORD_BITS))
+    memory[marks + (number >> _SHIFT)] &= ~(nb.int64(1) << (number & _MASK))
 
 
 @part
 def has_mark(memory: Array, marks: int, number: int) -> bool:
     """Tells whether a number has its mark."""
-    return memory[marks + number // WORD_BITS] >> (number % WORD_BITS) & 1 != 0
+    return memory[marks + (number >> _SHIFT)] >> (number & _MASK) & 1 != 0
 
 
 @part
 def find_mark(memory: Array, marks: int, word_count: int, number: int) -> int:
     """The first number with a mark, from one on; -1 if there is none."""
-    word = number // WORD_BITS
+    word = number >> _SHIFT
     if word >= word_count:
         return -1
-    rest = memory[marks + word] >> (number % WORD_BITS)
+    rest = memory[marks + word] >> (number & _MASK)
     if rest:
         return number + count_trailing_zeros(rest)
     for later in range(word + 1, word_count):

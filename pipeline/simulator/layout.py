@@ -165,6 +165,8 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     STATE_AVAILABLE,  # the partitions with a leader, as the metadata lists them
     STATE_AVAILABLE_COUNT,
     STATE_SCRATCH,  # lengths and partitions, to weigh queues
+    STATE_IS_LED,  # all its partitions have a leader
+    STATE_FIRST_PLACE,  # of its lanes among the producer's
     STATE_MADE_COUNT,
     STATE_IS_WEIGHED,  # as of the sender's last turn
     STATE_STICKY,  # KIP-480; -1 is none
@@ -175,7 +177,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     STATE_TURNS,  # round robin
     STATE_RATIO,  # of compression
     STATE_WORDS,
-) = range(17)
+) = range(19)
 
 (
     THREAD_NUMBER,
@@ -353,6 +355,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     PRODUCER_CONNECTIONS,
     PRODUCER_LANE_BITS,  # marks: lanes with batches, brokers ready, brokers with requests in flight
     PRODUCER_LANE_BIT_WORDS,
+    PRODUCER_SEEN_BITS,  # lanes with batches at the sender's last turn
     PRODUCER_READY_BITS,
     PRODUCER_IN_FLIGHT_BITS,
     PRODUCER_BROKER_BIT_WORDS,
@@ -369,7 +372,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     PRODUCER_RUNNING_COUNT,  # threads that are not done
     PRODUCER_METADATA_AT,  # -1 before it is asked for
     PRODUCER_WORDS,
-) = range(PRODUCER_COUNTERS, PRODUCER_COUNTERS + 66)
+) = range(PRODUCER_COUNTERS, PRODUCER_COUNTERS + 67)
 
 BATCH_ROW_WORDS, RECORD_ROW_WORDS = 10, 8
 ROW_SHARE_WORDS = 11

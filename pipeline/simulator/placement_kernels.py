@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.compilation import part
 from pipeline.simulator import layout as at
+from pipeline.simulator.bit_kernels import find_mark
 from pipeline.simulator.chance_kernels import draw_below
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
@@ -89,6 +90,14 @@ def note_length(memory: Array, producer: int, lane: int) -> None:
 
 
 @part
+def _read_seen(memory: Array, lane: int, turn: int) -> int:
+    """The length a lane had at the sender's last turn."""
+    if memory[lane + at.LANE_SEEN_TURN] == turn:
+        return memory[lane + at.LANE_SEEN_LENGTH]
+    return memory[lane + at.LANE_LENGTH]
+
+
+@part
 def _fill_scratch(memory: Array, producer: int, state: int) -> int:
     turn = memory[producer + at.PRODUCER_TURN]
     partition_count = memory[state + at.STATE_PARTITION_COUNT]
@@ -102,9 +111,7 @@ def _fill_scratch(memory: Array, producer: int, state: int) -> int:
         connection = memory[lane + at.LANE_CONNECTION]
         if connection != at.NONE:
             memory[partitions + kept] = partition
-            length = memory[lane + at.LANE_LENGTH]
-            if memory[lane + at.LANE_SEEN_TURN] == turn:
-                length = memory[lane + at.LANE_SEEN_LENGTH]
+            length = _read_seen(memory, lane, turn)
             if length:
                 memory[lengths + kept] = length
             if length == 0 or not memory[connection + at.CONNECTION_IS_KEPT_WAITING]:
@@ -114,8 +121,52 @@ def _fill_scratch(memory: Array, producer: int, state: int) -> int:
 
 
 @part
+def _draw_by_marks(memory: Array, producer: int, state: int) -> int:
+    """As `_draw_weighed` where no partition is left out; looks only at those with something queued."""
+    partition_count = memory[state + at.STATE_PARTITION_COUNT]
+    marks = memory[producer + at.PRODUCER_SEEN_BITS]
+    word_count = memory[producer + at.PRODUCER_LANE_BIT_WORDS]
+    turn = memory[producer + at.PRODUCER_TURN]
+    first = memory[state + at.STATE_FIRST_PLACE]
+    end = first + partition_count
+    lanes = memory[producer + at.PRODUCER_LANES]
+    queued_count, total, shortest, longest = 0, 0, 1 << 62, 0
+    place = find_mark(memory, marks, word_count, first)
+    while 0 <= place < end:
+        length = _read_seen(memory, lanes + place * at.LANE_WORDS, turn)
+        queued_count += 1
+        total += length
+        shortest = min(shortest, length)
+        longest = max(longest, length)
+        place = find_mark(memory, marks, word_count, place + 1)
+    if queued_count < partition_count:
+        shortest = 0
+    if partition_count < 2 or shortest == longest:
+        return -1
+    most = longest + 1
+    weight = draw_below(memory, state + at.STATE_STREAM, most * partition_count - total)
+    partition = 0
+    place = find_mark(memory, marks, word_count, first)
+    while 0 <= place < end:
+        empty_count = place - first - partition
+        if weight < empty_count * most:
+            break
+        own = most - _read_seen(memory, lanes + place * at.LANE_WORDS, turn)
+        weight -= empty_count * most
+        partition = place - first
+        if weight < own:
+            return partition
+        weight -= own
+        partition += 1
+        place = find_mark(memory, marks, word_count, place + 1)
+    return partition + weight // most
+
+
+@part
 def _draw_weighed(memory: Array, producer: int, state: int) -> int:
     """A draw by the lengths of queues at the sender's last turn, or -1 where they tell nothing apart."""
+    if memory[state + at.STATE_IS_LED] and not memory[producer + at.PRODUCER_AVAILABILITY_TIMEOUT_MS]:
+        return _draw_by_marks(memory, producer, state)
     kept = _fill_scratch(memory, producer, state)
     partition_count = memory[state + at.STATE_PARTITION_COUNT]
     lengths = memory[state + at.STATE_SCRATCH]

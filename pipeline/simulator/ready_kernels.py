@@ -81,6 +81,9 @@ def _note_queues(memory: Array, producer: int) -> None:
     memory[producer + at.PRODUCER_TURN] += 1
     if not memory[producer + at.PRODUCER_IS_ADAPTIVE]:
         return
+    for word in range(memory[producer + at.PRODUCER_LANE_BIT_WORDS]):
+        marks = memory[memory[producer + at.PRODUCER_LANE_BITS] + word]
+        memory[memory[producer + at.PRODUCER_SEEN_BITS] + word] = marks
     state = memory[producer + at.PRODUCER_STATES]
     for _ in range(memory[at.TOPIC_COUNT]):
         is_weighed = memory[state + at.STATE_MADE_COUNT] == memory[state + at.STATE_PARTITION_COUNT]

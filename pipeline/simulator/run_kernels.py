@@ -18,6 +18,7 @@ from pipeline.simulator.queue_kernels import release_memory
 from pipeline.simulator.response_kernels import release_request
 from pipeline.simulator.sender_kernels import call_sender, note_response, take_turn
 from pipeline.simulator.tally_kernels import count_append, count_send
+from pipeline.simulator.word_kernels import point_to
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 
@@ -44,31 +45,28 @@ def _on_response(memory: Array, connection: int, now_ns: int) -> None:
 
 
 @part
-def _on_thread(memory: Array, thread: int, now_ns: int) -> None:
-    """A record is due, or a thread that waited goes on."""
+def _on_thread(memory: Array, thread: int, now_ns: int) -> int:
+    """A record is due, or a thread that waited goes on; returns when its next one is due, or -1."""
     producer = memory[thread + at.THREAD_PRODUCER]
     if not memory[thread + at.THREAD_IS_WAITING]:
-        _send(memory, producer, thread, now_ns)
-        return
+        return _send(memory, producer, thread, now_ns)
     memory[thread + at.THREAD_IS_WAITING] = 0
     needed_bytes = memory[thread + at.THREAD_NEEDED_BYTES]
     if needed_bytes == 0:
-        _append(memory, producer, thread, now_ns)
-        return
+        return _append(memory, producer, thread, now_ns)
     memory[producer + at.BLOCKED_RECORDS] += 1
     memory[producer + at.BLOCKED_NS] += now_ns - memory[thread + at.THREAD_SINCE]
     if memory[thread + at.THREAD_IS_GRANTED]:
         lane = memory[thread + at.THREAD_LANE]
         lane, needed_bytes, unused_bytes = append_with_memory(memory, producer, thread, lane, now_ns, needed_bytes)
-        _conclude(memory, producer, thread, now_ns, lane, needed_bytes, unused_bytes)
-        return
+        return _conclude(memory, producer, thread, now_ns, lane, needed_bytes, unused_bytes)
     _stop_waiting(memory, producer, thread)
     release_memory(memory, producer, 0, now_ns)
-    _refuse(memory, producer, thread, now_ns)
+    return _refuse(memory, producer, thread, now_ns)
 
 
 @part
-def _send(memory: Array, producer: int, thread: int, now_ns: int) -> None:
+def _send(memory: Array, producer: int, thread: int, now_ns: int) -> int:
     """`send()` is called; the producer's first call fetches metadata, for which all others wait too."""
     if memory[producer + at.PRODUCER_METADATA_AT] < 0:
         memory[producer + at.PRODUCER_METADATA_AT] = now_ns + memory[producer + at.PRODUCER_METADATA]
@@ -79,30 +77,27 @@ def _send(memory: Array, producer: int, thread: int, now_ns: int) -> None:
     if created_ns > now_ns:
         memory[thread + at.THREAD_IS_WAITING] = 1
         memory[thread + at.THREAD_NEEDED_BYTES] = 0
-        set_clock(memory, memory[at.TREE], memory[thread + at.THREAD_CLOCK], created_ns)
-    else:
-        _append(memory, producer, thread, now_ns)
+        return created_ns
+    return _append(memory, producer, thread, now_ns)
 
 
 @part
-def _append(memory: Array, producer: int, thread: int, now_ns: int) -> None:
+def _append(memory: Array, producer: int, thread: int, now_ns: int) -> int:
     size_bytes = bound_batch(memory[thread + at.THREAD_BODY_BYTES])
     limit_bytes = min(memory[producer + at.PRODUCER_MAX_REQUEST_BYTES], memory[producer + at.PRODUCER_BUFFER_BYTES])
     if size_bytes > limit_bytes:
-        _refuse(memory, producer, thread, now_ns)
-        return
+        return _refuse(memory, producer, thread, now_ns)
     lane, needed_bytes, unused_bytes = append_record(memory, producer, thread, now_ns)
-    _conclude(memory, producer, thread, now_ns, lane, needed_bytes, unused_bytes)
+    return _conclude(memory, producer, thread, now_ns, lane, needed_bytes, unused_bytes)
 
 
 @part
 def _conclude(
     memory: Array, producer: int, thread: int, now_ns: int, lane: int, needed_bytes: int, unused_bytes: int
-) -> None:
+) -> int:
     """A record is in a batch, or its thread waits for memory."""
     if needed_bytes:
-        _wait(memory, producer, thread, now_ns, lane, needed_bytes)
-        return
+        return _wait(memory, producer, thread, now_ns, lane, needed_bytes)
     if unused_bytes:
         release_memory(memory, producer, unused_bytes, now_ns)
     count_append(memory, producer, lane, now_ns)
@@ -113,11 +108,11 @@ def _conclude(
     if wakes_sender and call_sender(memory, producer, now_ns):
         wake_call = memory[producer + at.PRODUCER_WAKE_CALL]
         returned_ns += draw_from(memory, wake_call, thread + at.THREAD_WAKE_CALL_STREAM)
-    _go_on(memory, producer, thread, returned_ns, now_ns)
+    return _go_on(memory, producer, thread, returned_ns, now_ns)
 
 
 @part
-def _wait(memory: Array, producer: int, thread: int, now_ns: int, lane: int, needed_bytes: int) -> None:
+def _wait(memory: Array, producer: int, thread: int, now_ns: int, lane: int, needed_bytes: int) -> int:
     memory[thread + at.THREAD_IS_WAITING] = 1
     memory[thread + at.THREAD_IS_GRANTED] = 0
     memory[thread + at.THREAD_NEEDED_BYTES] = needed_bytes
@@ -131,7 +126,7 @@ def _wait(memory: Array, producer: int, thread: int, now_ns: int, lane: int, nee
     else:
         memory[last + at.THREAD_NEXT_WAITING] = thread
     end_ns = memory[thread + at.THREAD_SENT_AT] + memory[producer + at.PRODUCER_MAX_BLOCK]
-    set_clock(memory, memory[at.TREE], memory[thread + at.THREAD_CLOCK], max(end_ns, now_ns))
+    return max(end_ns, now_ns)
 
 
 @part
@@ -151,21 +146,20 @@ def _stop_waiting(memory: Array, producer: int, thread: int) -> None:
 
 
 @part
-def _refuse(memory: Array, producer: int, thread: int, now_ns: int) -> None:
+def _refuse(memory: Array, producer: int, thread: int, now_ns: int) -> int:
     memory[producer + at.REFUSED_RECORDS] += 1
-    _go_on(memory, producer, thread, now_ns + memory[producer + at.PRODUCER_APPEND], now_ns)
+    return _go_on(memory, producer, thread, now_ns + memory[producer + at.PRODUCER_APPEND], now_ns)
 
 
 @part
-def _go_on(memory: Array, producer: int, thread: int, returned_ns: int, now_ns: int) -> None:
+def _go_on(memory: Array, producer: int, thread: int, returned_ns: int, now_ns: int) -> int:
     """`send()` returns; the thread's next record, or the end."""
     due_ns = go_on(memory, thread, memory[thread + at.THREAD_SENT_AT], returned_ns)
-    if due_ns >= 0:
-        set_clock(memory, memory[at.TREE], memory[thread + at.THREAD_CLOCK], due_ns)
-        return
-    memory[producer + at.PRODUCER_RUNNING_COUNT] -= 1
-    if memory[producer + at.PRODUCER_RUNNING_COUNT] == 0:
-        _close(memory, producer, now_ns)
+    if due_ns < 0:
+        memory[producer + at.PRODUCER_RUNNING_COUNT] -= 1
+        if memory[producer + at.PRODUCER_RUNNING_COUNT] == 0:
+            _close(memory, producer, now_ns)
+    return due_ns
 
 
 @part
@@ -176,8 +170,9 @@ def _close(memory: Array, producer: int, now_ns: int) -> None:
 
 
 @kernel(types.void(types.int64[::1]))
-def start_run(memory: Array) -> None:
+def start_run(words: Array) -> None:
     """Sets the clocks of a run that has not begun."""
+    memory = point_to(words)
     for number in range(memory[at.THREAD_COUNT]):
         thread = memory[at.THREADS] + number * at.THREAD_WORDS
         due_ns = start_thread(memory, thread)
@@ -192,19 +187,20 @@ def start_run(memory: Array) -> None:
 
 
 @kernel(types.int64(types.int64[::1], types.int64))
-def continue_run(memory: Array, event_count: int) -> int:
+def continue_run(words: Array, event_count: int) -> int:
     """Makes one event after the other happen.
 
     Args:
-        memory: A run that was started.
+        words: A run that was started.
         event_count: How many, at most.
 
     Returns:
         `FINISHED`; `UNFINISHED`: to be called again; `OUT_OF_MEMORY`: again with the same words in a longer array.
     """
+    memory = point_to(words)
     tree = memory[at.TREE]
     for _ in range(event_count):
-        if memory[at.HEAP] + memory[at.RESERVE] > len(memory):
+        if memory[at.HEAP] + memory[at.RESERVE] > len(words):
             return OUT_OF_MEMORY
         now_ns = memory[tree + 1]
         if now_ns >= NEVER:
@@ -218,5 +214,12 @@ def continue_run(memory: Array, event_count: int) -> int:
             sender = clock - memory[at.FIRST_SENDER]
             take_turn(memory, memory[at.PRODUCERS] + sender * at.PRODUCER_WORDS, now_ns)
         else:
-            _on_thread(memory, memory[at.THREADS] + (clock - memory[at.FIRST_THREAD]) * at.THREAD_WORDS, now_ns)
+            thread = memory[at.THREADS] + (clock - memory[at.FIRST_THREAD]) * at.THREAD_WORDS
+            due_ns = _on_thread(memory, thread, now_ns)
+            # most often the next event is the same thread's: no need to ask the clocks
+            while 0 <= due_ns < memory[tree + 1] and memory[at.HEAP] + memory[at.RESERVE] <= len(words):
+                memory[at.NOW] = due_ns
+                due_ns = _on_thread(memory, thread, due_ns)
+            if due_ns >= 0:
+                set_clock(memory, tree, clock, due_ns)
     return UNFINISHED

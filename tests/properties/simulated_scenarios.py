@@ -131,7 +131,9 @@ def settings(draw, family):
         backoff_max_ns=draw(st.sampled_from([10 * MS, 50 * MS])),
         backoff_jitter_ppm=draw(st.sampled_from([0, 200_000])),
         request_timeout_ns=draw(st.sampled_from([15 * MS, 30 * SECOND])),
-        delivery_timeout_ns=draw(st.sampled_from([45 * MS, 120 * SECOND])),
+        delivery_timeout_ns=draw(
+            st.sampled_from([45 * MS, 300 * MS])
+        ),  # a head that must wait is looked at all the time
         reconnect_backoff_ns=draw(st.sampled_from([0, 10 * MS])),
         drains_from_shared_index=draw(st.booleans()),
         throttles_itself=draw(st.booleans()),

@@ -1,13 +1,24 @@
-"""The kernel against the reference model: equal in every counter, histogram, batch and record."""
+"""The kernel against the reference model: equal in every counter, histogram, batch and record.
+
+`python -m tests.properties.test_simulator_engines 5000` tries so many scenarios.
+"""
 
 from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.simulator.client import Family
+from pipeline.simulator.distribution import Distribution, Steps
 from pipeline.simulator.reference.run import simulate_reference
+from pipeline.simulator.result import Connection, Lane, ProducerCount
+from pipeline.simulator.scenario import Broker, Producer, Scenario, Service, Topic
 from pipeline.simulator.simulate import simulate
+from pipeline.simulator.traffic import PerfTest, Traffic
 from tests.properties.simulated_scenarios import scenarios
 
 
@@ -27,7 +38,88 @@ def assert_equal_results(one, other):
     assert one.end_ns == other.end_ns
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+QUICK = settings(
+    max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
+
+
+def check_engines(scenario, seed):
+    assert_equal_results(simulate(scenario, seed, traces=True), simulate_reference(scenario, seed, traces=True))
+
+
+@QUICK
 @given(scenario=scenarios(), seed=st.integers(0, 2**32))
 def test_kernel_does_as_the_reference(scenario, seed):
-    assert_equal_results(simulate(scenario, seed, traces=True), simulate_reference(scenario, seed, traces=True))
+    check_engines(scenario, seed)
+
+
+@settings(QUICK, max_examples=30)
+@given(scenario=scenarios(), seed=st.integers(0, 2**32))
+def test_laws(scenario, seed):
+    """What goes in comes out, bytes are those of batches, waiting agrees with Little's law, and time does not run back."""
+    result = simulate(scenario, seed, traces=True)
+    lanes, batches, records = result.lanes, result.batch_trace.to_pylist(), result.record_trace.to_pylist()
+    producers = result.producers
+    ended = lanes[:, Lane.DONE_RECORDS] + lanes[:, Lane.FAILED_RECORDS]
+    assert (lanes[:, Lane.APPENDED_RECORDS] == ended).all()
+    assert (
+        lanes[:, Lane.APPENDED_RECORDS].sum() + producers[:, ProducerCount.REFUSED_RECORDS].sum()
+        == producers[:, ProducerCount.SENT_RECORDS].sum()
+    )
+    assert sum(batch["record_count"] for batch in batches) == len(records) == ended.sum()
+    assert sum(b["size_bytes"] for b in batches if not b["is_failed"]) == lanes[:, Lane.DONE_BYTES].sum()
+    assert (np.diff([batch["done_at_ns"] for batch in batches]) >= 0).all()
+    assert all(b["created_at_ns"] <= b["drained_at_ns"] <= b["done_at_ns"] for b in batches if b["attempt_count"])
+    for producer, made in enumerate(scenario.producers):
+        connections = slice(producer * len(scenario.brokers), (producer + 1) * len(scenario.brokers))
+        assert result.connections[connections, Connection.MAX_IN_FLIGHT].max() <= _limit(made, scenario)
+        assert producers[producer, ProducerCount.MAX_BUFFER_BYTES] <= made.settings.buffer_memory_bytes
+
+
+def _limit(producer, scenario):
+    """Requests in flight on a connection; librdkafka looks before a turn that may send one for each partition."""
+    extra = len(scenario.leaders) if producer.family is Family.LIBRDKAFKA else 0
+    return producer.settings.max_in_flight_count + extra
+
+
+def test_littles_law():
+    """The time records spend between append and acknowledgement, summed while they come and go, is their latency's sum."""
+    scenario = make_scenario()
+    result = simulate(scenario, 3)
+    # these records are appended at the moment they are sent
+    assert result.lanes[:, Lane.IN_SYSTEM_NS].tolist() == result.latencies.sums_ns.tolist()
+    assert result.lanes[:, Lane.DONE_RECORDS].sum() == 3000
+
+
+def make_scenario():
+    """A small experiment with a slow broker, adaptive."""
+    exponential = Distribution.exponential(300_000)
+    brokers = tuple(
+        Broker(number, Service(request_ns=exponential), delay_ns=Steps.constant(20_000_000 if number == 0 else 0))
+        for number in range(3)
+    )
+    traffic = Traffic(PerfTest(rate_per_s=2048), value_bytes=Distribution.constant(512), record_count=3000)
+    return Scenario("small", brokers, (Topic("t", (0, 1, 2)),), (Producer("p", (traffic,)),))
+
+
+def test_same_seed_same_bytes_in_any_thread():
+    scenario = make_scenario()
+    alone = [simulate(scenario, seed, traces=True) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda seed: simulate(scenario, seed, traces=True), range(8)))
+    for one, other in zip(alone, together, strict=True):
+        assert_equal_results(one, other)
+    assert alone[0].latencies.sums_ns.tolist() != alone[1].latencies.sums_ns.tolist()
+
+
+def test_traces_change_nothing_else():
+    scenario = make_scenario()
+    plain, traced = simulate(scenario, 1), simulate(scenario, 1, traces=True)
+    assert plain.batch_trace is None
+    assert plain.lanes.tolist() == traced.lanes.tolist()
+    assert np.array_equal(plain.latencies.counts, traced.latencies.counts)
+
+
+if __name__ == "__main__":
+    many = settings(QUICK, max_examples=int(sys.argv[1]), print_blob=True)
+    many(given(scenario=scenarios(), seed=st.integers(0, 2**32))(check_engines))()
