@@ -36,6 +36,7 @@ PAGE_PARTITIONS = 5_000
 PAGE_TOPICS = 500
 ATTEMPTS = 3
 BROKERS_AT_ONCE = 8
+_SAID_LIMIT = 200
 _PAUSES_S = (0.5, 2.0)
 EARLIEST, LATEST = -2, -1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -356,7 +357,8 @@ def describe_error(error: BaseException | None) -> str:
         return "no answer"
     name = type(error).__name__.removesuffix("Error")
     said = str(error.args[0]) if error.args else ""
-    return f"{name}: {said}" if said and said != name else name
+    tells = said and said != name and not said.startswith("Request ")  # the library's own dump of both messages
+    return f"{name}: {said[:_SAID_LIMIT]}" if tells else name
 
 
 def _refuse(code: int) -> None:

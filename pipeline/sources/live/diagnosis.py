@@ -247,7 +247,10 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, password: str | No
         offered = ", ".join(_strings(reply[2:]))
         raise _ProbeError(f"sasl.mechanism {mechanism_name} is not offered; the broker has {offered}", is_final=True)
     mechanism = get_sasl_mechanism(mechanism_name)(
-        host=host, sasl_plain_username=settings.sasl_username, sasl_plain_password=password
+        host=host,
+        sasl_mechanism=mechanism_name,
+        sasl_plain_username=settings.sasl_username,
+        sasl_plain_password=password,
     )
     while not mechanism.is_done():
         token = mechanism.auth_bytes()
