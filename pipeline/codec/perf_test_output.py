@@ -78,12 +78,6 @@ def _tell_strange(lines: list[tuple[int, str]]) -> Iterator[BadLine]:
             first, count = None, 0
 
 
-def parse_producer_version(text: str) -> str | None:
-    """Version of the client, from the `app-info` among the metrics."""
-    found = re.search(r"^app-info:version:\{.*\}\s*: (\S+)", text, re.MULTILINE)
-    return found[1] if found else None
-
-
 def _number(text: str) -> float:
     """A number as Java prints it; infinities, which stand for nothing recorded, are NaN."""
     value = float(text.replace(",", "."))
@@ -127,8 +121,11 @@ def _lines(lines: list[re.Match[str]], client_id: str, started_at_ms: int) -> It
 def _metrics(metrics: list[re.Match[str]], at_ms: int) -> Iterator[TimedSample]:
     for metric in metrics:
         labels = dict(_TAG.findall(metric["tags"]))
+        value = metric["value"]
+        if metric["name"] == "version":  # a text: it becomes a label
+            labels["version"], value = value, "1"
         exposed_name = f"kafka_producer_{metric['group']}_{metric['name']}".replace("-", "_").replace(".", "_")
         series = name_series(exposed_name, labels)
-        if series is not None and metric["name"] not in {"version", "commit-id"}:
+        if series is not None and re.fullmatch(_NUMBER, value):
             shown = f"{metric['group']}:{metric['name']}"
-            yield TimedSample(at_ms, Series(series.name, series.labels, shown), _number(metric["value"]))
+            yield TimedSample(at_ms, Series(series.name, series.labels, shown), _number(value))

@@ -359,9 +359,14 @@ PRODUCER_NODES = Table(
             doc="Time that the increases stand for; less than the window where samples are missing.",
         ),
         Column(
+            name="client_version",
+            type="string",
+            doc="Version of the Java client, where a source tells it (`app-info` in the output of kafka-producer-perf-test).",
+        ),
+        Column(
             name="client_config",
             type="map<string,string>",
-            doc="Settings of the client by Kafka's names, from the configuration; NULL where nobody told them.",
+            doc="Settings of the client by its own names: buffer sizes as its metrics tell them, and what the configuration says; NULL where nobody tells any.",
         ),
         RUN_ID,
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pipeline.codec.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, LIBRDKAFKA_PREFIX, NODE_PREFIX
+from pipeline.codec.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, CLIENT_VERSION, LIBRDKAFKA_PREFIX, NODE_PREFIX
 from pipeline.transforms.counters import with_increases, with_scrape_before
 from pipeline.transforms.exact_sums import exact_mean
 
@@ -52,6 +52,7 @@ _CLIENT_VALUES = {
     "buffer_available": (f"{CLIENT_PREFIX}buffer_available_bytes",),
     "buffer_total": (f"{CLIENT_PREFIX}buffer_total_bytes", f"{LIBRDKAFKA_PREFIX}msg_size_max_bytes"),
     "buffer_used": (f"{LIBRDKAFKA_PREFIX}msg_size_bytes",),
+    "queue_messages": (f"{LIBRDKAFKA_PREFIX}msg_max",),
 }
 _SUMMED = ("produce_total",)
 
@@ -102,7 +103,7 @@ def summarise_producer_nodes(
         .withColumn("requests_in_flight", F.coalesce("requests_in_flight", "node_requests_in_flight"))
         .withColumn("error_rate_per_s", F.coalesce("error_rate_per_s", "node_error_rate_per_s"))
         .withColumn("retry_rate_per_s", F.coalesce("retry_rate_per_s", "node_retry_rate_per_s"))
-        .withColumn("client_config", _configured(client_configs))
+        .withColumn("client_config", _known_config(client_configs))
         .withColumn("cluster", F.lit(cluster))
         .withColumn("window_start", F.timestamp_millis("window_start_ms"))
         .drop("window_start_ms", *(column for column in per_node.columns if column.startswith("node_")))
@@ -132,8 +133,10 @@ def _node_values(samples: DataFrame) -> DataFrame:
 
 def _client_values(samples: DataFrame) -> DataFrame:
     """One row per producer and instant."""
-    names = [name for found in _CLIENT_VALUES.values() for name in found]
-    values = samples.where(F.col("name").isin(names)).groupBy(*_CLIENT, "observed_at_ms").agg(*_values(_CLIENT_VALUES))
+    names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
+    version = F.max(F.when(F.col("name") == CLIENT_VERSION, F.col("labels")["version"])).alias("client_version")
+    chosen = samples.where(F.col("name").isin(names)).groupBy(*_CLIENT, "observed_at_ms")
+    values = chosen.agg(*_values(_CLIENT_VALUES), version)
     available = F.coalesce("buffer_available", F.col("buffer_total") - F.col("buffer_used"))
     return values.withColumn("buffer_available", available)
 
@@ -178,6 +181,8 @@ def _per_client(clients: DataFrame) -> DataFrame:
         exact_mean(F.col("requests_in_flight")).alias("requests_in_flight"),
         F.min("buffer_available").alias("buffer_available_bytes"),
         F.max("buffer_total").alias("buffer_total_bytes"),
+        F.max("queue_messages").alias("node_queue_messages"),
+        F.max("client_version").alias("client_version"),
         F.try_divide(waited_s, observed_s).alias("buffer_blocked_ratio"),
         F.try_divide(F.sum("error_total_increase"), observed_s).alias("error_rate_per_s"),
         F.try_divide(F.sum("retry_total_increase"), observed_s).alias("retry_rate_per_s"),
@@ -195,6 +200,20 @@ def _nearest(rows: DataFrame, precedence: Sequence[str]) -> DataFrame:
         .where("order = first_order")
         .drop("order", "first_order")
     )
+
+
+def _known_config(client_configs: Mapping[str, Mapping[str, str]]) -> Column:
+    """Settings that a client's metrics tell, and those of the configuration, which win; NULL where there are none."""
+    whole, is_java = F.col("buffer_total_bytes").cast("bigint"), F.col("node_queue_messages").isNull()
+    told = F.create_map(
+        F.lit("buffer.memory"), F.when(is_java, whole).cast("string"),
+        F.lit("queue.buffering.max.kbytes"), F.when(~is_java, (whole / 1024).cast("bigint")).cast("string"),
+        F.lit("queue.buffering.max.messages"), F.col("node_queue_messages").cast("bigint").cast("string"),
+    )  # fmt: skip
+    configured = F.coalesce(_configured(client_configs), F.create_map().cast("map<string,string>"))
+    others = F.map_filter(told, lambda name, value: value.isNotNull() & ~F.map_contains_key(configured, name))
+    known = F.map_concat(others, configured)
+    return F.when(F.size(known) > 0, known)
 
 
 def _configured(client_configs: Mapping[str, Mapping[str, str]]) -> Column:

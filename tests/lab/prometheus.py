@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import urllib.request
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = "prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Loopback ports that are scraped every so many seconds, which is also as long as an answer may take."""
+
+    ports: Sequence[int]
+    interval_s: int
 
 
 class Prometheus:
@@ -47,14 +56,13 @@ def find_prometheus() -> str | None:
 
 @contextmanager
 def start_prometheus(
-    root: Path, jobs: Mapping[str, Sequence[int]], *, interval_s: int, web_config: Mapping[str, object] | None = None
+    root: Path, jobs: Mapping[str, Job], *, web_config: Mapping[str, object] | None = None
 ) -> Iterator[Prometheus]:
     """A server for as long as the block lasts.
 
     Args:
         root: an empty folder for its data.
-        jobs: loopback ports to scrape, by job name.
-        interval_s: between scrapes.
+        jobs: what to scrape, by job name.
         web_config: its own web configuration (users, TLS), where it has one.
 
     Raises:
@@ -66,7 +74,7 @@ def start_prometheus(
     root.mkdir(parents=True, exist_ok=True)
     port = free_ports(1)[0]
     config = root / "prometheus.yml"
-    config.write_text(yaml.safe_dump(_config(jobs, interval_s)))
+    config.write_text(yaml.safe_dump(_config(jobs)))
     command = [
         program, f"--config.file={config}", f"--storage.tsdb.path={root / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
@@ -85,11 +93,15 @@ def start_prometheus(
         process.stop()
 
 
-def _config(jobs: Mapping[str, Sequence[int]], interval_s: int) -> dict[str, object]:
+def _config(jobs: Mapping[str, Job]) -> dict[str, object]:
     return {
-        "global": {"scrape_interval": f"{interval_s}s", "scrape_timeout": f"{interval_s}s"},
         "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}]}
-            for job, ports in jobs.items()
-        ],
+            {
+                "job_name": name,
+                "scrape_interval": f"{job.interval_s}s",
+                "scrape_timeout": f"{job.interval_s}s",
+                "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in job.ports]}],
+            }
+            for name, job in jobs.items()
+        ]
     }

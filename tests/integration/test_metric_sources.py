@@ -1,0 +1,242 @@
+"""Real producers (Java with two exporters, librdkafka) and brokers, read through a real Prometheus server and by files.
+
+Oracles: the brokers' log directories by `tests/lab/facts.py`; the producers' own counts; one source against the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from pipeline.config import load_config
+from pipeline.errors import ConfigError
+from pipeline.jobs import ingest
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.sources.prometheus import probe_prometheus
+from tests.lab.facts import read_partition
+from tests.lab.measured_clients import PERF_CLIENTS, RATE_PER_S, RDKAFKA_TOPIC, SENDING_MS, watch_producers
+from tests.lab.prometheus import find_prometheus
+from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(900)
+
+SECRET = "planted-Zx81-secret"
+BCRYPT = "$2b$04$abcdefghijklmnopqrstuu1FQfqgT7bKsBOF7uEclfMUYmCUkYEeG"
+VARIABLE = "TEST_PROMETHEUS_PASSWORD"
+BY_FILES, BY_SERVER, WRONG = "by-files", "by-server", "wrong-password"
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    if find_prometheus() is None:
+        pytest.skip("no prometheus on this machine: install the package prometheus")
+    users = {"basic_auth_users": {"pipeline": BCRYPT}}
+    with watch_producers(tmp_path_factory.mktemp("watched"), web_config=users) as found:
+        yield found
+
+
+def server_source(watched, variable=VARIABLE):
+    access = {"basic_auth": {"username": "pipeline", "password_variable": variable}, "attempts": 2}
+    brokers = {f"127.0.0.1:{broker.exporter_port}": broker.node_id for broker in watched.cluster.brokers}
+    return {"kind": "prometheus", "url": watched.prometheus.url, "access": access, "step": "PT2S", "brokers": brokers}
+
+
+def file_sources(watched):
+    outputs = [str(watched.output(topic)) for topic in PERF_CLIENTS]
+    return [
+        {"kind": "producer_metrics", "path": str(watched.pages), "interval": "PT2S"},
+        {"kind": "librdkafka_statistics", "paths": [str(watched.statistics)]},
+        {"kind": "perf_test_output", "paths": outputs},
+    ]
+
+
+@pytest.fixture(scope="module")
+def config(watched, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "window": "PT40S",
+        "clusters": {
+            BY_FILES: {"sources": file_sources(watched)},
+            BY_SERVER: {
+                "sources": [server_source(watched)],
+                "producers": {f"{next(iter(PERF_CLIENTS))}-producer": {"linger.ms": 0}},
+            },
+            WRONG: {"sources": [server_source(watched, "TEST_WRONG_PASSWORD"), *file_sources(watched)[1:2]]},
+        },
+    }
+    path = folder / "partition-health.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.fixture(scope="module")
+def logged(spark, watched, config):
+    """All three clusters ingested, with the password and a wrong one in the environment: everything that was logged."""
+    records = []
+    handler = logging.Handler(logging.DEBUG)
+    handler.emit = lambda record: records.append(record.getMessage())
+    root = logging.getLogger()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, SECRET)
+        patch.setenv("TEST_WRONG_PASSWORD", f"not-{SECRET}")
+        patch.setattr(root, "level", logging.DEBUG)
+        root.addHandler(handler)
+        span = TimeWindow(watched.start_ms, watched.end_ms)
+        for run in plan_runs(load_config(config), span, run_id="test", now_ms=watched.end_ms + 10_000):
+            records += ingest.run(spark, run).notes
+        root.removeHandler(handler)
+    return records
+
+
+@pytest.fixture(scope="module")
+def tables(logged, config):
+    """Rows of a table, of one cluster."""
+
+    def rows(name, cluster):
+        return [row for row in stored(config.parent / "warehouse", name) if row["cluster"] == cluster]
+
+    return rows
+
+
+@pytest.fixture(scope="module")
+def log_bytes(watched):
+    """Bytes appended, by topic and leader."""
+    held = defaultdict(dict)
+    for topic in (*PERF_CLIENTS, RDKAFKA_TOPIC):
+        for broker in watched.cluster.brokers:
+            facts = read_partition(broker.log_directory / f"{topic}-{broker.node_id}", watched.start_ms)
+            held[topic][broker.node_id] = sum(facts.bytes_by_minute.values())
+    return held
+
+
+def by_pair(rows):
+    return {(row["client_id"], row["broker_id"]): row for row in rows}
+
+
+def test_bytes_in_are_the_bytes_of_the_logs(tables, log_bytes):
+    told = defaultdict(dict)
+    for row in tables("silver.broker_topics", BY_SERVER):
+        if row["topic"] in log_bytes:
+            told[row["topic"]][row["broker_id"]] = row["bytes_in"]
+    assert told.keys() == log_bytes.keys()
+    for topic, by_broker in log_bytes.items():
+        assert told[topic] == pytest.approx(by_broker, rel=0.01), topic
+    brokers = {row["broker_id"]: row for row in tables("silver.broker_metrics", BY_SERVER)}
+    assert {b: row["bytes_in"] for b, row in brokers.items()} == pytest.approx(
+        {b: sum(by_broker[b] for by_broker in log_bytes.values()) for b in brokers}, rel=0.01
+    )
+    for row in brokers.values():
+        assert row["leader_count"] >= 3
+        assert 0 < row["request_handler_idle_ratio"] <= 1
+        assert 0 < row["network_processor_idle_ratio"] <= 1
+        assert row["log_size_bytes"] >= row["bytes_in"]
+
+
+def test_requests_are_timed_by_stage(tables):
+    rows = tables("silver.broker_request_times", BY_SERVER)
+    assert {row["stage"] for row in rows} == {
+        *("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
+    }
+    assert {row["broker_id"] for row in rows} == {0, 1, 2}
+    for row in rows:
+        assert row["request_count"] > 0
+        assert 0 <= row["time_p50_ms"] <= row["time_p99_ms"]
+
+
+def test_latency_by_the_server_is_latency_by_the_pages(tables):
+    """Two scrapers, each every 2 s, of averages that change slowly: equal but for the instants."""
+    server, files = (by_pair(tables("silver.producer_nodes", cluster)) for cluster in (BY_SERVER, BY_FILES))
+    pairs = {(f"{topic}-producer", broker) for topic in PERF_CLIENTS for broker in range(3)}
+    assert server.keys() == pairs
+    for pair in pairs:
+        for column in ("request_latency_avg_ms", "batch_size_avg_bytes", "records_per_request_avg"):
+            assert server[pair][column] == pytest.approx(files[pair][column], rel=0.1, abs=0.3), (pair, column)
+        assert server[pair]["request_latency_max_ms"] == files[pair]["request_latency_max_ms"]
+        for column in ("request_count", "outgoing_bytes"):
+            # each misses what was sent after its own last scrape of the client
+            assert server[pair][column] == pytest.approx(files[pair][column], rel=2.5 * 2000 / SENDING_MS), pair
+        assert server[pair]["counter_reset_count"] == 0
+    linger = {pair[0]: row["client_config"] for pair, row in server.items()}
+    assert [dict(settings or ()) for settings in (linger["old-names-producer"], linger["new-names-producer"])] == [
+        {"linger.ms": "0", "buffer.memory": "33554432"},
+        {"buffer.memory": "33554432"},
+    ]
+
+
+def test_both_generations_have_one_name(tables):
+    exposed = defaultdict(set)
+    for row in tables("bronze.metric_samples", BY_SERVER):
+        if row["name"] == "kafka_producer_producer_node_metrics_request_total":
+            exposed[dict(row["labels"])["client_id"]].add(row["exposed_name"].removeprefix("kafka_producer_producer_"))
+    assert exposed == {
+        "old-names-producer": {"node_metrics_request_total"},
+        "new-names-producer": {"node_metrics_request"},
+    }
+
+
+def test_the_tool_s_own_counts(watched, tables):
+    """`kafka-producer-perf-test` prints the counters of its end; its log bytes lie within what its connections sent."""
+    samples = [row for row in tables("bronze.metric_samples", BY_FILES) if row["source"] == "perf_test_output"]
+    for topic in PERF_CLIENTS:
+        own = {(r["name"], dict(r["labels"]).get("node_id")): r["value"] for r in samples if r["instance"] == topic}
+        total = re.search(r"^(\d+) records sent, .*99.9th", watched.output(topic).read_text(), re.MULTILINE)
+        assert own["kafka_perf_test_record_count", None] == float(total[1]) == RATE_PER_S * SENDING_MS / 1000
+        assert own["kafka_producer_producer_metrics_record_send_total", None] == float(total[1])
+
+
+def test_librdkafka_gives_the_same_columns(watched, tables, log_bytes):
+    rows = [row for row in tables("silver.producer_nodes", BY_FILES) if row["source"] == "librdkafka_statistics"]
+    assert {row["client_id"] for row in rows} == {"devices-rdkafka"}
+    assert {row["broker_id"] for row in rows} == {0, 1, 2}
+    for row in rows:
+        assert log_bytes[RDKAFKA_TOPIC][row["broker_id"]] * 0.5 < row["outgoing_bytes"]  # the last 5 s are not told
+        assert 0 < row["request_latency_avg_ms"] <= row["request_latency_max_ms"]
+        assert row["batch_size_avg_bytes"] > 200
+        assert row["records_per_request_avg"] >= 1
+        assert row["buffer_total_bytes"] == 1 << 30
+
+
+def test_what_was_expected_arrived(tables):
+    for cluster in (BY_SERVER, BY_FILES):
+        for row in tables("bronze.window_status", cluster):
+            assert row["row_count"] > 0, row
+            if row["source"] == "prometheus":
+                assert row["arrived_count"] >= 0.9 * row["expected_count"] > 0
+
+
+def test_a_wrong_password_costs_its_source_only(tables):
+    rows = tables("bronze.quarantine", WRONG)
+    assert [("HTTP 401" in row["reason"], "basic_auth" in row["reason"]) for row in rows] == [(True, True)]
+    status = {row["source"]: (row["arrived_count"] > 0) for row in tables("bronze.window_status", WRONG)}
+    assert status == {"prometheus": False, "librdkafka_statistics": True}
+    expected = [r["expected_count"] for r in tables("bronze.window_status", WRONG) if r["source"] == "prometheus"]
+    assert min(expected) > 0
+
+
+def test_the_planted_secret_is_nowhere(logged, tables, config):
+    assert any("query_range" in line for line in logged)  # the requests themselves are logged
+    assert [line for line in logged if SECRET in line] == []
+    for path in config.parent.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+    for log in (config.parent / "warehouse").glob("*/*/_delta_log"):
+        for batch in DeltaTable(log.parent).to_pyarrow_table().to_batches():
+            assert SECRET not in str(batch.to_pylist()), log
+
+
+def test_doctor_s_question(watched, config, monkeypatch):
+    monkeypatch.setenv(VARIABLE, SECRET)
+    source = load_config(config).clusters[BY_SERVER].sources[0]
+    told = probe_prometheus(source, pause=lambda _: None)
+    assert re.search(r"kafka_server_brokertopicmetrics \d+, .*kafka_log_log_size \d+", told)  # the producers are gone
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(ConfigError, match=VARIABLE):
+        probe_prometheus(source, pause=lambda _: None)
