@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,9 @@ class ScenarioFile:
 
 @dataclass(frozen=True)
 class _Base:
-    """Sections that variants change."""
+    """Sections that variants change, and where the file begins."""
 
+    place: Entry
     name: str
     brokers: tuple[BrokerSection, ...]
     topics: tuple[Topic, ...]
@@ -153,13 +155,13 @@ def parse_scenario(text: str, file: str) -> ScenarioFile:
     root = parse_yaml(text, file)
     keys = root.mapping(known=_KEYS, needed=("cluster", "topics", "producers"))
     name = keys["name"].text() if "name" in keys else Path(file).stem
-    base = _parse_base(keys, name)
+    base = _parse_base(root, keys, name)
     variants = _parse_variants(keys, base)
     recovery = _parse_recovery(keys["recovery"], base.brokers) if "recovery" in keys else None
     return ScenarioFile(name, _parse_text(keys, "summary"), variants, recovery)
 
 
-def _parse_base(keys: Mapping[str, Entry], name: str) -> _Base:
+def _parse_base(root: Entry, keys: Mapping[str, Entry], name: str) -> _Base:
     brokers: list[BrokerSection] = []
     topics: list[Topic] = []
     producers: list[ProducerSection] = []
@@ -170,7 +172,7 @@ def _parse_base(keys: Mapping[str, Entry], name: str) -> _Base:
         check_every_broker_leads(brokers, topics)
 
     gather(parse_cluster, lambda: producers.extend(parse_producers(keys["producers"])))
-    return _Base(name, tuple(brokers), tuple(topics), tuple(producers))
+    return _Base(root, name, tuple(brokers), tuple(topics), tuple(producers))
 
 
 def _parse_variants(keys: Mapping[str, Entry], base: _Base) -> tuple[Variant, ...]:
@@ -219,12 +221,11 @@ def _build_variant(
     resolved = gather_each(producers, ProducerSection.resolve)
     pairs = list(zip(producers, resolved, strict=True))
     built = gather_each(pairs, lambda pair: pair[0].build(base.topics, pair[1]))
-    scenario = Scenario(
-        f"{base.name}/{name}",
-        tuple(gather_each(brokers, BrokerSection.build)),
-        base.topics,
-        tuple(producer for group in built for producer in group),
-    )
+    parts = (tuple(gather_each(brokers, BrokerSection.build)), base.topics, tuple(chain.from_iterable(built)))
+    try:
+        scenario = Scenario(f"{base.name}/{name}", *parts)
+    except ConfigError as error:
+        raise base.place.error(str(error)) from error
     capacities = [broker.capacity for broker in brokers]
     notes = [note for one in resolved for note in one.notes]
     return Variant(

@@ -98,6 +98,8 @@ def _parse_topics(entry: Entry, keys: Mapping[str, Entry], topics: Sequence[Topi
             raise keys["topics"].error("topic and topics; expected one of them")
         named = {name: value.number(least=0.000001) for name, value in keys["topics"].mapping().items()}
         place = keys["topics"]
+        if not named:
+            raise place.expect("at least one topic with its weight")
     elif "topic" in keys:
         named, place = {keys["topic"].text(): 1.0}, keys["topic"]
     elif len(topics) == 1:

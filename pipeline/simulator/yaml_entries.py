@@ -36,7 +36,7 @@ class Entry:
 
     def error(self, problem: str) -> ConfigError:
         """An error at this place."""
-        return ConfigError(f"{self.file}:{self.line}: {f'{self.key}: ' if self.key else ''}{problem}")
+        return ConfigError(f"{self.file}:{self.line}: {_escape(f'{self.key}: {problem}' if self.key else problem)}")
 
     def expect(self, expected: str) -> ConfigError:
         """An error that names what was found and what was expected."""
@@ -202,7 +202,7 @@ def gather(*steps: Callable[[], object]) -> None:
         try:
             step()
         except ConfigError as error:
-            problems += [line for line in str(error).splitlines() if line not in problems]
+            problems += [line for line in str(error).split("\n") if line not in problems]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -236,6 +236,11 @@ def _flatten(loader: yaml.SafeLoader, node: yaml.Node | None, seen: set[int]) ->
     for value in node.value:
         for part in value if isinstance(value, tuple) else (value,):
             _flatten(loader, part, seen)
+
+
+def _escape(text: str) -> str:
+    """On one line, whatever was found."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
 def _is_within(number: float, least: float, most: float | None) -> bool:
