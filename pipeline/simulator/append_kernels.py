@@ -11,8 +11,14 @@ from typing import Any
 from pipeline.compilation import part
 from pipeline.simulator import layout as at
 from pipeline.simulator.batch_kernels import has_room, is_full, measure_record, put_record, take_batch
-from pipeline.simulator.bit_kernels import set_mark
-from pipeline.simulator.placement_kernels import choose_partition, count_run, draw_run, note_length, rotate_sticky
+from pipeline.simulator.placement_kernels import (
+    choose_partition,
+    count_run,
+    draw_run,
+    mark_lane,
+    note_length,
+    rotate_sticky,
+)
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES, FIXED_BODY_BYTES, MAX_RECORD_OVERHEAD_BYTES
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
@@ -120,8 +126,7 @@ def _open_batch(memory: Array, producer: int, lane: int, thread: int, now_ns: in
     memory[lane + at.LANE_TAIL] = batch
     if tail == at.NONE:
         memory[lane + at.LANE_HEAD] = batch
-        place = (lane - memory[producer + at.PRODUCER_LANES]) // at.LANE_WORDS
-        set_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], place)
+        mark_lane(memory, producer, lane)
     else:
         memory[tail + at.BATCH_NEXT] = batch
     expiry_ns = round_time(memory, producer, now_ns) + memory[producer + at.PRODUCER_DELIVERY_TIMEOUT]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 STEP_BITS = 7
 """A power of two has 2 to the power of this many buckets."""
 MAX_BITS = 44
-"""Latencies have fewer bits than this: they stay below 4.8 hours; what is longer counts in the last bucket."""
-BUCKET_COUNT = (MAX_BITS - STEP_BITS) << STEP_BITS
+"""Latencies have at most so many bits, so they stay below 4.8 hours; what is longer counts in the last bucket."""
+BUCKET_COUNT = (MAX_BITS - STEP_BITS + 1) << STEP_BITS
 RELATIVE_ERROR = 2.0 ** -(STEP_BITS + 1)
 
 

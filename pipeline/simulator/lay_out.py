@@ -251,6 +251,7 @@ def _fill_connections(memory: RunMemory, scenario: Scenario, number: int) -> Non
             for partition, leader in enumerate(scenario.leaders)
             if leader == index
         ]
+        bit_words = -(-len(lanes) // WORD_BITS)
         memory.fill(
             first,
             {
@@ -260,6 +261,8 @@ def _fill_connections(memory: RunMemory, scenario: Scenario, number: int) -> Non
                 at.CONNECTION_BROKER: _locate(memory, at.BROKERS, index, at.BROKER_WORDS),
                 at.CONNECTION_LANES: memory.put(lanes),
                 at.CONNECTION_LANE_COUNT: len(lanes),
+                at.CONNECTION_LANE_BITS: memory.take(bit_words),
+                at.CONNECTION_LANE_BIT_WORDS: bit_words,
                 at.CONNECTION_READY_MS: -1,
                 at.CONNECTION_DRAIN_MS: -1,
                 at.CONNECTION_SAMPLES: memory.take(2 * QUOTA_RING if broker.quota_bytes_per_s else 0),
@@ -273,6 +276,7 @@ def _fill_connections(memory: RunMemory, scenario: Scenario, number: int) -> Non
 
 def _fill_lanes(memory: RunMemory, scenario: Scenario, number: int) -> None:
     topics = [index for index, topic in enumerate(scenario.topics) for _ in topic.leaders]
+    led_counts = [0] * len(scenario.brokers)
     for partition, leader in enumerate(scenario.leaders):
         unit = number * len(scenario.leaders) + partition
         connection = number * len(scenario.brokers) + leader
@@ -281,6 +285,7 @@ def _fill_lanes(memory: RunMemory, scenario: Scenario, number: int) -> None:
             {
                 at.LANE_PRODUCER: _locate(memory, at.PRODUCERS, number, at.PRODUCER_WORDS),
                 at.LANE_NUMBER: unit,
+                at.LANE_PLACE: led_counts[leader] if leader >= 0 else 0,
                 at.LANE_PARTITION: partition,
                 at.LANE_STATE: _locate(
                     memory, at.STATES, number * len(scenario.topics) + topics[partition], at.STATE_WORDS
@@ -290,3 +295,5 @@ def _fill_lanes(memory: RunMemory, scenario: Scenario, number: int) -> None:
                 ),
             },
         )
+        if leader >= 0:
+            led_counts[leader] += 1

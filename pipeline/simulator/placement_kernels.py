@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.compilation import part
 from pipeline.simulator import layout as at
-from pipeline.simulator.bit_kernels import find_mark
+from pipeline.simulator.bit_kernels import clear_mark, find_mark, set_mark
 from pipeline.simulator.chance_kernels import draw_below
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
@@ -87,6 +87,26 @@ def note_length(memory: Array, producer: int, lane: int) -> None:
     if memory[lane + at.LANE_SEEN_TURN] != turn:
         memory[lane + at.LANE_SEEN_TURN] = turn
         memory[lane + at.LANE_SEEN_LENGTH] = memory[lane + at.LANE_LENGTH]
+
+
+@part
+def mark_lane(memory: Array, producer: int, lane: int) -> None:
+    """Marks that a lane has batches."""
+    place = (lane - memory[producer + at.PRODUCER_LANES]) // at.LANE_WORDS
+    set_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], place)
+    connection = memory[lane + at.LANE_CONNECTION]
+    if connection != at.NONE:
+        set_mark(memory, memory[connection + at.CONNECTION_LANE_BITS], memory[lane + at.LANE_PLACE])
+
+
+@part
+def unmark_lane(memory: Array, producer: int, lane: int) -> None:
+    """Marks that a lane has none."""
+    place = (lane - memory[producer + at.PRODUCER_LANES]) // at.LANE_WORDS
+    clear_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], place)
+    connection = memory[lane + at.LANE_CONNECTION]
+    if connection != at.NONE:
+        clear_mark(memory, memory[connection + at.CONNECTION_LANE_BITS], memory[lane + at.LANE_PLACE])
 
 
 @part

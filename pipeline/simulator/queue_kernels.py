@@ -8,20 +8,14 @@ from pipeline.compilation import part
 from pipeline.simulator import layout as at
 from pipeline.simulator.append_kernels import round_time
 from pipeline.simulator.batch_kernels import close_batch, read_ratio, write_ratio
-from pipeline.simulator.bit_kernels import clear_mark, set_mark
 from pipeline.simulator.clock_kernels import set_clock
-from pipeline.simulator.placement_kernels import note_length
+from pipeline.simulator.placement_kernels import mark_lane, note_length, unmark_lane
 from pipeline.simulator.size_kernels import update_ratio
 from pipeline.simulator.tally_kernels import count_batch
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 
 MS = 1_000_000
-
-
-@part
-def _find_place(memory: Array, producer: int, lane: int) -> int:
-    return (lane - memory[producer + at.PRODUCER_LANES]) // at.LANE_WORDS
 
 
 @part
@@ -35,7 +29,7 @@ def pop_batch(memory: Array, producer: int, lane: int) -> int:
     memory[batch + at.BATCH_NEXT] = at.NONE
     if following == at.NONE:
         memory[lane + at.LANE_TAIL] = at.NONE
-        clear_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], _find_place(memory, producer, lane))
+        unmark_lane(memory, producer, lane)
     return batch
 
 
@@ -86,7 +80,7 @@ def put_back(memory: Array, producer: int, batch: int, now_ns: int, backoff_ms: 
         waiting = memory[waiting + at.BATCH_NEXT]
     note_length(memory, producer, lane)
     memory[lane + at.LANE_LENGTH] += 1
-    set_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], _find_place(memory, producer, lane))
+    mark_lane(memory, producer, lane)
     before = at.NONE
     following = memory[lane + at.LANE_HEAD]
     for _ in range(earlier_count):

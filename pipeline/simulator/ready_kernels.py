@@ -100,14 +100,16 @@ def _note_queues(memory: Array, producer: int) -> None:
 
 
 @part
-def add_to_request(memory: Array, request: int, batch: int, last_batch: int) -> None:
+def add_to_request(memory: Array, request: int, batch: int) -> None:
     """Puts a batch into a request, after its last one."""
     memory[batch + at.BATCH_NEXT_IN_REQUEST] = at.NONE
     memory[batch + at.BATCH_IS_REFUSED] = 0
+    last_batch = memory[request + at.REQUEST_LAST_BATCH]
     if last_batch == at.NONE:
         memory[request + at.REQUEST_BATCHES] = batch
     else:
         memory[last_batch + at.BATCH_NEXT_IN_REQUEST] = batch
+    memory[request + at.REQUEST_LAST_BATCH] = batch
     memory[request + at.REQUEST_BATCH_COUNT] += 1
     memory[request + at.REQUEST_BYTES] += memory[batch + at.BATCH_SIZE_BYTES]
 
@@ -115,29 +117,41 @@ def add_to_request(memory: Array, request: int, batch: int, last_batch: int) -> 
 @part
 def drain(memory: Array, producer: int, connection: int, request: int, now_ns: int) -> None:
     """Takes the head batch of every partition the broker leads, as far as they fit the request, ready or not."""
-    lanes = memory[connection + at.CONNECTION_LANES]
     count = memory[connection + at.CONNECTION_LANE_COUNT]
     is_shared = memory[producer + at.PRODUCER_SHARES_DRAIN_INDEX]
     index_word = producer + at.PRODUCER_SHARED_DRAIN_INDEX if is_shared else connection + at.CONNECTION_DRAIN_INDEX
-    index = memory[index_word] % count
-    last_batch = at.NONE
-    for _ in range(count):
-        memory[index_word] = index
-        lane = memory[lanes + index]
-        index = index + 1 if index + 1 < count else 0
-        if is_shared:
-            memory[index_word] = index
+    start = memory[index_word] % count
+    last = _drain_places(memory, producer, connection, request, start, count, now_ns)
+    if last < 0:
+        last = _drain_places(memory, producer, connection, request, 0, start, now_ns)
+    if last < 0:
+        last = start + count - 1
+    memory[index_word] = (last + is_shared) % count
+
+
+@part
+def _drain_places(
+    memory: Array, producer: int, connection: int, request: int, start: int, end: int, now_ns: int
+) -> int:
+    """Returns the place at which the request is full or must wait, or -1."""
+    lanes = memory[connection + at.CONNECTION_LANES]
+    marks = memory[connection + at.CONNECTION_LANE_BITS]
+    word_count = memory[connection + at.CONNECTION_LANE_BIT_WORDS]
+    place = find_mark(memory, marks, word_count, start)
+    while 0 <= place < end:
+        lane = memory[lanes + place]
         head = memory[lane + at.LANE_HEAD]
-        if head == at.NONE or memory[lane + at.LANE_IS_MUTED] or _is_resting(memory, head, now_ns):
-            continue
-        size_bytes = memory[request + at.REQUEST_BYTES] + memory[head + at.BATCH_ESTIMATED_BYTES]
-        if last_batch != at.NONE and size_bytes > memory[producer + at.PRODUCER_MAX_REQUEST_BYTES]:
-            break
-        if not is_next(memory, head):
-            break
-        take_to_send(memory, producer, lane, now_ns)
-        add_to_request(memory, request, head, last_batch)
-        last_batch = head
+        if not (memory[lane + at.LANE_IS_MUTED] or _is_resting(memory, head, now_ns)):
+            size_bytes = memory[request + at.REQUEST_BYTES] + memory[head + at.BATCH_ESTIMATED_BYTES]
+            is_too_large = size_bytes > memory[producer + at.PRODUCER_MAX_REQUEST_BYTES]
+            if is_too_large and memory[request + at.REQUEST_BATCH_COUNT]:
+                return place
+            if not is_next(memory, head):
+                return place
+            take_to_send(memory, producer, lane, now_ns)
+            add_to_request(memory, request, head)
+        place = find_mark(memory, marks, word_count, place + 1)
+    return -1
 
 
 @part

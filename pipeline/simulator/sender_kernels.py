@@ -124,7 +124,7 @@ def _send(memory: Array, producer: int, connection: int, now_ns: int) -> int:
         lane = memory[place]
         if is_lane_ready(memory, producer, lane, now_ns):
             request = _take_request(memory, producer, now_ns)
-            add_to_request(memory, request, take_to_send(memory, producer, lane, now_ns), at.NONE)
+            add_to_request(memory, request, take_to_send(memory, producer, lane, now_ns))
             _put_in_flight(memory, producer, connection, request, now_ns)
             count += 1
     return count

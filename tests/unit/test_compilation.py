@@ -11,6 +11,7 @@ import pipeline
 from pipeline.codec import header_kernels, record_kernels
 from pipeline.compilation import SOURCES, fingerprint_sources, list_sources
 from pipeline.partitioners import hash_kernels, text_kernels
+from pipeline.simulator import run_kernels
 
 PIPELINE = Path(pipeline.__file__).parent
 
@@ -36,6 +37,7 @@ def imported_files(path):
         ("codec", record_kernels.decode_batches, 1),
         ("partitioners", hash_kernels.hash_murmur2, 2),  # both widths of offsets
         ("partitioners", text_kernels.hash_java_string, 2),
+        ("simulator", run_kernels.continue_run, 1),
     ],
 )
 def test_cache_files_carry_the_fingerprint(room, kernel, signature_count):
