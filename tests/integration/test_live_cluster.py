@@ -171,7 +171,7 @@ def test_retention_that_overtakes_the_reading_is_told(cluster):
 
 def test_a_throttled_reading_is_whole(cluster):
     quota = ("--alter", "--entity-type", "clients", "--entity-name", "slowed")
-    cluster.run_tool("kafka-configs", *quota, "--add-config", "consumer_byte_rate=100000")
+    cluster.run_tool("kafka-configs", *quota, "--add-config", "consumer_byte_rate=20000")
     try:
         now_ms = time.time_ns() // 1_000_000
         source = live_source(cluster, fetch_bytes=1 << 16, client={"client.id": "slowed"})

@@ -182,7 +182,8 @@ def start_cluster(
         )
         for node_id in range(broker_count)
     )
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # As Kafka's own `Uuid.randomUuid`: none begins with a dash, which tools would take for an option.
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     cluster = Cluster(
         root,
         cluster_id,
