@@ -70,7 +70,7 @@ class LiveReading:
         """Brokers and partitions that there are; None where nobody told."""
         if self.state is None:
             return None
-        return len(self.state.history.brokers) + len(self.state.partitions)
+        return len(self.state.history.brokers) + len(self.state.in_scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _plan(
     source, state = reading.source, reading.state
     if state is None:
         return reading
-    partitions = state.partitions
+    partitions = state.in_scope
     fetched: frozenset[TopicPartition] = frozenset()
     slices: tuple[TimeWindow, ...] = ()
     if source.read == "record_batches":

@@ -39,6 +39,7 @@ class LiveState:
 
     Attributes:
         history: One state, now: brokers that are named by a replica list but do not answer are fenced.
+        in_scope: Partitions whose records are wanted; the state is that of all we may see.
         replicas: What the brokers' disks hold; sizes only where they may be asked for.
         log_starts: First offset that can be read, by partition that has a leader that answers.
         high_watermarks: Offset after the last committed record.
@@ -50,6 +51,7 @@ class LiveState:
     """
 
     history: ClusterHistory
+    in_scope: tuple[TopicPartition, ...]
     replicas: tuple[ReplicaState, ...]
     log_starts: Mapping[TopicPartition, OffsetAt]
     high_watermarks: Mapping[TopicPartition, OffsetAt]
@@ -61,7 +63,7 @@ class LiveState:
 
     @property
     def partitions(self) -> dict[TopicPartition, PartitionState]:
-        """Partitions in scope."""
+        """All partitions we may see."""
         return dict(self.history.state_at(0).partitions)
 
 
@@ -76,8 +78,8 @@ def read_live_state(
 
     Args:
         connection: To the cluster.
-        topics: Only these; all that we may see by default.
-        internal_topics: Kafka's own topics too.
+        topics: Records of these only are wanted; of all that we may see by default.
+        internal_topics: Those of Kafka's own topics too.
         earlier: What earlier runs saw, oldest first: leaders of earlier epochs, whose batches may still be read.
 
     Raises:
@@ -85,19 +87,19 @@ def read_live_state(
     """
     failures = Failures()
     metadata = admin.ask_metadata(connection)
-    partitions = {
-        key: state
-        for key, state in metadata.partitions.items()
+    in_scope = tuple(
+        key
+        for key in metadata.partitions
         if (not topics or key.topic in topics)
         and (internal_topics or key.topic not in metadata.internal_topics)
         and key.topic != CLUSTER_METADATA_TOPIC
-    }
+    )
     moving = admin.ask_reassignments(connection, failures)
     partitions = {
         key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
         if key in moving
         else state
-        for key, state in partitions.items()
+        for key, state in metadata.partitions.items()
     }
     leaders = {key: state.leader_id for key, state in partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
@@ -107,6 +109,7 @@ def read_live_state(
     configs = admin.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
         history=_history(metadata, partitions, configs, earlier),
+        in_scope=in_scope,
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,
         high_watermarks=high_watermarks,
