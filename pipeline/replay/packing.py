@@ -175,7 +175,8 @@ def _in_buckets(
     """The rows of each bucket, with the two words of their ids."""
     if not len(rows):
         return
-    ids = key_ids if len(rows) == len(key_ids) else key_ids.take(pa.array(rows))
+    ids = key_ids.cast(pa.string())  # merged files give views, of which Arrow cannot take some
+    ids = ids if len(rows) == len(ids) else ids.take(pa.array(rows))
     high, low = (np.empty(len(rows), dtype=np.uint64) for _ in range(2))
     parse_key_ids(_view_text(ids), len(rows), high, low)
     starts = np.zeros(plan.bucket_count + 1, dtype=np.int64)
