@@ -43,12 +43,6 @@ def clear_mark(memory: Array, marks: int, number: int) -> None:
 
 
 @part
-def has_mark(memory: Array, marks: int, number: int) -> bool:
-    """Tells whether a number has its mark."""
-    return memory[marks + (number >> _SHIFT)] >> (number & _MASK) & 1 != 0
-
-
-@part
 def find_mark(memory: Array, marks: int, word_count: int, number: int) -> int:
     """The first number with a mark, from one on; -1 if there is none."""
     word = number >> _SHIFT

@@ -194,6 +194,7 @@ def _fill_producer(memory: RunMemory, scenario: Scenario, number: int, producer:
             at.PRODUCER_LANE_BITS: memory.take(lane_words),
             at.PRODUCER_LANE_BIT_WORDS: lane_words,
             at.PRODUCER_SEEN_BITS: memory.take(lane_words),
+            at.PRODUCER_BUSY_BITS: memory.take(broker_words),
             at.PRODUCER_READY_BITS: memory.take(broker_words),
             at.PRODUCER_IN_FLIGHT_BITS: memory.take(broker_words),
             at.PRODUCER_BROKER_BIT_WORDS: broker_words,

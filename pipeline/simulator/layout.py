@@ -359,6 +359,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     PRODUCER_LANE_BITS,  # marks: lanes with batches, brokers ready, brokers with requests in flight
     PRODUCER_LANE_BIT_WORDS,
     PRODUCER_SEEN_BITS,  # lanes with batches at the sender's last turn
+    PRODUCER_BUSY_BITS,  # brokers with batches that wait
     PRODUCER_READY_BITS,
     PRODUCER_IN_FLIGHT_BITS,
     PRODUCER_BROKER_BIT_WORDS,
@@ -375,7 +376,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     PRODUCER_RUNNING_COUNT,  # threads that are not done
     PRODUCER_METADATA_AT,  # -1 before it is asked for
     PRODUCER_WORDS,
-) = range(PRODUCER_COUNTERS, PRODUCER_COUNTERS + 67)
+) = range(PRODUCER_COUNTERS, PRODUCER_COUNTERS + 68)
 
 BATCH_ROW_WORDS, RECORD_ROW_WORDS = 10, 8
 ROW_SHARE_WORDS = 11

@@ -97,6 +97,7 @@ def mark_lane(memory: Array, producer: int, lane: int) -> None:
     connection = memory[lane + at.LANE_CONNECTION]
     if connection != at.NONE:
         set_mark(memory, memory[connection + at.CONNECTION_LANE_BITS], memory[lane + at.LANE_PLACE])
+        set_mark(memory, memory[producer + at.PRODUCER_BUSY_BITS], memory[connection + at.CONNECTION_PLACE])
 
 
 @part
@@ -106,7 +107,10 @@ def unmark_lane(memory: Array, producer: int, lane: int) -> None:
     clear_mark(memory, memory[producer + at.PRODUCER_LANE_BITS], place)
     connection = memory[lane + at.LANE_CONNECTION]
     if connection != at.NONE:
-        clear_mark(memory, memory[connection + at.CONNECTION_LANE_BITS], memory[lane + at.LANE_PLACE])
+        marks = memory[connection + at.CONNECTION_LANE_BITS]
+        clear_mark(memory, marks, memory[lane + at.LANE_PLACE])
+        if find_mark(memory, marks, memory[connection + at.CONNECTION_LANE_BIT_WORDS], 0) < 0:
+            clear_mark(memory, memory[producer + at.PRODUCER_BUSY_BITS], memory[connection + at.CONNECTION_PLACE])
 
 
 @part

@@ -8,7 +8,7 @@ from pipeline.compilation import part
 from pipeline.simulator import layout as at
 from pipeline.simulator.append_kernels import round_time
 from pipeline.simulator.batch_kernels import is_full
-from pipeline.simulator.bit_kernels import find_mark, has_mark, set_mark
+from pipeline.simulator.bit_kernels import find_mark, set_mark
 from pipeline.simulator.clock_kernels import NEVER
 from pipeline.simulator.queue_kernels import is_next, take_to_send
 
@@ -52,26 +52,35 @@ def _check_lane(memory: Array, producer: int, lane: int, now_ns: int) -> int:
 def find_ready(memory: Array, producer: int, now_ns: int) -> int:
     """Marks the brokers with something to be sent; returns when something may become ready by waiting, or `NEVER`."""
     _note_queues(memory, producer)
-    lanes = memory[producer + at.PRODUCER_LANES]
-    lane_marks = memory[producer + at.PRODUCER_LANE_BITS]
-    word_count = memory[producer + at.PRODUCER_LANE_BIT_WORDS]
+    busy_marks = memory[producer + at.PRODUCER_BUSY_BITS]
     ready_marks = memory[producer + at.PRODUCER_READY_BITS]
-    for word in range(memory[producer + at.PRODUCER_BROKER_BIT_WORDS]):
+    word_count = memory[producer + at.PRODUCER_BROKER_BIT_WORDS]
+    for word in range(word_count):
         memory[ready_marks + word] = 0
     next_check_ns = NEVER
-    place = find_mark(memory, lane_marks, word_count, 0)
+    broker = find_mark(memory, busy_marks, word_count, 0)
+    while broker >= 0:
+        connection = memory[producer + at.PRODUCER_CONNECTIONS] + broker * at.CONNECTION_WORDS
+        next_check_ns = min(next_check_ns, _check_broker(memory, producer, connection, now_ns))
+        broker = find_mark(memory, busy_marks, word_count, broker + 1)
+    return next_check_ns
+
+
+@part
+def _check_broker(memory: Array, producer: int, connection: int, now_ns: int) -> int:
+    """Marks a broker if one of its lanes is ready; returns when the lanes before that one become so by waiting alone."""
+    lanes = memory[connection + at.CONNECTION_LANES]
+    marks = memory[connection + at.CONNECTION_LANE_BITS]
+    word_count = memory[connection + at.CONNECTION_LANE_BIT_WORDS]
+    next_check_ns = NEVER
+    place = find_mark(memory, marks, word_count, 0)
     while place >= 0:
-        lane = lanes + place * at.LANE_WORDS
-        connection = memory[lane + at.LANE_CONNECTION]
-        if connection != at.NONE:
-            broker = memory[connection + at.CONNECTION_PLACE]
-            if not has_mark(memory, ready_marks, broker):
-                check_ns = _check_lane(memory, producer, lane, now_ns)
-                if check_ns == READY:
-                    set_mark(memory, ready_marks, broker)
-                else:
-                    next_check_ns = min(next_check_ns, check_ns)
-        place = find_mark(memory, lane_marks, word_count, place + 1)
+        check_ns = _check_lane(memory, producer, memory[lanes + place], now_ns)
+        if check_ns == READY:
+            set_mark(memory, memory[producer + at.PRODUCER_READY_BITS], memory[connection + at.CONNECTION_PLACE])
+            break
+        next_check_ns = min(next_check_ns, check_ns)
+        place = find_mark(memory, marks, word_count, place + 1)
     return next_check_ns
 
 

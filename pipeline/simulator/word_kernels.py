@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba as nb
 from numba.core import types
 
 from pipeline.compilation import instruction
@@ -17,7 +18,7 @@ def _point_to(_: Typing, words: Typing) -> tuple[Typing, Typing]:
     def generate(context: Typing, builder: Typing, signature: Typing, args: Typing) -> Typing:
         return context.make_array(signature.args[0])(context, builder, args[0]).data
 
-    return types.CPointer(types.int64)(words), generate
+    return nb.types.CPointer(types.int64)(words), generate
 
 
 point_to: Any = instruction(_point_to)

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from pipeline.simulator.client import Family
 from pipeline.simulator.distribution import Distribution, Steps
+from pipeline.simulator.lay_out import lay_out
+from pipeline.simulator.layout import HEAP
 from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.result import Connection, Lane, ProducerCount
+from pipeline.simulator.run_kernels import FINISHED, continue_run, start_run
 from pipeline.simulator.scenario import Broker, Producer, Scenario, Service, Topic
 from pipeline.simulator.simulate import simulate
 from pipeline.simulator.traffic import PerfTest, Traffic
@@ -91,14 +94,14 @@ def test_littles_law():
     assert result.lanes[:, Lane.DONE_RECORDS].sum() == 3000
 
 
-def make_scenario():
+def make_scenario(record_count=3000):
     """A small experiment with a slow broker, adaptive."""
     exponential = Distribution.exponential(300_000)
     brokers = tuple(
         Broker(number, Service(request_ns=exponential), delay_ns=Steps.constant(20_000_000 if number == 0 else 0))
         for number in range(3)
     )
-    traffic = Traffic(PerfTest(rate_per_s=2048), value_bytes=Distribution.constant(512), record_count=3000)
+    traffic = Traffic(PerfTest(rate_per_s=2048), value_bytes=Distribution.constant(512), record_count=record_count)
     return Scenario("small", brokers, (Topic("t", (0, 1, 2)),), (Producer("p", (traffic,)),))
 
 
@@ -118,6 +121,18 @@ def test_traces_change_nothing_else():
     assert plain.batch_trace is None
     assert plain.lanes.tolist() == traced.lanes.tolist()
     assert np.array_equal(plain.latencies.counts, traced.latencies.counts)
+
+
+def test_memory_does_not_grow_with_the_run():
+    """Without traces what is done is freed: ten times the records need no more words than waited at a time."""
+    used = []
+    for record_count in (3000, 30_000):
+        memory = lay_out(make_scenario(record_count), 1, traces=False)
+        start_run(memory.words)
+        while continue_run(memory.words, 1 << 20) != FINISHED:
+            memory.extend(2 * len(memory.words))
+        used.append(int(memory.words[HEAP]))
+    assert used[1] < used[0] + 40_000
 
 
 if __name__ == "__main__":
