@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from pipeline.storage.tables_on_disk import table_path
@@ -45,7 +46,8 @@ def search_tables(warehouse, pattern):
         if DeltaTable.is_deltatable(str(path)):
             rows = DeltaTable(path).to_pyarrow_table()
             for name in rows.column_names:
-                held = {value for value in rows[name].unique().to_pylist() if pattern.search(_as_bytes(value))}
+                values = rows[name] if pa.types.is_map(rows[name].type) else rows[name].unique()
+                held = {_as_bytes(value) for value in values.to_pylist() if pattern.search(_as_bytes(value))}
                 if held:
                     found[table.name, name] = held
     return found

@@ -17,6 +17,10 @@ from pipeline.sources.key_frames import question_frame
 from pipeline.sources.key_questions import Question
 from pipeline.sources.key_rows import SCHEMA, KeyRowMaker
 from pipeline.sources.key_scan import iter_window_keys
+from pipeline.storage.delta import FEW_ROWS, merge_in_parts
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.keys import KEY_HASHES
 from pipeline.transforms.keys import (
     collect_key_answers,
     collect_key_hashes,
@@ -115,3 +119,17 @@ def test_answers_that_contradict_each_other_are_told_and_left_out(spark, frame):
     (problem,) = describe_contradictions(table, questions)
     assert problem["path"] == "teams:choose"
     assert "answered differently about 1 keys" in problem["reason"]
+
+
+def test_many_rows_are_merged_in_parts_and_known_ones_not_again(frame, tmp_path):
+    warehouse = tmp_path / "warehouse"
+    ensure_tables(warehouse, (KEY_HASHES,))
+    rows = collect_key_hashes(frame(rows_of(tmp_path, 1000)), "c")
+    versions = {
+        merge_in_parts(rows, warehouse, KEY_HASHES, run_id=run_id, by="key_id", row_count=3 * FEW_ROWS)
+        for run_id in ("first", "again")
+    }
+    stored = load_rows(warehouse, KEY_HASHES)
+    assert sorted(stored["key_id"].to_pylist()) == [row["key_id"] for row in collect(rows, "key_id")]
+    assert set(stored["run_id"].to_pylist()) == {"first"}
+    assert versions == {3}
