@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.sources.cluster_rows import TOPIC_CONFIGS
-from pipeline.sources.live import admin
+from pipeline.sources.live import admin, describe
+from pipeline.sources.live.asking import PAGE_PARTITIONS, Failures
 from pipeline.sources.live.connection import connected
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
@@ -81,14 +82,14 @@ def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Checked]:
 
 def _questions(connection: Connection, metadata: Metadata) -> Iterator[Checked]:
     brokers, topics = list(metadata.brokers)[:1], sorted({key.topic for key in metadata.partitions})[:1]
-    failures = admin.Failures()
-    admin.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
+    failures = Failures()
+    describe.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
     yield _told("replica sizes", failures.questions.get("replica sizes"), "Describe", "cluster")
-    admin.ask_topic_configs(connection, topics, TOPIC_CONFIGS, failures)
+    describe.ask_topic_configs(connection, topics, TOPIC_CONFIGS, failures)
     yield _told("topic configs", failures.questions.get("topic configs"), "DescribeConfigs", "topics")
-    admin.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
+    describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
     yield _told("broker configs", failures.questions.get("broker configs"), "DescribeConfigs", "cluster")
-    admin.ask_reassignments(connection, failures)
+    describe.ask_reassignments(connection, failures)
     yield _told("reassignments", failures.questions.get("reassignments"), "Describe", "cluster")
 
 
@@ -101,8 +102,8 @@ def _told(what: str, reason: str | None, operation: str, resource: str) -> Check
 
 def _records(connection: Connection, metadata: Metadata) -> Checked:
     """Fetches one batch from the first partition that has one."""
-    failures = admin.Failures()
-    leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[: admin.PAGE_PARTITIONS]}
+    failures = Failures()
+    leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[:PAGE_PARTITIONS]}
     starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     ends = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     held = [key for key in ends if key in starts and ends[key].offset > starts[key].offset]

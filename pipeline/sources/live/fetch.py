@@ -23,6 +23,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
+from pipeline.sources.live.asking import Failures, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,11 +105,11 @@ def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | No
     try:
         row = _only_partition(connection.send(request, leader_id))
     except KafkaError as error:
-        return None, admin.describe_error(error)
+        return None, describe_error(error)
     if row is None:
         return None, "the broker throttles"
     if row.error_code:
-        return row, admin.describe_error(for_code(row.error_code)())
+        return row, describe_error(for_code(row.error_code)())
     return row, "nothing there, below the high watermark known before"
 
 
@@ -162,7 +163,7 @@ def _only_partition(reply: Any) -> Any | None:  # noqa: ANN401
 def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state: FetchState) -> bool:
     """Goes on at the log's present start where retention has overtaken the reading; False where there is no more."""
     key = TopicPartition(read.topic, read.partition)
-    found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, admin.Failures())
+    found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, Failures())
     if key not in found:
         state.stopped = f"offset {state.next_offset} is out of range, and the log's start is not told"
         return False

@@ -8,7 +8,7 @@ from kafka.errors import KafkaError
 
 from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live import admin
+from pipeline.sources.live.asking import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ def read_groups(connection: Connection, state: LiveState) -> tuple[ConsumerGroup
     try:
         known = client.list_groups(broker_ids=[b for b in connection.broker_ids if b not in state.silent_brokers])
     except KafkaError as error:
-        state.failures.questions["consumer groups"] = admin.describe_error(error)
+        state.failures.questions["consumer groups"] = describe_error(error)
         return ()
     rows: list[ConsumerGroupMember] = []
     names = sorted({group["group_id"] for group in known if group.get("protocol_type", "consumer") in {"consumer", ""}})
@@ -39,7 +39,7 @@ def read_groups(connection: Connection, state: LiveState) -> tuple[ConsumerGroup
             described = client.describe_groups([group_id])[group_id]
             committed = client.list_group_offsets(group_id)[group_id]
         except (KafkaError, KeyError) as error:
-            state.failures.questions[f"consumer group {group_id}"] = admin.describe_error(error)
+            state.failures.questions[f"consumer group {group_id}"] = describe_error(error)
             continue
         if described.get("error"):  # groups of the newer protocol have a description of their own
             state.failures.questions[f"members of group {group_id}"] = str(described["error"])

@@ -16,15 +16,16 @@ from pipeline.model.cluster import (
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.cluster_rows import TOPIC_CONFIGS
-from pipeline.sources.live import admin
-from pipeline.sources.live.admin import Failures
+from pipeline.sources.live import admin, describe
+from pipeline.sources.live.asking import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pipeline.model.earlier_state import EarlierState
-    from pipeline.sources.live.admin import DiskReplica, Metadata, OffsetAt
+    from pipeline.sources.live.admin import Metadata, OffsetAt
     from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.describe import DiskReplica
 
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -94,7 +95,7 @@ def read_live_state(
         and (internal_topics or key.topic not in metadata.internal_topics)
         and key.topic != CLUSTER_METADATA_TOPIC
     )
-    moving = admin.ask_reassignments(connection, failures)
+    moving = describe.ask_reassignments(connection, failures)
     partitions = {
         key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
         if key in moving
@@ -104,16 +105,16 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
-    disks = admin.ask_log_directories(connection, metadata.brokers, partitions, failures)
+    disks = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})
-    configs = admin.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
+    configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
         history=_history(metadata, partitions, configs, earlier),
         in_scope=in_scope,
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,
         high_watermarks=high_watermarks,
-        broker_configs=admin.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
+        broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=_count_directories(disks),
         leader_sizes={
             d.topic_partition: d.size_bytes

@@ -13,6 +13,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.asking import PAGE_PARTITIONS
 from pipeline.sources.live.plan import FetchRead, format_fetches, pack_fetches, parse_fetches, split
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
 
@@ -94,10 +95,10 @@ def test_a_hundred_thousand_partitions_are_packed_and_come_back():
 def test_questions_about_a_hundred_thousand_partitions_go_out_in_pages():
     leaders = {TopicPartition(f"t{p // 10}", p % 10): p % 3 for p in range(100_000)}
     pages = list(admin._by_broker(leaders))
-    assert max(len(page) for _, page in pages) == admin.PAGE_PARTITIONS
+    assert max(len(page) for _, page in pages) == PAGE_PARTITIONS
     assert {key for _, page in pages for key in page} == leaders.keys()
     assert all(leaders[key] == broker for broker, page in pages for key in page)
-    assert len(pages) == 3 * -(-33_334 // admin.PAGE_PARTITIONS)
+    assert len(pages) == 3 * -(-33_334 // PAGE_PARTITIONS)
 
 
 def test_a_sample_is_the_same_every_time_and_leaves_no_topic_out():

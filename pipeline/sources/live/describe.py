@@ -1,0 +1,141 @@
+"""What brokers say of their disks, configs and running reassignments; nothing else fails where they may not be asked.
+
+References:
+    Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
+
+from pipeline.model.log import TopicPartition
+from pipeline.sources.live.asking import (
+    PAGE_PARTITIONS,
+    PAGE_TOPICS,
+    ask_all,
+    describe_error,
+    group_partitions,
+    pages,
+    refuse_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pipeline.sources.live.asking import Failures
+    from pipeline.sources.live.connection import Connection
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+
+
+class DiskReplica(NamedTuple):
+    """A replica as its broker describes its disk; `offset_lag` as in `kafka-log-dirs`."""
+
+    broker_id: int
+    log_directory: str
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+def ask_log_directories(
+    connection: Connection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
+) -> list[DiskReplica]:
+    """What every broker holds of the partitions on its disks.
+
+    Args:
+        connection: To the cluster.
+        broker_ids: Whom to ask.
+        partitions: Of what.
+        failures: Takes brokers that gave no answer.
+    """
+    wanted = list(pages(partitions, PAGE_PARTITIONS))
+
+    def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DiskReplica]:
+        topics = list(group_partitions(page).items())
+        reply = connection.send(DescribeLogDirsRequest(topics=topics), broker_id)
+        refuse_error(getattr(reply, "error_code", 0))
+        return _read_disks(broker_id, reply)
+
+    refused: dict[int, str] = {}
+    answers, silent = ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
+    failures.brokers |= silent
+    if refused:
+        failures.questions["replica sizes"] = next(iter(refused.values()))
+    return [replica for answer in answers for replica in answer]
+
+
+def _read_disks(broker_id: int, reply: Any) -> list[DiskReplica]:  # noqa: ANN401
+    for directory in reply.results:
+        refuse_error(directory.error_code)
+    return [
+        DiskReplica(
+            broker_id,
+            directory.log_dir,
+            TopicPartition(topic.name, row.partition_index),
+            row.partition_size,
+            row.offset_lag,
+            row.is_future_key,
+        )
+        for directory in reply.results
+        for topic in directory.topics
+        for row in topic.partitions
+    ]
+
+
+def ask_topic_configs(
+    connection: Connection, topics: Iterable[str], names: Sequence[str], failures: Failures
+) -> dict[str, dict[str, str]]:
+    """Values of some configs by topic, defaults included."""
+    found: dict[str, dict[str, str]] = {}
+    for page in pages(topics, PAGE_TOPICS):
+        resources = [(TOPIC_RESOURCE, topic, list(names)) for topic in page]
+        found |= _ask_configs(connection, resources, None, "topic configs", failures)
+    return found
+
+
+def ask_broker_configs(
+    connection: Connection, broker_ids: Iterable[int], names: Sequence[str], failures: Failures
+) -> dict[int, dict[str, str]]:
+    """Values of some configs by broker; each broker knows its own only."""
+    found: dict[int, dict[str, str]] = {}
+    for broker_id in broker_ids:
+        resources = [(BROKER_RESOURCE, str(broker_id), list(names))]
+        answer = _ask_configs(connection, resources, broker_id, "broker configs", failures)
+        found |= {int(name): values for name, values in answer.items()}
+    return found
+
+
+def _ask_configs(
+    connection: Connection, resources: list[Any], broker_id: int | None, question: str, failures: Failures
+) -> dict[str, dict[str, str]]:
+    try:
+        reply = connection.send(DescribeConfigsRequest(resources=resources, include_synonyms=False), broker_id)
+        for result in reply.results:
+            refuse_error(result.error_code)
+    except KafkaError as error:
+        failures.questions[question] = describe_error(error)
+        return {}
+    return {
+        result.resource_name: {row.name: row.value for row in result.configs if row.value is not None}
+        for result in reply.results
+    }
+
+
+def ask_reassignments(
+    connection: Connection, failures: Failures
+) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Replicas being added and removed, by topic-partition."""
+    try:
+        found = connection.admin.list_partition_reassignments()
+    except (KafkaError, RuntimeError) as error:  # the library raises the latter where no controller answers
+        failures.questions["reassignments"] = describe_error(error)
+        return {}
+    return {
+        TopicPartition(key.topic, key.partition): (tuple(row["adding_replicas"]), tuple(row["removing_replicas"]))
+        for key, row in found.items()
+    }
