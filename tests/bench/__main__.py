@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.bench import exposition_bench, scan_bench, simulator_bench
+from tests.bench import exposition_bench, keyed_ingest_bench, scan_bench, simulator_bench
 
 if __name__ == "__main__":
     scan_bench.main()
+    keyed_ingest_bench.main()
     exposition_bench.main()
     simulator_bench.main()
