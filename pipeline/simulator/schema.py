@@ -85,7 +85,8 @@ variants:                          [= one, "as configured"] what is compared; ea
 
 recovery: {broker: 0, from_s: 45}  [= none] tell how long after second 45 broker 0 has its fair share again
 
-A QUANTITY is a number; quantiles, straight lines between: {0: 0.1, 0.5: 0.2, 0.99: 2, 1: 5}; or {exponential: 0.3}, its mean.
+A QUANTITY is a number; quantiles, straight lines between: {0: 0.1, 0.5: 0.2, 0.99: 2, 1: 5}; or its mean where it is
+exponential: {exponential: 0.3}.
 Configs that a version of the client has, but that do not touch partitions, batches or times, are accepted and told of.
 """
 """Printed by `partition-health simulate --schema`."""
