@@ -135,8 +135,8 @@ def test_bytes_in_are_the_bytes_of_the_logs(tables, log_bytes):
     )
     for row in brokers.values():
         assert row["leader_count"] >= 3
-        assert 0 < row["request_handler_idle_ratio"] <= 1
-        assert 0 < row["network_processor_idle_ratio"] <= 1
+        assert 0 < row["request_handler_idle_ratio"] < 1.02
+        assert 0 < row["network_processor_idle_ratio"] < 1.02
         assert row["log_size_bytes"] >= row["bytes_in"]
 
 
