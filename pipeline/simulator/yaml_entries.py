@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 _MOST_SHOWN = 60
+_EXPONENTIAL = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,14 @@ class Entry:
         return number
 
     def number(self, least: float = 0, most: float | None = None) -> float:
-        """A number.
+        """A number; also one like 3e-5, which YAML 1.1 takes for a text.
 
         Raises:
             ConfigError: It is none, or outside the limits.
         """
         number = self._scalar()
+        if isinstance(number, str) and _EXPONENTIAL.fullmatch(number):
+            number = float(number)
         if isinstance(number, bool) or not isinstance(number, int | float) or not _is_within(number, least, most):
             raise self.expect(f"a number{_describe_limits(least, most)}")
         return float(number)

@@ -161,6 +161,7 @@ def test_a_file_without_variants_has_one():
     ("written", "steps"),
     [
         ("2.5", Steps.constant(2_500_000)),
+        ("25e-1", Steps.constant(2_500_000)),
         ("[{at_s: 0, ms: 0}, {at_s: 1.5, ms: 20}]", Steps((0, 1_500 * MS), (0, 20 * MS))),
         ("{every_s: 2, ms: [1, 2]}", Steps((0, 2 * SECOND), (1 * MS, 2 * MS))),
     ],

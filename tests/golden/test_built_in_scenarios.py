@@ -1,0 +1,43 @@
+"""Built-in scenarios against what was published of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.simulator.scenario_file import load_scenario
+from pipeline.simulator.summary import summarise_variants
+
+
+def summarise(name, *variants, seeds=(1, 2, 3, 4, 5)):
+    scenario = load_scenario(name)
+    return summarise_variants(scenario.select(variants), seeds, recovery=scenario.recovery)
+
+
+def test_the_hour_behind_kip_794():
+    """Oracle: the published hour. Its traffic is fitted, so this holds what the fit reached: records and batches."""
+    [sticky] = summarise("slow-broker-hour", "sticky")
+    [published] = sticky.variant.comparisons
+    assert all(figures["failed_record_count"].median == 0 for figures in sticky.producers)
+    for place, broker in enumerate(sticky.variant.scenario.brokers):
+        for name in ("record_count", "batch_count"):
+            real = published.brokers[name][broker.broker_id]
+            assert sticky.brokers[place][name].median == pytest.approx(real, rel=0.08)
+
+
+def test_half_of_an_even_number_of_partitions_stays_empty():
+    """Oracle: KAFKA-9965, KAFKA-17632; brokers that lead the empty ones get nothing."""
+    defect, fixed = summarise("round-robin-defect", seeds=(1,))
+    counts = [figures["record_count"].median for figures in defect.partitions]
+    assert counts[::2] == [0, 0, 0, 0]
+    assert all(count == pytest.approx(7500, rel=0.01) for count in counts[1::2])
+    assert [figures["record_count"].median == 0 for figures in defect.brokers] == [True, False, True, False]
+    assert [figures["record_count"].median for figures in fixed.partitions] == [3750] * 8
+
+
+def test_a_recovered_broker_is_even_again():
+    """The old partitioner leaves the longest backlog, the built-in one hardly any."""
+    sticky, adaptive = summarise("slow-broker-recovers", "sticky", "adaptive", seeds=(1, 2))
+    assert sticky.run["recovered_ratio"].median == adaptive.run["recovered_ratio"].median == 1
+    assert sticky.run["backlog_s"].median > 2 * adaptive.run["backlog_s"].median
+    assert sticky.run["recovery_s"].median >= adaptive.run["recovery_s"].median
+    assert sticky.run["latency_max_ms"].median > 20_000
