@@ -65,6 +65,7 @@ class Exposition:
         timestamps_ms: Instants that lines carry themselves, by place of the sample; exporters rarely write them.
         bad_lines: A torn page keeps the rest.
         sample_count: Samples of any name, wanted or not: a page without one is no page.
+        is_torn: Whether the page ends within a line: then series may be missing that the exporter has.
     """
 
     series: NDArray[np.int64]
@@ -72,6 +73,7 @@ class Exposition:
     timestamps_ms: dict[int, int]
     bad_lines: tuple[BadLine, ...]
     sample_count: int
+    is_torn: bool
 
 
 class ExpositionReader:
@@ -114,7 +116,8 @@ class ExpositionReader:
         data = text.encode()
         bounds, places, values = self._table.match(data)
         torn = data[data.rfind(b"\n") + 1 :].decode()
-        if torn and not page.is_open_metrics:
+        is_torn = bool(torn) and not page.is_open_metrics
+        if is_torn:
             page.bad_lines.append(BadLine(len(places) + 1, torn, "the page ends within a line: torn"))
         for row in np.flatnonzero(places <= NOT_MET).tolist():
             start, end = bounds[row].tolist()
@@ -134,7 +137,7 @@ class ExpositionReader:
             moved = {int(old): new for new, old in enumerate(first)}
             timestamps_ms = {moved[old]: instant for old, instant in timestamps_ms.items() if old in moved}
             series, page_values = series[first], page_values[first]
-        return Exposition(series, page_values, timestamps_ms, tuple(page.bad_lines), sample_count)
+        return Exposition(series, page_values, timestamps_ms, tuple(page.bad_lines), sample_count, is_torn)
 
     def _read_hard(
         self, row: int, line: str, places: NDArray[np.int64], values: NDArray[np.float64], page: _Page

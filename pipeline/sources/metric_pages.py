@@ -220,7 +220,8 @@ def _read_exposition(page: MetricPage, text: str, reader: ExpositionReader) -> I
     if abs(worst_ms) > MAX_SKEW_MS:
         reason = f"its samples carry instants {worst_ms / 1000:+.0f} s from the scrape's: the scrape's is used"
         problems.append(Problem(path=page.path, position=None, reason=reason, severity="suspect"))
-    if len(found.series):
+    # A series that half a page lacks would look like one that began at zero with the next page.
+    if len(found.series) and not found.is_torn:
         yield sample_batch(
             page.source,
             page.instance,
