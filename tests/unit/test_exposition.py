@@ -49,7 +49,8 @@ def test_all_samples_and_again_with_everything_known():
             key=str,
         )
         values = {
-            reader.series[p].name + str(len(reader.series[p].labels)): v for p, v in zip(page.series, page.values)
+            reader.series[p].name + str(len(reader.series[p].labels)): v
+            for p, v in zip(page.series, page.values, strict=False)
         }
         assert values["kafka_server_bytes_total2"] == 1500
         assert values["kafka_server_rate0"] == math.inf
@@ -128,7 +129,7 @@ def test_open_metrics_with_exemplars_and_seconds():
         page = reader.read(page_text)
         told = [(s.name, s.labels, s.value) for family in open_metrics_families(text) for s in family.samples]
         assert page.bad_lines == ()
-        assert [(*row, value) for row, value in zip(rows(reader, page), page.values)][0] == told[0]
+        assert next((*row, value) for row, value in zip(rows(reader, page), page.values, strict=False)) == told[0]
         assert page.timestamps_ms == {0: 1520879607789}
 
 
