@@ -18,7 +18,7 @@ from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
 from tests.lab.fidelity.misses import explain, format_misses
-from tests.lab.fidelity.profile import make_profile
+from tests.lab.fidelity.profile import LAB, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict
 from tests.lab.fidelity.settings import SETTINGS
@@ -36,9 +36,8 @@ DOCUMENT = """\
 
 Written by `make fidelity ARGS="--recorded --write FILE"`. *Published* is Kafka's own figure (KIP-794), *real here* a run of
 the real client and the real brokers behind a proxy that delays, *simulated* the mean over the seeds. The first tables are
-the recordings in `tests/golden/fidelity.json`: the bed's own speed (wake-ups of the client's threads, service times, the
-proxy's and the tool's oversleep) was measured on the same machine right before and given to the simulator; no parameter
-is free. Then the published experiment as run for real on another bed, Kafka's own rows with one fitted parameter, and
+the recordings in `tests/golden/fidelity.json`, simulated with the times in `pipeline/simulator/measured.py`, which come
+from other runs on another day; no parameter is free. (`--own-timings` takes those measured right before the recordings.) Then the published experiment as run for real on another bed, Kafka's own rows with one fitted parameter, and
 shared recordings where they were at hand.
 
 Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 %
@@ -81,7 +80,9 @@ def make_report(recorded: Recordings, arguments: argparse.Namespace) -> Report:
     bed = ", ".join(f"{name} {value}" for name, value in recorded.bed.items())
     parts = [f"bed: {bed}; {len(seeds)} seeds"]
     titled: list[tuple[str, Row]] = []
-    for title, rows in _compare_all(recorded, arguments.only, seeds, with_lab=arguments.recorded):
+    for title, rows in _compare_all(
+        recorded, arguments.only, seeds, with_lab=arguments.recorded, own_timings=arguments.own_timings
+    ):
         parts.append(format_rows(title, rows))
         print(parts[-1], end="\n\n", flush=True)
         titled += [(title.partition(":")[0], row) for row in rows]
@@ -102,6 +103,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--draw", type=int, default=0, metavar="M", help="run M further settings, drawn by --seed")
     parser.add_argument("--only-drawn", action="store_true", help="run the drawn settings only")
     parser.add_argument("--no-timings", action="store_true", help="keep the file's timings of the bed")
+    parser.add_argument("--own-timings", action="store_true", help="simulate with the timings in the file")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown too")
     arguments = parser.parse_args()
     arguments.file = arguments.file or (recordings.COMMITTED if arguments.recorded else LIVE)
@@ -109,9 +111,9 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _compare_all(
-    recorded: Recordings, only: list[str], seeds: range, *, with_lab: bool
+    recorded: Recordings, only: list[str], seeds: range, *, with_lab: bool, own_timings: bool
 ) -> Iterator[tuple[str, list[Row]]]:
-    profile = make_profile("here", recorded.timings)
+    profile = make_profile("here", recorded.timings) if own_timings else LAB
     for setting, run in recorded.runs:
         if only and setting.name not in only:
             continue

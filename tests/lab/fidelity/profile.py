@@ -21,10 +21,14 @@ class Profile:
     """What brokers, the proxy and clients' threads take."""
 
     name: str
-    service: Service
+    services: Mapping[str, Service]  # by client version: brokers wake as often as that client's requests come
     hold_beyond_ns: Distribution
     sleep_beyond_ns: Distribution
-    costs: Mapping[str, ThreadCosts]  # by client version
+    costs: Mapping[str, ThreadCosts]
+
+    def service_of(self, version: str) -> Service:
+        """As that client meets it, or any measured one."""
+        return self.services.get(version) or next(iter(self.services.values()))
 
     def costs_of(self, version: str) -> ThreadCosts:
         """Of that client, or of any measured one."""
@@ -33,7 +37,7 @@ class Profile:
 
 LAB = Profile(
     "lab",
-    measured.MEASURED_SERVICE,
+    {"": measured.MEASURED_SERVICE},
     measured.MEASURED_OVERSLEEP,
     measured.MEASURED_PERF_TEST_OVERSLEEP,
     {"": measured.MEASURED_COSTS},
@@ -51,7 +55,7 @@ def make_profile(name: str, timings: Mapping[str, Mapping[str, Any]]) -> Profile
     first = next(iter(timings.values()))
     return Profile(
         name,
-        _make_service(first),
+        {version: _make_service(each) for version, each in timings.items()},
         _distribution(first, first["responses"]["hold_beyond_whole_ms"]),
         _distribution(first, first["tool"]["sleep_beyond_3_ms"]),
         {version: _make_costs(each) for version, each in timings.items()},

@@ -139,7 +139,7 @@ def format_verdict(rows: Iterable[Row]) -> str:
     rows = list(rows)
     verdicts = Counter(row.verdict for row in rows)
     cells = [row.is_inside for row in rows if row.is_cell]
-    inside = f"{sum(cells)} of {len(cells)} cells" if cells else "no cell"
+    inside = f"{sum(cells)} of {len(cells)} cells ({sum(cells) / len(cells):.0%}; bar 95 %)" if cells else "no cell"
     return (
         f"{verdicts[HOLDS]} figures hold their bar, {verdicts[MISSES]} miss it, {verdicts[NO_BAR]} have none; "
         f"{inside} within 1-99 % of the seeds"

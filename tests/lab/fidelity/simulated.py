@@ -137,7 +137,9 @@ def _make_broker(setting: Setting, broker: int, profile: Profile, late_ns: int) 
         for at_s in starts
     ]
     steps = Steps(tuple(round(at_s * 1e9) for at_s in starts), tuple(round(value * MS) for value in values))
-    return Broker(broker, profile.service, delay_ns=steps, oversleep_ns=profile.hold_beyond_ns)
+    return Broker(
+        broker, profile.service_of(setting.loads[0].version), delay_ns=steps, oversleep_ns=profile.hold_beyond_ns
+    )
 
 
 def _make_producer(

@@ -93,20 +93,18 @@ def read_shared_run(path: Path) -> tuple[Setting, RealRun]:
 def compare_lab_runs(seeds: range, simulate: Simulate) -> Iterator[tuple[str, list[Row]]]:
     """A table for each variant of the published experiment that has figures beside it.
 
-    Real runs had partition i on broker i. Kafka's own rows are simulated with one parameter, the slow broker's time per
-    request, fitted to the old partitioner's row; the others follow.
+    Kafka's own rows are simulated with one parameter, the slow broker's time per request, fitted to the old partitioner's
+    row; the others follow.
     """
     fitted_ms = fit_delay_ms(simulate)
     for name in SCENARIOS:
         for variant in load_scenario(name).variants:
             by_label = {each.label: each for each in variant.comparisons}
             if real := by_label.get("real here"):
-                leaders = tuple(range(len(variant.scenario.brokers)))
-                scenario = replace(variant.scenario, topics=(replace(variant.scenario.topics[0], leaders=leaders),))
-                figures = simulate_seeds(scenario, seeds, simulate)
+                figures = simulate_seeds(variant.scenario, seeds, simulate)
                 title = f"{name}, {variant.name} (real): {real.source}"
                 bars = QUIET_VARIANTS.get((name, variant.name), {})
-                yield title, _compare_real(real, by_label.get("published"), figures, scenario, bars)
+                yield title, _compare_real(real, by_label.get("published"), figures, variant.scenario, bars)
             if published := by_label.get("published"):
                 scenario = _with_delay(variant.scenario, fitted_ms)
                 figures = simulate_seeds(scenario, seeds, simulate)
