@@ -24,6 +24,10 @@ _COLD = (
     "a run of 30 s: in its first 3 to 5 the client's code is not compiled yet, sends late and so larger batches; that "
     "warm-up is not simulated (supposed, not shown)"
 )
+_SLOWER_BED = (
+    "on the recordings' bed the slow broker took about 0.4 ms more per request than `measured.py` says; "
+    "holds with --own-timings"
+)
 _NOT_QUIET = "the run was not quiet: its slow broker took 20.9 ms per request, the quiet runs' 20.7"
 KNOWN = (
     KnownMiss(
@@ -40,8 +44,8 @@ KNOWN = (
     ),
     KnownMiss("kip-794-2mb, sticky (real)", "records/s", _NOT_QUIET),
     KnownMiss("A_4096_a_r1", "records/s", _NOT_QUIET),
-    KnownMiss("sticky-linger-5", "latency", _COLD),
-    KnownMiss("built-in-batch-4k", "latency", _COLD),
+    KnownMiss("sticky-linger-5", "latency", _SLOWER_BED),
+    KnownMiss("built-in-batch-4k", "latency", _SLOWER_BED),
     KnownMiss("built-in-batch-64k", "latency", "follows from the shares"),
     KnownMiss(
         "built-in-batch-64k",
