@@ -72,7 +72,7 @@ def _iter_documents(text: str, bad_lines: list[BadLine]) -> Iterator[tuple[int, 
     """Objects and the line each begins on."""
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     else:
         if isinstance(whole, dict):
@@ -83,7 +83,7 @@ def _iter_documents(text: str, bad_lines: list[BadLine]) -> Iterator[tuple[int, 
             continue
         try:
             document = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             bad_lines.append(BadLine(number, line[:200], f"no JSON: {error}"))
             continue
         if isinstance(document, dict):

@@ -19,8 +19,10 @@ from pipeline.codec.checkpoints import (
 from pipeline.codec.cluster_metadata import parse_metadata_record
 from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
 from pipeline.codec.directory_names import parse_directory_name
-from pipeline.codec.exposition import parse_exposition
+from pipeline.codec.exposition import ExpositionReader
 from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
+from pipeline.codec.perf_test_output import parse_perf_test_output
 from pipeline.codec.producer_snapshot import parse_producer_snapshot
 from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
@@ -40,7 +42,9 @@ TEXT_PARSERS = [
     parse_consumer_groups,
     parse_consumer_group_states,
     parse_directory_name,
-    parse_exposition,
+    parse_librdkafka_statistics,
+    lambda text: ExpositionReader().read(text),
+    lambda text: parse_perf_test_output(text, ended_at_ms=0),
 ]
 DIGITS = "9" * 5000  # more than Python turns into a number
 WORDS = st.sampled_from(
