@@ -67,6 +67,7 @@ def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_
         points_per_page: Most points a series may have in an answer.
 
     Example:
+        >>> from pipeline.model.window import TimeWindow
         >>> [page.point_count for page in plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)]
         [60, 41]
     """

@@ -112,7 +112,7 @@ def iter_queries(source: Prometheus) -> Iterator[Query]:
     Example:
         >>> from pipeline.metric_sources import Prometheus
         >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
-        >>> next(iter_queries(asked)).promql[-20:]
+        >>> next(iter_queries(asked)).promql[-22:]
         'latency_max)",env="a"}'
     """
     for family in FAMILIES:
