@@ -49,6 +49,8 @@ class Slice:
         document = yaml.safe_load(self.demo.config.read_text())
         cluster = document["clusters"]["demo"]
         cluster["topics"] = ["orders", KEYED_TOPIC]
+        secret = self.demo.config.parent / "shared.secret"  # one for all, so that their key ids are comparable
+        document["keys"] = document.get("keys", {}) | {"secret": str(secret)}
         cluster["sources"] = [{"kind": "log_directories", "paths": [str(self.demo.config.parent / "capture/brokers")]}]
         config = folder / "partition-health.yaml"
         config.write_text(yaml.safe_dump(document))
