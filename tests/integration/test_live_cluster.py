@@ -41,6 +41,10 @@ PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count
 """What depends on where a batch was read from."""
 
 
+NEWEST_ONLY = pytest.mark.parametrize("cluster", [BROKER_VERSION], indirect=True, scope="module")
+"""For what hangs on Spark and takes a minute: the wire formats are compared on both."""
+
+
 @pytest.fixture(scope="module", params=[BROKER_VERSION, OLDER_BROKER_VERSION])
 def cluster(request, tmp_path_factory):
     """Three brokers with traffic stamped with the minutes to come; disks know the high watermarks."""
@@ -196,6 +200,7 @@ def ingested(spark, cluster, tmp_path_factory):
     return config.warehouse
 
 
+@NEWEST_ONLY
 def test_tables_from_brokers_equal_those_from_their_disks(ingested):
     tables = (
         "silver.record_batches",
@@ -211,6 +216,7 @@ def test_tables_from_brokers_equal_those_from_their_disks(ingested):
         assert live, name
 
 
+@NEWEST_ONLY
 def test_records_by_offsets_and_sizes_are_near(ingested):
     """Exact where nothing but records takes offsets, within 1 % of bytes; transactions make records an upper bound."""
     totals = {}
@@ -234,6 +240,7 @@ def test_records_by_offsets_and_sizes_are_near(ingested):
     assert shares["offsets"].keys() == shares["live"].keys()
 
 
+@NEWEST_ONLY
 def test_the_state_of_the_cluster_is_told(ingested):
     live = rows_of(ingested, "bronze.cluster_state", "live")
     disks = {
@@ -276,6 +283,7 @@ def kill_once_talked_to(cluster, node_id):
     return thread
 
 
+@NEWEST_ONLY
 def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, cluster, tmp_path):
     config = write_config(tmp_path, cluster, live=("live", {}))
     (run,) = plan_runs(config, span_of(cluster), run_id="killed", now_ms=span_of(cluster).end_ms + MINUTE_MS)
