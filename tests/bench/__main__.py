@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tests.bench import exposition_bench, keyed_ingest_bench, scan_bench, simulator_bench
+from tests.bench import (
+    exposition_bench,
+    keyed_ingest_bench,
+    keyed_replay_bench,
+    placement_bench,
+    scan_bench,
+    simulator_bench,
+)
 
 if __name__ == "__main__":
     scan_bench.main()
+    placement_bench.main()
     keyed_ingest_bench.main()
+    keyed_replay_bench.main()
     exposition_bench.main()
     simulator_bench.main()
