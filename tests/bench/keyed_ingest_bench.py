@@ -129,9 +129,9 @@ def measure(directory, *, quick):
         rounds = 1 if quick else 2
         with_keys_s = time_ingest(spark, folder, logs["many"], mode="pseudonymous", rounds=rounds)
         without_s = time_ingest(spark, folder, logs["many"], mode="off", rounds=rounds)
-        few = folder / "few.log"
-        shutil.copy(next(logs["few"].glob("*/*.log")), few)
-        half = few.with_name("half.log")
+        few = next(logs["few"].glob("*/*.log"))
+        half = folder / "half" / few.name  # the tool takes the base offset from the name
+        half.parent.mkdir()
         half.write_bytes(few.read_bytes()[: few.stat().st_size // 6])  # a batch is never cut: all are alike in size
         time_dump(spark, folder, half, records["few"] // 6)  # warms up
         other_s = time_dump(spark, folder, few, records["few"]) - time_dump(spark, folder, half, records["few"] // 6)
