@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.jobs import replay
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
 
@@ -70,10 +71,17 @@ def part(capture, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(spark, part, span, tmp_path_factory):
-    config = part.write_config(
-        tmp_path_factory.mktemp("undisturbed"), topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}
-    )
-    return run_all(spark, plan(config, span))
+    folder = tmp_path_factory.mktemp("undisturbed")
+    config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}, keys=keys_of(part))
+    context = plan(config, span)
+    ran = run_all(spark, context)
+    replay.run(spark, context, replay.pending_windows(context))
+    return ran
+
+
+def keys_of(part):
+    """One deployment secret for all runs, so that their key ids are comparable."""
+    return {"secret": str(part.folder.parent / "shared.secret")}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +95,8 @@ def killed(part, span, undisturbed, tmp_path_factory):
     mailbox = Mailbox()
     with serving(mailbox) as smtp:
         mail = {"to": ["kafka-platform@example.org"], "smtp": {"host": smtp.host, "port": smtp.port, "tls": "none"}}
-        config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}, mail=mail)
+        gate = {"k": 2, "n": 2}
+        config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate=gate, mail=mail, keys=keys_of(part))
         path = folder / "partition-health.yaml"
         codes = [run_process(path, span, config.warehouse, kill_after=moment) for moment in moments]
         codes.append(run_process(path, span, config.warehouse))

@@ -170,7 +170,7 @@ def differences(left, right, *, leave_out=()):
         if sides[0] != sides[1]:
             only = [next(iter(sides[i] - sides[1 - i]), None) for i in (0, 1)]
             counts = [sum(side.values()) for side in sides]
-            found[table.name] = (counts, [only and dict(zip(columns, row, strict=True)) for row in only])
+            found[table.name] = (counts, [row and dict(zip(columns, row, strict=True)) for row in only])
     return found
 
 
