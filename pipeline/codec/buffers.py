@@ -32,26 +32,6 @@ def scan_buffer(data: bytes, *, name: str, check_crc: bool = True, by_kernels: b
     return _scan(data, _open(data, by_kernels=by_kernels), name=name, check_crc=check_crc)
 
 
-def scan_buffer_records(
-    data: bytes, *, name: str, check_crc: bool = True, want_keys: bool = True, by_kernels: bool = True
-) -> RecordScan:
-    """Reads every record of every whole batch; arguments as in `scan_buffer`.
-
-    Args:
-        data: Record batches.
-        name: Stands for the file in problems.
-        check_crc: Verify checksums; records of batches that fail are left out.
-        want_keys: Copy the keys' bytes.
-        by_kernels: Use the Numba kernels; else plain Python.
-    """
-    segment = _open(data, by_kernels=by_kernels)
-    rows, position, stop = segment.walk(0, len(data), check_crc=check_crc)
-    open_wrappers(data, rows)
-    decoded = segment.decode(rows, want_keys=want_keys)
-    headers = describe_walk(name, data, rows, position, _cut_is_no_end(stop))
-    return RecordScan(headers=headers, rows=decoded.rows, key_offsets=decoded.key_offsets, key_data=decoded.key_data)
-
-
 def decode_buffer(data: bytes, headers: HeaderScan, *, by_kernels: bool = True) -> RecordScan:
     """Reads the records, keys included, of batches that were scanned before.
 
