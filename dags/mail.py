@@ -14,8 +14,9 @@ from pydantic import SecretStr
 
 from pipeline.alerting.delivery import deliver
 from pipeline.alerting.message import ID_DOMAIN
-from pipeline.config import Smtp, load_config
+from pipeline.config import load_config
 from pipeline.jobs import deliver_alerts
+from pipeline.mail_settings import Smtp
 
 if TYPE_CHECKING:
     from pipeline.config import PipelineConfig

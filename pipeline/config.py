@@ -1,4 +1,4 @@
-"""One validated, frozen configuration, read from YAML; the only reader of the environment.
+"""One validated, frozen configuration, read from YAML.
 
 `PARTITION_HEALTH_CONFIG` names the file. Relative paths in it are taken from the file's own folder.
 Unknown keys, impossible values and missing files of the configuration fail here, before Spark starts.
@@ -6,7 +6,6 @@ Unknown keys, impossible values and missing files of the configuration fail here
 
 from __future__ import annotations
 
-import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,9 +13,11 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipeline.environment import variable
 from pipeline.errors import ConfigError
 from pipeline.key_settings import KeySettings
 from pipeline.live_source import LiveCluster
+from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
 
@@ -81,7 +82,10 @@ Source = Annotated[
 
 
 class Gate(_Frozen):
-    """Limits of the health gate (DESIGN: a broker fails at `limit_ratio` in `k` of `n` windows)."""
+    """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
+
+    An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
+    """
 
     limit_ratio: float = Field(1.20, gt=1)
     resolve_ratio: float | None = Field(None, gt=1)
@@ -89,6 +93,14 @@ class Gate(_Frozen):
     chance_level: float = Field(0.001, gt=0, lt=1)
     k: int = Field(3, ge=1)
     n: int = Field(4, ge=1)
+    worsens_by: float = Field(1.25, gt=1)
+    repeat: str = "P1D"
+
+    @field_validator("repeat")
+    @classmethod
+    def _span(cls, repeat: str) -> str:
+        parse_duration_ms(repeat)
+        return repeat
 
     @model_validator(mode="after")
     def _k_within_n(self) -> Gate:
@@ -102,6 +114,11 @@ class Gate(_Frozen):
     def resolves_at(self) -> float:
         """Ratio below which a failing broker counts as well again: halfway to even unless configured."""
         return self.resolve_ratio if self.resolve_ratio is not None else 1 + (self.limit_ratio - 1) / 2
+
+    @property
+    def repeat_ms(self) -> int:
+        """How long an open incident is left untold, milliseconds."""
+        return parse_duration_ms(self.repeat)
 
 
 class Candidate(_Frozen):
@@ -210,39 +227,6 @@ class Cluster(_Frozen):
         return tuple(source for source in self.sources if source.kind == kind)
 
 
-class Smtp(_Frozen):
-    """Where mail is handed over. The password comes from the environment variable named here, never from the file."""
-
-    host: str
-    port: int = Field(25, gt=0, lt=65536)
-    user: str | None = None
-    password_variable: str | None = None
-    tls: Literal["none", "starttls", "tls"] = "starttls"
-    timeout_s: float = Field(20, gt=0)
-
-    @property
-    def password(self) -> str | None:
-        """The secret, read when it is used.
-
-        Raises:
-            ConfigError: if the variable is named but not set.
-        """
-        if self.password_variable is None:
-            return None
-        secret = os.environ.get(self.password_variable)
-        if secret is None:
-            raise ConfigError(f"environment variable {self.password_variable} (the SMTP password) is not set")
-        return secret
-
-
-class Mail(_Frozen):
-    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder."""
-
-    sender: str = "partition-health@localhost"
-    to: tuple[str, ...] = ("platform@localhost",)
-    smtp: Smtp | None = None
-
-
 class Spark(_Frozen):
     """Where Spark runs; `conf` is passed through."""
 
@@ -326,7 +310,7 @@ def load_config(path: Path | None = None) -> PipelineConfig:
 
 def config_path() -> Path:
     """Where the configuration is looked for: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
-    return Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+    return Path(variable(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
@@ -359,39 +343,3 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
             "keys": config.keys.model_copy(update={"secret": secret}),
         }
     )
-
-
-def environment_secret(variable: str | None) -> str | None:
-    """What an environment variable that the configuration names holds; None where it names none.
-
-    Raises:
-        ConfigError: if the variable is not set.
-    """
-    if variable is None:
-        return None
-    secret = os.environ.get(variable)
-    if secret is None:
-        raise ConfigError(f"environment variable {variable}, which the configuration names, is not set")
-    return secret
-
-
-def delta_jars() -> tuple[str, ...]:
-    """Paths in `DELTA_JARS` (comma- or colon-separated); empty where Spark is to resolve the packages itself."""
-    return tuple(part for part in os.environ.get("DELTA_JARS", "").replace(":", ",").split(",") if part)
-
-
-def java_home() -> str | None:
-    """`JAVA_HOME`, where set."""
-    return os.environ.get("JAVA_HOME") or None
-
-
-def cache_directory() -> Path:
-    """Where what can be made again is kept between runs: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
-    configured = os.environ.get("PARTITION_HEALTH_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
-
-
-def airflow_home() -> Path | None:
-    """`AIRFLOW_HOME`, where set."""
-    configured = os.environ.get("AIRFLOW_HOME")
-    return Path(configured) if configured else None

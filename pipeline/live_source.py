@@ -6,13 +6,11 @@ that holds it, and read when a connection is made, in every process that makes o
 
 from __future__ import annotations
 
-import os
 from pathlib import Path  # noqa: TC003  # pydantic reads it
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pipeline.errors import ConfigError
 from pipeline.model.window import parse_duration_ms
 
 LIVE_CLUSTER = "live_cluster"
@@ -163,17 +161,3 @@ class LiveCluster(BaseModel):
     def absolute(self, base: Path) -> LiveCluster:
         """The same with paths taken from a folder."""
         return self.model_copy(update={"client": self.client.absolute(base)})
-
-
-def read_secret(variable: str | None) -> str | None:
-    """The secret an environment variable holds; None where no variable is named.
-
-    Raises:
-        ConfigError: if the variable is not set.
-    """
-    if variable is None:
-        return None
-    secret = os.environ.get(variable)
-    if secret is None:
-        raise ConfigError(f"environment variable {variable}, which holds a secret of a live cluster, is not set")
-    return secret

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from email.message import EmailMessage
 
-    from pipeline.config import Smtp
+    from pipeline.mail_settings import Smtp
 
 _REASON_LIMIT = 300
 

@@ -15,7 +15,8 @@ from packaging.requirements import Requirement
 from pipeline.alerting.delivery import probe
 from pipeline.cli.doctor_sources import examine_source
 from pipeline.cli.finding import Finding
-from pipeline.config import airflow_home, cache_directory, delta_jars, load_config
+from pipeline.config import load_config
+from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim

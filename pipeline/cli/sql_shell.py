@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from pipeline.config import cache_directory
+from pipeline.environment import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

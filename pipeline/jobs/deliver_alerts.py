@@ -17,7 +17,8 @@ from pipeline.storage.outbox import mark_attempt, mark_delivered, pending
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config import PipelineConfig, Smtp
+    from pipeline.config import PipelineConfig
+    from pipeline.mail_settings import Smtp
     from pipeline.storage.outbox import OutboxMessage
 
 JOB = "deliver_alerts"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pipeline.config import environment_secret
+from pipeline.environment import environment_secret
 from pipeline.model.window import TimeWindow
 from pipeline.sources.key_questions import parse_questions
 from pipeline.sources.key_rows import SCHEMA, KeyRowMaker

@@ -7,7 +7,7 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pipeline.config import environment_secret
+from pipeline.environment import environment_secret
 from pipeline.partitioners.recorded import list_families
 from pipeline.sources.key_counts import COUNTS_ONLY, SOURCE_NAME, KeyCountSource
 from pipeline.sources.key_questions import Question, format_questions, version_of

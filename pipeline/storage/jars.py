@@ -14,7 +14,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.config import delta_jars
+from pipeline.environment import delta_jars
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.config import java_home
+from pipeline.environment import java_home
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed e
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pipeline.config import cache_directory
+from pipeline.environment import cache_directory
 from pipeline.storage.jars import find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from pipeline.config import environment_secret, load_config
+from pipeline.config import load_config
+from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 
 CLUSTER = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}

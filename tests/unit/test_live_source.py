@@ -7,7 +7,7 @@ import yaml
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
-from pipeline.live_source import LiveCluster, read_secret
+from pipeline.live_source import LiveCluster
 
 
 def load(tmp_path, *sources):
@@ -62,12 +62,3 @@ def test_what_makes_no_sense_is_refused(tmp_path, change, word):
 def test_records_come_from_one_place(tmp_path):
     with pytest.raises(ConfigError, match="not from both"):
         load(tmp_path, LIVE, {"kind": "log_directories", "paths": ["/logs"]})
-
-
-def test_a_secret_is_named_and_read_when_it_is_used(monkeypatch):
-    assert read_secret(None) is None
-    monkeypatch.setenv("READER_PASSWORD", "hunter2")
-    assert read_secret("READER_PASSWORD") == "hunter2"
-    monkeypatch.delenv("READER_PASSWORD")
-    with pytest.raises(ConfigError, match="READER_PASSWORD"):
-        read_secret("READER_PASSWORD")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from pipeline.environment import environment_secret
 from pipeline.errors import SourceUnreachableError
-from pipeline.live_source import read_secret
 from pipeline.sources.live.diagnosis import find_address
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def read_secrets(settings: ClientSettings) -> Secrets:
     Raises:
         ConfigError: a variable is not set.
     """
-    return Secrets(read_secret(settings.sasl_password_variable), read_secret(settings.ssl_key_password_variable))
+    return Secrets(environment_secret(settings.sasl_password_variable), environment_secret(settings.ssl_key_password_variable))
 
 
 def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:

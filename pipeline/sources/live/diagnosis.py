@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from kafka.net.sasl import get_sasl_mechanism
 
+from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError, SourceUnreachableError
-from pipeline.live_source import read_secret
 
 if TYPE_CHECKING:
     from pipeline.live_source import ClientSettings, LiveCluster
@@ -155,7 +155,7 @@ def _tls_context(settings: ClientSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=settings.ssl_truststore_location)
         if settings.ssl_keystore_location is not None:
-            password = read_secret(settings.ssl_key_password_variable)
+            password = environment_secret(settings.ssl_key_password_variable)
             context.load_cert_chain(settings.ssl_keystore_location, settings.ssl_key_location, lambda: password or "")
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"ssl.truststore.location or ssl.keystore.location cannot be used: {error}") from error

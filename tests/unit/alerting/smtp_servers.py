@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from aiosmtpd.controller import Controller
 
-from pipeline.config import Smtp
+from pipeline.mail_settings import Smtp
 
 
 def free_port():

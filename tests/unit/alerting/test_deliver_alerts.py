@@ -159,7 +159,8 @@ class KillsAfterAnswering(Mailbox):
 SENDER = """
 import sys
 from pathlib import Path
-from pipeline.config import LogDirectories, PipelineConfig, Smtp
+from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.mail_settings import Smtp
 from pipeline.jobs import deliver_alerts
 base = Path(sys.argv[1])
 config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",

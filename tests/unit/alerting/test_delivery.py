@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pipeline.alerting.delivery import deliver, probe
 from pipeline.alerting.message import render_broker_share
-from pipeline.config import Smtp
 from pipeline.errors import ConfigError, DeliveryError
+from pipeline.mail_settings import Smtp
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import (
     DiesAfterAnswering,

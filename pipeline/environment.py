@@ -1,0 +1,49 @@
+"""The environment: what it may say, and the only place it is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pipeline.errors import ConfigError
+
+
+def variable(name: str) -> str | None:
+    """What a variable holds; None where it is not set or empty."""
+    return os.environ.get(name) or None
+
+
+def environment_secret(name: str | None) -> str | None:
+    """What an environment variable that the configuration names holds; None where it names none.
+
+    Raises:
+        ConfigError: if the variable is not set.
+    """
+    if name is None:
+        return None
+    secret = os.environ.get(name)
+    if secret is None:
+        raise ConfigError(f"environment variable {name}, which the configuration names, is not set")
+    return secret
+
+
+def delta_jars() -> tuple[str, ...]:
+    """Paths in `DELTA_JARS` (comma- or colon-separated); empty where Spark is to resolve the packages itself."""
+    return tuple(part for part in (variable("DELTA_JARS") or "").replace(":", ",").split(",") if part)
+
+
+def java_home() -> str | None:
+    """`JAVA_HOME`, where set."""
+    return variable("JAVA_HOME")
+
+
+def cache_directory() -> Path:
+    """Where what can be made again is kept between runs: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
+    configured = variable("PARTITION_HEALTH_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
+
+
+def airflow_home() -> Path | None:
+    """`AIRFLOW_HOME`, where set."""
+    configured = variable("AIRFLOW_HOME")
+    return Path(configured) if configured else None
