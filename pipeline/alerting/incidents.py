@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.model.incident import IncidentChange, OpenIncident
@@ -20,6 +21,23 @@ if TYPE_CHECKING:
 
 _JUDGED = frozenset({"ok", "warn", "fail"})
 _Subject = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What moves an incident of a rule from state to state.
+
+    Attributes:
+        resolves_at: A value below it is calm.
+        k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
+        worsens_by: The value over the one last told that makes it `worse`, such as 1.25.
+        repeat_ms: After so long without a change it is `continuing`; 0 for never.
+    """
+
+    resolves_at: float
+    k: int
+    worsens_by: float = 1.25
+    repeat_ms: int = 0
 
 
 def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
@@ -45,18 +63,22 @@ def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tupl
     Returns:
         By rule, subject and time of opening.
     """
-    before = [change for change in changes if change.window_start_ms < window_start_ms]
-    over = {change.incident_id for change in before if change.state == "resolved"}
-    opened = [change.as_open() for change in before if change.state == "new" and change.incident_id not in over]
-    return tuple(sorted(opened, key=lambda incident: (incident.rule, incident.subject, incident.opened_ms)))
+    opened: dict[str, OpenIncident] = {}
+    for change in sorted(changes, key=lambda change: change.window_start_ms):
+        if change.window_start_ms >= window_start_ms:
+            break
+        if change.state == "resolved":
+            opened.pop(change.incident_id, None)
+        elif change.state == "new" or change.incident_id in opened:
+            opened[change.incident_id] = change.as_open(opened.get(change.incident_id))
+    return tuple(sorted(opened.values(), key=lambda incident: (incident.rule, incident.subject, incident.opened_ms)))
 
 
 def fold_verdicts(
     verdicts: Sequence[Verdict],
     *,
     cluster: str,
-    resolves_at: float,
-    k: int,
+    course: Course,
     open_incidents: Sequence[OpenIncident] = (),
     history: Sequence[Verdict] = (),
 ) -> tuple[IncidentChange, ...]:
@@ -68,14 +90,15 @@ def fold_verdicts(
        windows in a row, which would have ended an earlier incident.
     3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
        resolves the incident. A window that was judged and is not calm starts the count again.
-    4. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
+    4. A window above whose value is `worsens_by` times the value last told makes an open incident `worse`; a window
+       that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
+    5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
        skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
 
     Args:
         verdicts: Of one cluster, any rules and subjects; at most one per rule, subject and window.
         cluster: Name of the cluster, part of the ids.
-        resolves_at: A value below it is calm.
-        k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
+        course: Limits of the states.
         open_incidents: What was open before the first of `verdicts`, see `open_before`.
         history: Verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
             More does no harm; windows from the first of `verdicts` on are ignored.
@@ -94,10 +117,10 @@ def fold_verdicts(
         incident = opened.get(subject)
         for verdict in rows:
             seen.append(verdict)
-            change = _step(seen, incident, cluster=cluster, resolves_at=resolves_at, k=k)
+            change = _step(seen, incident, cluster, course)
             if change is not None:
                 changes.append(change)
-                incident = change.as_open() if change.state == "new" else None
+                incident = None if change.state == "resolved" else change.as_open(incident)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
 
 
@@ -109,20 +132,30 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
 
 
 def _step(
-    seen: Sequence[Verdict], incident: OpenIncident | None, *, cluster: str, resolves_at: float, k: int
+    seen: Sequence[Verdict], incident: OpenIncident | None, cluster: str, course: Course
 ) -> IncidentChange | None:
     """What the last of the verdicts seen changes for their subject."""
     latest = seen[-1]
     if incident is None:
         if latest.verdict != "fail" or not latest.is_above:
             return None
-        since_ms = _since_ms(seen, resolves_at=resolves_at, k=k)
-        incident_id = incident_id_of(cluster, latest.rule, latest.subject, since_ms)
-        return _change("new", incident_id, since_ms, seen)
-    calm_count = _calm_count(seen, incident.opened_ms, resolves_at=resolves_at)
-    if calm_count < k or not _is_calm(latest, resolves_at):
+        since_ms = _since_ms(seen, resolves_at=course.resolves_at, k=course.k)
+        return _change("new", incident_id_of(cluster, latest.rule, latest.subject, since_ms), since_ms, seen)
+    state = _next_state(seen, incident, course)
+    return None if state is None else _change(state, incident.incident_id, incident.since_ms, seen)
+
+
+def _next_state(seen: Sequence[Verdict], incident: OpenIncident, course: Course) -> IncidentState | None:
+    latest = seen[-1]
+    if _is_calm(latest, course.resolves_at):
+        calm_count = _calm_count(seen, incident.opened_ms, resolves_at=course.resolves_at)
+        return "resolved" if calm_count >= course.k else None
+    if not _is_judged(latest) or latest.value is None:
         return None
-    return _change("resolved", incident.incident_id, incident.since_ms, seen)
+    if latest.is_above and incident.told_value is not None and latest.value >= course.worsens_by * incident.told_value:
+        return "worse"
+    is_due = course.repeat_ms > 0 and latest.window_start_ms - incident.told_ms >= course.repeat_ms
+    return "continuing" if is_due else None
 
 
 def _is_judged(verdict: Verdict) -> bool:

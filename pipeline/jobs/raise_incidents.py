@@ -17,7 +17,7 @@ from pipeline.alerting.evidence import (
     ProduceLatency,
     excess_by_topic,
 )
-from pipeline.alerting.incidents import fold_verdicts, open_before
+from pipeline.alerting.incidents import Course, fold_verdicts, open_before
 from pipeline.alerting.message import join_addresses, render_blind, render_broker_share
 from pipeline.measures.source_arrivals import CALM_BELOW, RECORD_SOURCES
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 JOB = "raise_incidents"
 EARLIER_WINDOWS = 12
 ALL_CLIENTS = "*"
+_SIGHT_WORSENS_BY = 3.0
+"""Of what is missing, over what was: a source that fades is told a few times, not in every window."""
 _INSTANTS = {"window_start_ms": "window_start", "since_ms": "since"}
 
 
@@ -79,16 +81,15 @@ def _fold(
     run: RunContext, verdicts: Sequence[Verdict], history: Sequence[Verdict], opened: Sequence[OpenIncident]
 ) -> tuple[IncidentChange, ...]:
     """Changes of both rules by window; a source is well again in the first window it arrives whole."""
+    gate = run.cluster.gate
+    course = Course(resolves_at=gate.resolves_at, k=gate.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
+    sight = Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
     changes: list[IncidentChange] = []
-    for is_sight, resolves_at, k in (
-        (False, run.cluster.gate.resolves_at, run.cluster.gate.k),
-        (True, CALM_BELOW, 1),
-    ):
+    for is_sight in (False, True):
         changes += fold_verdicts(
             [verdict for verdict in verdicts if (verdict.rule == SIGHT_RULE) == is_sight],
             cluster=run.cluster_name,
-            resolves_at=resolves_at,
-            k=k,
+            course=sight if is_sight else course,
             open_incidents=[incident for incident in opened if (incident.rule == SIGHT_RULE) == is_sight],
             history=[verdict for verdict in history if (verdict.rule == SIGHT_RULE) == is_sight],
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-IncidentState = Literal["new", "resolved"]
+IncidentState = Literal["new", "worse", "continuing", "resolved"]
+"""`worse` where the measure has grown much since it was last told, `continuing` where it was last told long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIncident:
-    """An incident that has been told and is not over: what one run hands to the next.
+    """An incident that has a row and is not over: what one run hands to the next.
 
     Everything else about it (peak, windows, how long it has been calm) is read off the verdicts since `since_ms`.
 
@@ -20,6 +21,8 @@ class OpenIncident:
         subject: What broke it.
         since_ms: Start of the first window above the limit, UTC milliseconds.
         opened_ms: Start of the window whose verdict opened it, UTC milliseconds.
+        told_ms: Start of the window of its last change, UTC milliseconds.
+        told_value: Largest measure of the windows of its changes; None where they had none.
     """
 
     incident_id: str
@@ -27,6 +30,8 @@ class OpenIncident:
     subject: str
     since_ms: int
     opened_ms: int
+    told_ms: int
+    told_value: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +62,19 @@ class IncidentChange:
     limit_value: float
     window_count: int
 
-    def as_open(self) -> OpenIncident:
-        """What the next run needs to know of an incident this change opened."""
+    def as_open(self, before: OpenIncident | None = None) -> OpenIncident:
+        """What the next run needs to know of the incident after this change.
+
+        Args:
+            before: The incident before it; without it this change opened it.
+        """
+        values = [value for value in (self.value, before.told_value if before else None) if value is not None]
         return OpenIncident(
             incident_id=self.incident_id,
             rule=self.rule,
             subject=self.subject,
             since_ms=self.since_ms,
-            opened_ms=self.window_start_ms,
+            opened_ms=before.opened_ms if before else self.window_start_ms,
+            told_ms=self.window_start_ms,
+            told_value=max(values, default=None),
         )

@@ -7,12 +7,12 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.alerting.incidents import fold_verdicts, open_before
+from pipeline.alerting.incidents import Course, fold_verdicts, open_before
 from pipeline.model.verdict import Verdict
 
 SUBJECTS = ("broker 1", "broker 2")
-RESOLVES_AT, LIMIT = 1.1, 1.2
-READINGS = st.sampled_from([None, 1.0, 1.05, 1.15, 1.3, 1.6])
+RESOLVES_AT, LIMIT, WORSENS_BY, REPEAT_MS = 1.1, 1.2, 1.25, 5
+READINGS = st.sampled_from([None, 1.0, 1.05, 1.15, 1.3, 1.6, 2.1])
 """Share ratios; None is a window that was not judged."""
 
 
@@ -53,7 +53,11 @@ def traffic(draw):
 
 def fold(verdicts, k, *, open_incidents=(), history=()):
     return fold_verdicts(
-        verdicts, cluster="demo", resolves_at=RESOLVES_AT, k=k, open_incidents=open_incidents, history=history
+        verdicts,
+        cluster="demo",
+        course=Course(resolves_at=RESOLVES_AT, k=k, repeat_ms=REPEAT_MS),
+        open_incidents=open_incidents,
+        history=history,
     )
 
 
@@ -96,22 +100,31 @@ def test_states_of_a_subject_alternate_and_ids_are_told_once_each(case):
     changes = fold(verdicts, k)
     for subject in SUBJECTS:
         states = [change.state for change in changes if change.subject == subject]
-        assert states == ["new", "resolved"] * (len(states) // 2) + ["new"] * (len(states) % 2)
-    assert len({(change.incident_id, change.state) for change in changes}) == len(changes)
+        ends = [state for state in states if state in {"new", "resolved"}]
+        assert states[:1] in ([], ["new"])
+        assert ends == ["new", "resolved"] * (len(ends) // 2) + ["new"] * (len(ends) % 2)
+        assert all(state == "new" for before, state in itertools.pairwise(states) if before == "resolved")
+    assert len({(change.incident_id, change.window_start_ms) for change in changes}) == len(changes)
 
 
 @given(traffic())
-def test_an_incident_is_open_exactly_when_a_plain_state_machine_says_so(case):
+def test_states_are_those_of_a_plain_state_machine(case):
     k, _, verdicts = case
     changes = {(change.subject, change.window_start_ms): change.state for change in fold(verdicts, k)}
     for subject in SUBJECTS:
-        is_open, calm = False, 0
+        is_open, calm, told_ms, told_value = False, 0, 0, 0.0
         for verdict in (v for v in verdicts if v.subject == subject):
             expected = None
             if not is_open and verdict.verdict == "fail":
-                is_open, calm, expected = True, 0, "new"
+                is_open, calm, told_value, expected = True, 0, verdict.value, "new"
             elif is_open and verdict.value is not None:
                 calm = calm + 1 if verdict.value < RESOLVES_AT else 0
                 if calm == k:
                     is_open, expected = False, "resolved"
+                elif calm == 0 and verdict.is_above and verdict.value >= WORSENS_BY * told_value:
+                    expected = "worse"
+                elif calm == 0 and verdict.window_start_ms - told_ms >= REPEAT_MS:
+                    expected = "continuing"
+            if expected is not None:
+                told_ms, told_value = verdict.window_start_ms, max(told_value, verdict.value)
             assert changes.get((subject, verdict.window_start_ms)) == expected

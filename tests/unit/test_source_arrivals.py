@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pipeline.alerting.blind import BlindEvidence
-from pipeline.alerting.incidents import fold_verdicts
+from pipeline.alerting.incidents import Course, fold_verdicts
 from pipeline.alerting.message import render_blind
 from pipeline.measures.source_arrivals import (
     CALM_BELOW,
@@ -86,7 +86,7 @@ def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
     verdicts = judge_sources(
         [arrival(window, arrived=count) for window, count in enumerate(arrived)], max_age_ms=LIMIT_MS
     )
-    changes = fold_verdicts(verdicts, cluster="c", resolves_at=CALM_BELOW, k=1)
+    changes = fold_verdicts(verdicts, cluster="c", course=Course(resolves_at=CALM_BELOW, k=1, worsens_by=3.0))
     assert [(c.state, c.since_ms // HOUR_MS, c.window_start_ms // HOUR_MS) for c in changes] == [
         ("new", 1, 1),
         ("resolved", 1, 3),
@@ -97,7 +97,7 @@ def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
 
 def test_the_mails_say_since_when_and_what_is_missing():
     verdicts = judge_sources([arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1)], max_age_ms=LIMIT_MS)
-    new, resolved = fold_verdicts(verdicts, cluster="prod", resolves_at=CALM_BELOW, k=1)
+    new, resolved = fold_verdicts(verdicts, cluster="prod", course=Course(resolves_at=CALM_BELOW, k=1, worsens_by=3.0))
     evidence = BlindEvidence(
         cluster="prod", change=new, reason=verdicts[0].reason, window_ms=HOUR_MS, bears_shares=True, owner="platform"
     )

@@ -1,18 +1,19 @@
 """The fold of verdicts into incidents. Oracle: verdict rows drawn by hand, one letter per window.
 
 `A` above and k of n: fail. `a` above, not yet k of n: warn. `.` calm (below 1.10). `-` between 1.10 and the limit.
-`?` not enough traffic. `x` no verdict stored for the window.
+`?` not enough traffic. `x` no verdict stored for the window. `B` fail, at 1.9 instead of 1.5; `C` at 2.4.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from pipeline.alerting.incidents import fold_verdicts, incident_id_of, open_before
+from pipeline.alerting.incidents import Course, fold_verdicts, incident_id_of, open_before
 from pipeline.model.incident import OpenIncident
 from pipeline.model.verdict import Verdict
 
 KINDS = {"A": ("fail", 1.5), "a": ("warn", 1.5), ".": ("ok", 1.0), "-": ("ok", 1.15), "?": ("not_enough_traffic", None)}
+KINDS |= {"B": ("fail", 1.9), "C": ("fail", 2.4)}
 N = 4
 
 
@@ -22,7 +23,7 @@ def verdicts(drawing, *, subject="broker 1", first_ms=0):
         if letter == "x":
             continue
         kind, value = KINDS[letter]
-        above.append(letter in "aA")
+        above.append(letter in "aABC")
         rows.append(
             Verdict(
                 window_start_ms=first_ms + place,
@@ -31,7 +32,7 @@ def verdicts(drawing, *, subject="broker 1", first_ms=0):
                 value=value,
                 limit_value=1.2,
                 chance_value=1.05,
-                is_above=letter in "aA",
+                is_above=letter in "aABC",
                 above_count=sum(above[-N:]),
                 verdict=kind,
                 reason="",
@@ -40,8 +41,9 @@ def verdicts(drawing, *, subject="broker 1", first_ms=0):
     return rows
 
 
-def fold(rows, **arguments):
-    return fold_verdicts(rows, **({"cluster": "demo", "resolves_at": 1.1, "k": 3} | arguments))
+def fold(rows, *, k=3, repeat_ms=0, **arguments):
+    course = Course(resolves_at=1.1, k=k, repeat_ms=repeat_ms)
+    return fold_verdicts(rows, **({"cluster": "demo", "course": course} | arguments))
 
 
 def told(changes):
@@ -70,6 +72,34 @@ def told(changes):
 )
 def test_drawn_windows_give_these_changes(drawing, expected):
     assert told(fold(verdicts(drawing))) == expected
+
+
+@pytest.mark.parametrize(
+    ("drawing", "repeat_ms", "expected"),
+    [
+        ("aaAAB", 0, ["new 2", "worse 4"]),  # 1.9 is more than 1.25 times 1.5
+        ("aaABBC", 0, ["new 2", "worse 3", "worse 5"]),
+        ("aaBCC", 0, ["new 2", "worse 3"]),  # told at 1.9, and once at 2.4
+        ("aaAAAAA", 3, ["new 2", "continuing 5"]),
+        ("aaA---A", 3, ["new 2", "continuing 5"]),  # not calm: it goes on
+        ("aaA....", 3, ["new 2", "resolved 5"]),  # a calm window ends it, or says nothing
+        ("aaA??A", 3, ["new 2", "continuing 5"]),
+        ("aaA???", 3, ["new 2"]),  # not judged: nothing to say
+        ("aaAAABAA", 3, ["new 2", "worse 5"]),  # worse is told: the interval begins anew
+        ("aaAAABAAA", 3, ["new 2", "worse 5", "continuing 8"]),
+    ],
+)
+def test_an_open_incident_is_told_again_when_worse_or_after_the_interval(drawing, repeat_ms, expected):
+    rows = verdicts(drawing)
+    whole = fold(rows, repeat_ms=repeat_ms)
+
+    assert [f"{change.state} {change.window_start_ms}" for change in whole] == expected
+    assert len({change.incident_id for change in whole}) == 1
+    one_by_one = ()
+    for place, row in enumerate(rows):
+        opened = open_before(one_by_one, row.window_start_ms)
+        one_by_one += fold([row], repeat_ms=repeat_ms, history=rows[:place], open_incidents=opened)
+    assert one_by_one == whole
 
 
 def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_another_incident():
@@ -104,7 +134,9 @@ def test_subjects_are_folded_apart_and_told_by_window_then_subject():
 
 
 def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
-    opened = OpenIncident(incident_id="K-OLD", rule="broker_share", subject="broker 1", since_ms=0, opened_ms=2)
+    opened = OpenIncident(
+        incident_id="K-OLD", rule="broker_share", subject="broker 1", since_ms=0, opened_ms=2, told_ms=2, told_value=1.5
+    )
     rows = verdicts("aaAA...")
 
     changes = fold(rows[5:], open_incidents=[opened], history=rows[:5])
