@@ -12,6 +12,7 @@ from pipeline.simulator.client import MS, Family, Placement
 from pipeline.simulator.clock_kernels import NEVER
 from pipeline.simulator.compression_estimate import FIRST_RATIO
 from pipeline.simulator.connection_kernels import QUOTA_RING
+from pipeline.simulator.feed import FED_RECORD_COUNT
 from pipeline.simulator.lay_out_threads import fill_thread
 from pipeline.simulator.random_stream import derive_stream, draw_index
 from pipeline.simulator.run_memory import RunMemory
@@ -25,15 +26,16 @@ _BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
 _TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}
 
 
-def lay_out(scenario: Scenario, seed: int, *, traces: bool) -> RunMemory:
+def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int = FED_RECORD_COUNT) -> RunMemory:
     """Lays out a run that has not begun.
 
     Args:
         scenario: What to simulate.
         seed: Chance.
         traces: Rows for traces will be kept.
+        fed_record_count: Recorded arrivals of a thread that are in memory at a time.
     """
-    memory = RunMemory(seed)
+    memory = RunMemory(seed, fed_record_count)
     memory.take(at.WORLD_WORDS)
     counts = _take_objects(memory, scenario)
     for index, broker in enumerate(scenario.brokers):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pipeline.simulator import layout as at
+from pipeline.simulator.feed import ALL_FED, Feed
 from pipeline.simulator.record_size import measure_body_bytes
 from pipeline.simulator.traffic import KEYLESS, Gaps, OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pipeline.simulator.run_memory import RunMemory
     from pipeline.simulator.scenario import Scenario
     from pipeline.simulator.traffic import Traffic
@@ -44,18 +41,22 @@ def fill_thread(memory: RunMemory, scenario: Scenario, number: int, owner: int, 
             at.THREAD_END: traffic.end_ns,
             at.THREAD_RECORD_LIMIT: traffic.record_count,
             at.THREAD_SIZE: memory.put_distribution(traffic.value_bytes),
-            **_describe_arrivals(memory, scenario, owner, traffic),
+            **_describe_arrivals(memory, traffic),
             at.THREAD_TARGETS: _put_targets(memory, scenario, owner, traffic),
             at.THREAD_TARGET_COUNT: len(traffic.targets),
+            at.THREAD_FED_COUNT: ALL_FED,
         },
     )
+    if isinstance(traffic.arrivals, Recorded):
+        states = [_locate_state(memory, scenario, owner, target.topic) for target in traffic.targets]
+        memory.feeds.append(Feed(memory, first, traffic.arrivals, states))
     memory.key_stream(first + at.THREAD_GAP_STREAM, "gap", number)
     memory.key_stream(first + at.THREAD_SIZE_STREAM, "value size", number)
     memory.key_stream(first + at.THREAD_TARGET_STREAM, "target", number)
     memory.key_stream(first + at.THREAD_WAKE_CALL_STREAM, "wake call", number)
 
 
-def _describe_arrivals(memory: RunMemory, scenario: Scenario, owner: int, traffic: Traffic) -> dict[int, int]:
+def _describe_arrivals(memory: RunMemory, traffic: Traffic) -> dict[int, int]:
     arrivals = traffic.arrivals
     match arrivals:
         case PerfTest():
@@ -74,28 +75,11 @@ def _describe_arrivals(memory: RunMemory, scenario: Scenario, owner: int, traffi
                 at.THREAD_OFF: memory.put_distribution(arrivals.off_ns),
             }
         case Recorded():
-            return {
-                at.THREAD_KIND: at.RECORDED,
-                at.THREAD_RECORDED: memory.put(_describe_recorded(memory, scenario, owner, traffic, arrivals)),
-                at.THREAD_RECORDED_COUNT: len(arrivals.due_ns),
-            }
+            return {at.THREAD_KIND: at.RECORDED, at.THREAD_RECORDED_COUNT: len(arrivals.due_ns)}
 
 
 def _locate_state(memory: RunMemory, scenario: Scenario, owner: int, topic: int) -> int:
     return int(memory.words[at.STATES]) + (owner * len(scenario.topics) + topic) * at.STATE_WORDS
-
-
-def _describe_recorded(
-    memory: RunMemory, scenario: Scenario, owner: int, traffic: Traffic, arrivals: Recorded
-) -> NDArray[np.int64]:
-    states = np.array([_locate_state(memory, scenario, owner, target.topic) for target in traffic.targets])
-    columns = {
-        at.RECORDED_DUE: arrivals.due_ns,
-        at.RECORDED_BODY_BYTES: arrivals.body_bytes,
-        at.RECORDED_PARTITION: arrivals.partition,
-        at.RECORDED_STATE: states[arrivals.target],
-    }
-    return np.stack([columns[field] for field in sorted(columns)], axis=1).astype(np.int64).ravel()
 
 
 def _put_targets(memory: RunMemory, scenario: Scenario, owner: int, traffic: Traffic) -> int:

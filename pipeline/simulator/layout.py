@@ -203,6 +203,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     THREAD_WAKE_CALL_STREAM_COUNT,
     THREAD_RECORDED,  # the first recorded record
     THREAD_RECORDED_COUNT,
+    THREAD_FED_COUNT,  # of them, those that are or were in memory
     THREAD_TICKS,  # asked for the next due time so often
     THREAD_DEFICIT,
     THREAD_DUE,
@@ -222,7 +223,7 @@ BLOCK_RECORD_WORDS = BLOCK_WORDS - BLOCK_ITEMS
     THREAD_IS_GRANTED,
     THREAD_CLOCK,
     THREAD_WORDS,
-) = range(42)
+) = range(43)
 
 (PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)
 

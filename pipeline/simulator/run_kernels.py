@@ -22,7 +22,7 @@ from pipeline.simulator.word_kernels import point_to
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 
-FINISHED, UNFINISHED, OUT_OF_MEMORY = range(3)
+FINISHED, UNFINISHED, OUT_OF_MEMORY, OUT_OF_RECORDS = range(4)
 
 
 @part
@@ -169,6 +169,22 @@ def _close(memory: Array, producer: int, now_ns: int) -> None:
     call_sender(memory, producer, now_ns)
 
 
+@part
+def _find_thread(memory: Array, clock: int) -> int:
+    return memory[at.THREADS] + (clock - memory[at.FIRST_THREAD]) * at.THREAD_WORDS
+
+
+@part
+def _is_fed(memory: Array, thread: int) -> bool:
+    """The record that is due is in memory, and the one after it, whose due time is asked for next; or it is the last."""
+    return memory[thread + at.THREAD_TICKS] + 1 < memory[thread + at.THREAD_FED_COUNT]
+
+
+@part
+def _can_go_on(memory: Array, thread: int, word_count: int) -> bool:
+    return _is_fed(memory, thread) and memory[at.HEAP] + memory[at.RESERVE] <= word_count
+
+
 @kernel(types.void(types.int64[::1]))
 def start_run(words: Array) -> None:
     """Sets the clocks of a run that has not begun."""
@@ -195,7 +211,8 @@ def continue_run(words: Array, event_count: int) -> int:
         event_count: How many, at most.
 
     Returns:
-        `FINISHED`; `UNFINISHED`: to be called again; `OUT_OF_MEMORY`: again with the same words in a longer array.
+        `FINISHED`; `UNFINISHED`: to be called again; `OUT_OF_MEMORY`: again with the same words in a longer array;
+        `OUT_OF_RECORDS`: again when the next recorded records are there, see `RunMemory.feed`.
     """
     memory = point_to(words)
     tree = memory[at.TREE]
@@ -206,6 +223,8 @@ def continue_run(words: Array, event_count: int) -> int:
         if now_ns >= NEVER:
             return FINISHED
         clock = find_earliest(memory, tree)
+        if clock >= memory[at.FIRST_THREAD] and not _is_fed(memory, _find_thread(memory, clock)):
+            return OUT_OF_RECORDS
         set_clock(memory, tree, clock, NEVER)
         memory[at.NOW] = now_ns
         if clock < memory[at.FIRST_SENDER]:
@@ -214,10 +233,10 @@ def continue_run(words: Array, event_count: int) -> int:
             sender = clock - memory[at.FIRST_SENDER]
             take_turn(memory, memory[at.PRODUCERS] + sender * at.PRODUCER_WORDS, now_ns)
         else:
-            thread = memory[at.THREADS] + (clock - memory[at.FIRST_THREAD]) * at.THREAD_WORDS
+            thread = _find_thread(memory, clock)
             due_ns = _on_thread(memory, thread, now_ns)
             # most often the next event is the same thread's: no need to ask the clocks
-            while 0 <= due_ns < memory[tree + 1] and memory[at.HEAP] + memory[at.RESERVE] <= len(words):
+            while 0 <= due_ns < memory[tree + 1] and _can_go_on(memory, thread, len(words)):
                 memory[at.NOW] = due_ns
                 due_ns = _on_thread(memory, thread, due_ns)
             if due_ns >= 0:

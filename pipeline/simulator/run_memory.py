@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.simulator.distribution import Distribution, Steps
+    from pipeline.simulator.feed import Feed
 
 _FIRST_WORDS = 1 << 16
 
@@ -25,9 +26,12 @@ class RunMemory:
 
     Args:
         seed: The run's.
+        fed_record_count: Recorded arrivals of a thread that lie in it at a time.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, fed_record_count: int) -> None:
+        self.fed_record_count = fed_record_count
+        self.feeds: list[Feed] = []
         self.words: NDArray[np.int64] = np.zeros(_FIRST_WORDS, np.int64)
         self.length = 0
         self._seed = seed

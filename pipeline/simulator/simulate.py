@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.simulator import layout as at
+from pipeline.simulator.feed import FED_RECORD_COUNT, feed_threads
 from pipeline.simulator.histogram_kernels import LARGEST, LEAST, SUM
 from pipeline.simulator.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.lay_out import lay_out
 from pipeline.simulator.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
-from pipeline.simulator.run_kernels import FINISHED, OUT_OF_MEMORY, continue_run, start_run
+from pipeline.simulator.run_kernels import FINISHED, OUT_OF_MEMORY, OUT_OF_RECORDS, continue_run, start_run
 from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _EVENTS_AT_A_TIME = 1 << 22
 """Between two looks of the interpreter at its signals: some tenths of a second."""
 
 
-def simulate(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:
+def simulate(
+    scenario: Scenario, seed: int, *, traces: bool = False, fed_record_count: int = FED_RECORD_COUNT
+) -> SimulationResult:
     """Simulates a scenario with one seed.
 
     The same scenario and seed give the same result on every machine. Other threads run meanwhile: a call for each seed, in
@@ -38,6 +41,8 @@ def simulate(scenario: Scenario, seed: int, *, traces: bool = False) -> Simulati
         scenario: What to simulate.
         seed: Chance.
         traces: Keep a row for each batch and record: 80 and 64 bytes each.
+        fed_record_count: So many recorded arrivals of a thread are in the run's memory at a time; 2 or more. It changes
+            nothing else.
 
     Returns:
         Counters, latencies and traces; see `SimulationResult`.
@@ -52,11 +57,13 @@ def simulate(scenario: Scenario, seed: int, *, traces: bool = False) -> Simulati
     >>> int(simulate(scenario, 1).lanes[:, Lane.DONE_RECORDS].sum())
     5000
     """
-    memory = lay_out(scenario, seed, traces=traces)
+    memory = lay_out(scenario, seed, traces=traces, fed_record_count=fed_record_count)
     start_run(memory.words)
     while (status := continue_run(memory.words, _EVENTS_AT_A_TIME)) != FINISHED:
         if status == OUT_OF_MEMORY:
             memory.extend(2 * len(memory.words))
+        elif status == OUT_OF_RECORDS:
+            feed_threads(memory)
     return _read_result(memory, scenario, seed, traces=traces)
 
 

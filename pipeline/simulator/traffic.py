@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.simulator.distribution import Distribution
 
@@ -62,7 +62,7 @@ class OnOff:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A recorded series: all arrays alike in length, a row per record.
+    """A recorded series: all arrays alike in length, a row per record; of any whole numbers, stretched ones too.
 
     Attributes:
         due_ns: When the application sent it, not falling.
@@ -71,10 +71,10 @@ class Recorded:
         target: Index into `Traffic.targets`, for the topic only; what else the target says is not looked at.
     """
 
-    due_ns: NDArray[np.int64]
-    body_bytes: NDArray[np.int64]
-    partition: NDArray[np.int64]
-    target: NDArray[np.int64]
+    due_ns: NDArray[np.integer[Any]]
+    body_bytes: NDArray[np.integer[Any]]
+    partition: NDArray[np.integer[Any]]
+    target: NDArray[np.integer[Any]]
 
 
 Arrivals = PerfTest | Gaps | OnOff | Recorded

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.simulator.client import Family
 from pipeline.simulator.distribution import Distribution, Steps
+from pipeline.simulator.feed import FED_RECORD_COUNT
 from pipeline.simulator.lay_out import lay_out
 from pipeline.simulator.layout import HEAP
 from pipeline.simulator.reference.run import simulate_reference
@@ -46,14 +47,16 @@ QUICK = settings(
 )
 
 
-def check_engines(scenario, seed):
-    assert_equal_results(simulate(scenario, seed, traces=True), simulate_reference(scenario, seed, traces=True))
+def check_engines(scenario, seed, fed_record_count=FED_RECORD_COUNT):
+    """Recorded arrivals reach the kernel in blocks of so many, the reference all at once."""
+    result = simulate(scenario, seed, traces=True, fed_record_count=fed_record_count)
+    assert_equal_results(result, simulate_reference(scenario, seed, traces=True))
 
 
 @QUICK
-@given(scenario=scenarios(), seed=st.integers(0, 2**32))
-def test_kernel_does_as_the_reference(scenario, seed):
-    check_engines(scenario, seed)
+@given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=st.sampled_from([2, 3, 10, FED_RECORD_COUNT]))
+def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
+    check_engines(scenario, seed, fed_record_count)
 
 
 @settings(QUICK, max_examples=30)
