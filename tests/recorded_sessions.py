@@ -101,7 +101,7 @@ def _join(
         producer_id=producer,
         producer_epoch=epoch,
         start_ms=int(at_ms.min()),
-        offset_ms=(at_ms[order] - at_ms.min()).astype(np.int32),
+        elapsed_ms=(at_ms[order] - at_ms.min()).astype(np.int32),
         body_bytes=body[order].astype(np.int32),
         partition=partition[order].astype(np.int32),
         key_index=key_index[order].astype(np.int32),
