@@ -45,9 +45,9 @@ from pipeline.sources.live.frames import (
 )
 from pipeline.sources.live.reading import iter_live_group_rows, with_losses
 from pipeline.sources.metric_readings import (
-    METRIC_KINDS,
     MetricReading,
     client_configs,
+    name_metric_sources,
     read_metrics,
     sample_intervals_ms,
     tells_of_brokers,
@@ -360,7 +360,8 @@ def _clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> in
 
 def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Samples, and what the producers' say of each broker."""
-    fresh = _fresh(run, set().union(*(expired.get(kind, set()) for kind in METRIC_KINDS)))
+    names = tuple(name_metric_sources(run.cluster))
+    fresh = _fresh(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
         return {}
     window_ms, samples = run.config.window_ms, found.samples.where("row_kind = 'sample'")
@@ -369,13 +370,13 @@ def _write_metrics(run: RunContext, found: _Input, expired: dict[str, set[TimeWi
         run.cluster_name,
         run.span,
         window_ms,
-        precedence=METRIC_KINDS,
+        precedence=names,
         interval_ms=sample_intervals_ms(run.cluster),
         client_configs=client_configs(run.cluster),
     )
     stored = as_metric_samples(samples, run.cluster_name, run.span, window_ms)
     versions = {
-        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*METRIC_KINDS)),
+        METRIC_SAMPLES.name: _replace(run, METRIC_SAMPLES, stored, fresh, found.count(*names)),
         PRODUCER_NODES.name: _replace(run, PRODUCER_NODES, nodes, fresh),
     }
     return versions | (_write_broker_metrics(run, samples, fresh) if tells_of_brokers(run.cluster) else {})

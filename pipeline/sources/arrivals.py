@@ -10,7 +10,7 @@ from pipeline.model.window import instant_of, parse_duration_ms
 from pipeline.sources.cluster_reading import LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
 from pipeline.sources.metric_pages import expected_pages
-from pipeline.sources.metric_readings import METRIC_KINDS
+from pipeline.sources.metric_readings import METRIC_KINDS, name_metric_sources
 from pipeline.sources.sample_arrivals import expected_points
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def iter_arrivals(
     listed: Mapping[str, tuple[MetricPage, ...]],
     told: Sequence[InstanceArrivals] = (),
 ) -> Iterator[tuple[TimeWindow, dict[str, Any]]]:
-    """Per window and source kind: expected, arrived, newest instant.
+    """Per window and source: expected, arrived, newest instant. Metrics sources count apart, others by kind.
 
     Log directories: expected are the brokers registered at the window's end, arrived those whose disks were found.
     Live cluster: expected are its brokers and partitions, arrived those that answered and could be read whole.
@@ -46,7 +46,7 @@ def iter_arrivals(
         reading: What was found.
         windows: The run's windows.
         newest_batch_ms: Newest event time of any batch read.
-        listed: Scrapes kept as files, by source kind.
+        listed: Scrapes kept as files, by source name.
         told: Instants of samples, of every metrics source.
     """
     for source in _one_of_each_kind(cluster):
@@ -54,20 +54,23 @@ def iter_arrivals(
             yield from _of_live_cluster(reading.live, windows)
             continue
         for window in windows:
-            if source.kind in METRIC_KINDS:
-                expected, arrived, newest_ms = _of_metrics(source, listed, told, window)
-            else:
-                expected, arrived, newest_ms = _of_source(source, reading, window, newest_batch_ms)
-            yield (
-                window,
-                {
-                    "source": source.kind,
-                    "expected_count": expected,
-                    "arrived_count": arrived,
-                    "missing": _name_missing(source, listed, told, window),
-                    "newest_at": None if newest_ms is None else instant_of(newest_ms),
-                },
-            )
+            yield window, _row(source.kind, *_of_source(source, reading, window, newest_batch_ms), None)
+    for name, source in name_metric_sources(cluster).items():
+        own = [arrival for arrival in told if arrival.source == name]
+        pages = listed.get(name)
+        for window in windows:
+            missing = _name_missing(source, pages or (), own, window)
+            yield window, _row(name, *_of_metrics(source, pages, own, window), missing)
+
+
+def _row(source: str, expected: int | None, arrived: int, newest_ms: int | None, missing: str | None) -> dict[str, Any]:
+    return {
+        "source": source,
+        "expected_count": expected,
+        "arrived_count": arrived,
+        "missing": missing,
+        "newest_at": None if newest_ms is None else instant_of(newest_ms),
+    }
 
 
 def _of_live_cluster(live: LiveReading, windows: tuple[TimeWindow, ...]) -> Iterator[tuple[TimeWindow, dict[str, Any]]]:
@@ -88,7 +91,8 @@ def _of_live_cluster(live: LiveReading, windows: tuple[TimeWindow, ...]) -> Iter
 
 
 def _one_of_each_kind(cluster: Cluster) -> tuple[Source, ...]:
-    kinds = {source.kind: source for source in cluster.sources if source.kind != "topics_describe"}
+    without = {"topics_describe", *METRIC_KINDS}
+    kinds = {source.kind: source for source in cluster.sources if source.kind not in without}
     return tuple(kinds.values())
 
 
@@ -108,16 +112,11 @@ def _of_source(
 
 
 def _name_missing(
-    source: Source,
-    listed: Mapping[str, tuple[MetricPage, ...]],
-    told: Sequence[InstanceArrivals],
-    window: TimeWindow,
+    source: Source, pages: Sequence[MetricPage], told: Sequence[InstanceArrivals], window: TimeWindow
 ) -> str | None:
     """Instances of a metrics source that brought nothing though they did before and after, or are configured."""
-    if source.kind not in METRIC_KINDS:
-        return None
-    instants = [(page.instance, page.observed_at_ms) for page in listed.get(source.kind, ())]
-    instants += [(t.instance, at) for t in told if t.source == source.kind for at in (t.first_ms, t.last_ms)]
+    instants = [(page.instance, page.observed_at_ms) for page in pages]
+    instants += [(t.instance, at) for t in told for at in (t.first_ms, t.last_ms)]
     lived = {name for name, at in instants if at < window.end_ms} & {
         name for name, at in instants if at >= window.start_ms
     }
@@ -129,14 +128,9 @@ def _name_missing(
 
 
 def _of_metrics(
-    source: Source,
-    listed: Mapping[str, tuple[MetricPage, ...]],
-    told: Sequence[InstanceArrivals],
-    window: TimeWindow,
+    source: Source, pages: Sequence[MetricPage] | None, own: Sequence[InstanceArrivals], window: TimeWindow
 ) -> tuple[int | None, int, int | None]:
-    own = [arrival for arrival in told if arrival.source == source.kind]
     interval = getattr(source, "interval", None)
-    pages = listed.get(source.kind)
     if pages is not None:
         arrived = sum(page.observed_at_ms in window for page in pages)
         newest_ms = max((page.observed_at_ms for page in pages), default=None)

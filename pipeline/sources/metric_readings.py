@@ -49,10 +49,10 @@ class MetricReading:
     """What the metrics sources of a cluster held.
 
     Attributes:
-        listed: All scrapes kept as files, by source kind, of any time.
+        listed: All scrapes kept as files, by source name, of any time.
         pages: Files to be parsed: those of the span, and what counters need from before.
         batches: Rows of `SAMPLE_SCHEMA` that came over HTTP.
-        problems: What was wrong, by source kind.
+        problems: What was wrong, by source name.
     """
 
     listed: Mapping[str, tuple[MetricPage, ...]]
@@ -82,40 +82,52 @@ def read_metrics(
     listed: dict[str, tuple[MetricPage, ...]] = {}
     batches: list[pa.RecordBatch] = []
     problems: dict[str, list[Problem]] = defaultdict(list)
-    for source in cluster.sources:
+    for name, source in name_metric_sources(cluster).items():
         if isinstance(source, Prometheus):
             try:
-                reading = read_prometheus(source, span, window_ms, now_ms=now_ms, pause=pause)
+                reading = read_prometheus(source, span, window_ms, name=name, now_ms=now_ms, pause=pause)
             except ConfigError as error:
-                problems[source.kind].append(Problem(path=shown(source.url), position=None, reason=str(error)))
+                problems[name].append(Problem(path=shown(source.url), position=None, reason=str(error)))
             else:
                 batches += reading.batches
-                problems[source.kind] += reading.problems
+                problems[name] += reading.problems
             continue
         if isinstance(source, ExporterUrls) and cluster.as_of is None:
-            problems[source.kind] += _scrape(source, now_ms, pause)
-        found, found_problems = _list_pages(source)
+            problems[name] += _scrape(source, now_ms, pause)
+        found, found_problems = _list_pages(source, name)
         if isinstance(source, _SCRAPED):
-            listed[source.kind] = listed.get(source.kind, ()) + found
+            listed[name] = found
             found = pages_within(found, span)
         pages += found
-        problems[source.kind] += found_problems
+        problems[name] += found_problems
     return MetricReading(
         listed=listed,
         pages=tuple(pages),
         batches=tuple(batches),
-        problems={kind: tuple(found) for kind, found in problems.items() if found},
+        problems={name: tuple(found) for name, found in problems.items() if found},
     )
 
 
+def name_metric_sources(cluster: Cluster) -> dict[str, Source]:
+    """Metrics sources by the name that tables give them: the kind, numbered from the second of a kind on.
+
+    In order of precedence: `prometheus` and `prometheus-2` come after every `producer_metrics`.
+    """
+    named: dict[str, Source] = {}
+    for kind in METRIC_KINDS:
+        of_kind = (source for source in cluster.sources if source.kind == kind)
+        for number, source in enumerate(of_kind, start=1):
+            named[kind if number == 1 else f"{kind}-{number}"] = source
+    return named
+
+
 def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
-    """Configured distance of two samples, by source kind; the longest where several sources of a kind differ."""
-    distances: dict[str, int] = {}
-    for source in cluster.sources:
-        interval = getattr(source, "interval", None)
-        if source.kind in METRIC_KINDS and interval is not None:
-            distances[source.kind] = max(distances.get(source.kind, 0), parse_duration_ms(interval))
-    return distances
+    """Configured distance of two samples, by source name."""
+    return {
+        name: parse_duration_ms(interval)
+        for name, source in name_metric_sources(cluster).items()
+        if (interval := getattr(source, "interval", None)) is not None
+    }
 
 
 def tells_of_brokers(cluster: Cluster) -> bool:
@@ -133,13 +145,13 @@ def client_configs(cluster: Cluster) -> dict[str, dict[str, str]]:
     }
 
 
-def _list_pages(source: Source) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+def _list_pages(source: Source, name: str) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     if isinstance(source, _SCRAPED):
-        return discover_pages(source.path, source.kind)
+        return discover_pages(source.path, name)
     if isinstance(source, PerfTestOutput):
-        return discover_texts(source.paths, source.kind, PERF_TEST, _PERF_TEST_SUFFIXES)
+        return discover_texts(source.paths, name, PERF_TEST, _PERF_TEST_SUFFIXES)
     if isinstance(source, LibrdkafkaStatistics):
-        return discover_texts(source.paths, source.kind, LIBRDKAFKA, _LIBRDKAFKA_SUFFIXES)
+        return discover_texts(source.paths, name, LIBRDKAFKA, _LIBRDKAFKA_SUFFIXES)
     return (), ()
 
 

@@ -113,7 +113,13 @@ class PrometheusReading:
 
 
 def read_prometheus(
-    source: Prometheus, span: TimeWindow, window_ms: int, *, now_ms: int, pause: Callable[[float], None]
+    source: Prometheus,
+    span: TimeWindow,
+    window_ms: int,
+    *,
+    name: str = "prometheus",
+    now_ms: int,
+    pause: Callable[[float], None],
 ) -> PrometheusReading:
     """Asks for every known metric over a span.
 
@@ -124,6 +130,7 @@ def read_prometheus(
         source: The configuration.
         span: Windows wanted.
         window_ms: Length of a window.
+        name: Of the source, in rows.
         now_ms: The clock, to compare the server's with.
         pause: Waits for so many seconds between attempts.
 
@@ -135,15 +142,15 @@ def read_prometheus(
     step_ms = parse_duration_ms(source.step)
     fine, coarse = plan_pages(span, step_ms), plan_coarse_pages(span, step_ms, window_ms)
     with HttpReader(source.access, pause) as http:
-        server = _Server(source, http)
+        server = _Server(source, name, http)
         failed_in_a_row = 0
         for query in iter_queries(source):
             try:
                 for page in coarse if query.is_coarse else fine:
                     batches += server.read_page(query, page)
             except InputError as error:
-                name = query.name or query.promql.split('"')[1]
-                problems.append(Problem(path=shown(source.url), position=None, reason=f"{error.reason} [{name}]"))
+                asked = query.name or query.promql.split('"')[1]
+                problems.append(Problem(path=shown(source.url), position=None, reason=f"{error.reason} [{asked}]"))
                 failed_in_a_row += 1
                 if not isinstance(error, HttpStatusError) or error.status in _HOPELESS or failed_in_a_row == _GIVE_UP:
                     break
@@ -156,8 +163,9 @@ def read_prometheus(
 class _Server:
     """Asks, and remembers what was odd."""
 
-    def __init__(self, source: Prometheus, http: HttpReader) -> None:
+    def __init__(self, source: Prometheus, source_name: str, http: HttpReader) -> None:
         self._source = source
+        self._source_name = source_name
         self._http = http
         self._warnings: set[str] = set()
         self._date_ms: int | None = None
@@ -216,7 +224,7 @@ class _Server:
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
         return sample_batch(
-            self._source.kind,
+            self._source_name,
             instance,
             shown(self._source.url),
             series=[series for series, _ in held],

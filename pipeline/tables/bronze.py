@@ -32,7 +32,8 @@ WINDOW_STATUS = Table(
             name="source",
             type="string",
             nullable=False,
-            doc="Source kind in the configuration, such as `log_directories`.",
+            doc="Source kind in the configuration, such as `log_directories`; metrics sources are numbered from the second of "
+            "a kind on: `prometheus-2`.",
         ),
         Column(
             name="expected_count",
@@ -339,7 +340,8 @@ METRIC_SAMPLES = Table(
             name="source",
             type="string",
             nullable=False,
-            doc="Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output librdkafka_statistics`.",
+            doc="Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output "
+            "librdkafka_statistics`; numbered from the second of a kind on.",
         ),
         Column(
             name="instance",

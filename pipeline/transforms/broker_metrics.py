@@ -45,7 +45,7 @@ class BrokerSamples:
         cluster: Cluster name in the configuration.
         span: Windows wanted; samples outside serve only as predecessors.
         window_ms: Length of a window.
-        interval_ms: Distance of two samples, by source kind.
+        interval_ms: Distance of two samples, by source.
     """
 
     def __init__(

@@ -75,8 +75,8 @@ def summarise_producer_nodes(
         cluster: Cluster name in the configuration.
         span: Windows wanted; samples outside serve only as predecessors.
         window_ms: Length of a window.
-        precedence: Source kinds; of two that tell of a client in a window the earlier counts.
-        interval_ms: Distance of two samples, by source kind; kinds without one have no gaps.
+        precedence: Names of sources; of two that tell of a client in a window the earlier counts.
+        interval_ms: Distance of two samples, by source; those without one have no gaps.
         client_configs: Configured settings by client id.
     """
     wanted = f"observed_at_ms >= {span.start_ms} AND observed_at_ms < {span.end_ms}"

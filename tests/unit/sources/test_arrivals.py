@@ -132,6 +132,15 @@ def test_what_brought_nothing_is_named():
     assert missing(server, told=many)[1] == "no sample of a:10, a:11, a:12, a:13, a:14 and 2 more"
 
 
+def test_a_silent_source_is_seen_beside_another_of_its_kind():
+    servers = tuple(Prometheus(kind="prometheus", url="http://p", step=step) for step in ("PT10S", "PT30S"))
+    rows = iter_arrivals(
+        Cluster(sources=servers), reading(), WINDOWS[:1], None, listed={}, told=[*told("prometheus", "a:1", 0, 30)]
+    )
+    found = {row["source"]: (row["expected_count"], row["arrived_count"]) for _, row in rows}
+    assert found == {"prometheus": (4, 2), "prometheus-2": (2, 0)}
+
+
 def test_nothing_is_expected_of_outputs_of_a_tool():
     source = PerfTestOutput(kind="perf_test_output", paths=(Path("p"),))
     assert arrivals(source, told=[*told(source.kind, "a", 50)]) == [(None, 1), (None, 0)]

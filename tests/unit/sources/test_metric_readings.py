@@ -192,7 +192,16 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
 
 def test_intervals():
     sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "perf_test_output", "paths": ["x"]})
-    assert sample_intervals_ms(cluster(*sources)) == {"prometheus": 60_000}
+    assert sample_intervals_ms(cluster(*sources)) == {"prometheus": 30_000, "prometheus-2": 60_000}
+
+
+def test_sources_of_one_kind_tell_apart():
+    points = {"metric": {"__name__": NAME, "instance": "a:1"}, "values": [[1, "5"]]}
+    with serving({API: matrix(points)}) as first:
+        found = read(server(first.url, queries={}), server("http://127.0.0.1:9"))
+    assert {row["source"] for row in rows(found)} == {"prometheus"}
+    refused = {name: "refused" in str(problems) for name, problems in found.problems.items()}
+    assert refused == {"prometheus": False, "prometheus-2": True}  # the first one's clock is not ours
 
 
 def test_probe_says_what_a_server_has():
