@@ -14,10 +14,10 @@ from packaging.requirements import Requirement
 
 from pipeline.alerting.delivery import probe
 from pipeline.cli.doctor_sources import examine_source
-from pipeline.cli.finding import Finding
 from pipeline.config import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
+from pipeline.model.finding import Finding
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.row_counts import count_rows

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.cli.finding import Finding
 from pipeline.errors import ConfigError, InputError, SourceUnreachableError
 from pipeline.live_source import LiveCluster
 from pipeline.metric_sources import ExporterUrls, Prometheus
+from pipeline.model.finding import Finding
 from pipeline.tables.capabilities import given_by
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
     quick = source.model_copy(update={"connect_timeout": _LIVE_TIMEOUT, "request_timeout": _LIVE_TIMEOUT})
     try:
         for told in examine_live_cluster(quick):
-            yield Finding(name=f"{name}, {told.what}", is_ok=told.is_ok, found=told.found, advice=told.advice)
+            yield replace(told, name=f"{name}, {told.name}")
         yield Finding(name=f"{name}, gives", is_ok=True, found=_scope(source))
     except (SourceUnreachableError, ConfigError) as error:
         advice = "correct the source's addresses or client settings, or see why the brokers are away"

@@ -113,7 +113,7 @@ def cause_of(live):
 
 
 def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(cluster, certificates, password):
-    found = {c.what: c for c in examine_live_cluster(source(cluster.brokers[0].client_port, certificates[0]))}
+    found = {c.name: c for c in examine_live_cluster(source(cluster.brokers[0].client_port, certificates[0]))}
     assert all(check.is_ok for check in found.values()), found
     assert "2 partitions we may see" in found["connection"].found
     assert "record batches of orders-" in found["records"].found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.model.finding import Finding
 from pipeline.sources.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.asking import PAGE_PARTITIONS, Failures
@@ -24,24 +24,7 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One thing tried.
-
-    Attributes:
-        what: What.
-        is_ok: Whether it serves.
-        found: What is there.
-        advice: What to do; empty where it serves.
-    """
-
-    what: str
-    is_ok: bool
-    found: str
-    advice: str = ""
-
-
-def examine_live_cluster(source: LiveCluster) -> Iterator[Checked]:
+def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
     """Connects, then tries every question once; a refused one costs what only it tells.
 
     Args:
@@ -54,13 +37,13 @@ def examine_live_cluster(source: LiveCluster) -> Iterator[Checked]:
     with connected(source) as connection:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
-        yield Checked("connection", is_ok=True, found=counts)
+        yield Finding(name="connection", is_ok=True, found=counts)
         yield from _brokers(source, metadata)
         yield from _questions(connection, metadata)
         yield _records(connection, metadata)
 
 
-def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Checked]:
+def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Finding]:
     """Whether the addresses that brokers advertise serve from here: bootstrap may work where they do not."""
     for broker in metadata.brokers.values():
         endpoint = broker.endpoints[0]
@@ -69,18 +52,18 @@ def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Checked]:
         )
         address = f"{endpoint.host}:{endpoint.port}"
         if failure is None:
-            yield Checked(f"broker {broker.broker_id}", is_ok=True, found=address)
+            yield Finding(name=f"broker {broker.broker_id}", is_ok=True, found=address)
         else:
             advice = "see advertised.listeners of the broker, or the way to it from here"
             found = f"advertises {address}: {failure.reason}"
-            yield Checked(f"broker {broker.broker_id}", is_ok=False, found=found, advice=advice)
+            yield Finding(name=f"broker {broker.broker_id}", is_ok=False, found=found, advice=advice)
     named = {broker_id for state in metadata.partitions.values() for broker_id in state.replicas}
     for broker_id in sorted(named - metadata.brokers.keys()):
         found = "holds replicas and is not in the cluster"
-        yield Checked(f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
+        yield Finding(name=f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
 
 
-def _questions(connection: Connection, metadata: Metadata) -> Iterator[Checked]:
+def _questions(connection: Connection, metadata: Metadata) -> Iterator[Finding]:
     brokers, topics = list(metadata.brokers)[:1], sorted({key.topic for key in metadata.partitions})[:1]
     failures = Failures()
     describe.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
@@ -93,14 +76,14 @@ def _questions(connection: Connection, metadata: Metadata) -> Iterator[Checked]:
     yield _told("reassignments", failures.questions.get("reassignments"), "Describe", "cluster")
 
 
-def _told(what: str, reason: str | None, operation: str, resource: str) -> Checked:
+def _told(what: str, reason: str | None, operation: str, resource: str) -> Finding:
     if reason is None:
-        return Checked(what, is_ok=True, found="told")
+        return Finding(name=what, is_ok=True, found="told")
     advice = f"allow {operation} on the {resource} if it is wanted; everything else works without"
-    return Checked(what, is_ok=True, found=f"not told ({reason}); {advice}")
+    return Finding(name=what, is_ok=True, found=f"not told ({reason}); {advice}")
 
 
-def _records(connection: Connection, metadata: Metadata) -> Checked:
+def _records(connection: Connection, metadata: Metadata) -> Finding:
     """Fetches one batch from the first partition that has one."""
     failures = Failures()
     leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[:PAGE_PARTITIONS]}
@@ -108,7 +91,7 @@ def _records(connection: Connection, metadata: Metadata) -> Checked:
     ends = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     held = [key for key in ends if key in starts and ends[key].offset > starts[key].offset]
     if not held:
-        return Checked("records", is_ok=True, found="no partition holds any")
+        return Finding(name="records", is_ok=True, found="no partition holds any")
     # A topic of users first: the brokers' own are often kept from others.
     key = min(held, key=lambda key: (key.topic in metadata.internal_topics, key))
     state = FetchState(starts[key].offset)
@@ -124,7 +107,7 @@ def _records(connection: Connection, metadata: Metadata) -> Checked:
         size_bytes=0,
     )
     for data in iter_replies(connection, read, state, {leaders[key]}):
-        return Checked("records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
+        return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"
     found = f"{key} cannot be fetched: {state.stopped}"
-    return Checked("records", is_ok=False, found=found, advice=advice)
+    return Finding(name="records", is_ok=False, found=found, advice=advice)

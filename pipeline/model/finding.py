@@ -1,4 +1,4 @@
-"""What `doctor` found of one thing."""
+"""What a check found of one thing."""
 
 from __future__ import annotations
 
