@@ -6,14 +6,13 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path  # noqa: TC003  (a field's type)
 from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from pipeline.errors import ConfigError
+from pipeline.environment import environment_secret
 from pipeline.model.window import parse_duration_ms
 
 
@@ -78,7 +77,7 @@ class HttpAccess(_Frozen):
         Raises:
             ConfigError: if the variable is not set.
         """
-        return None if self.basic_auth is None else _secret(self.basic_auth.password_variable, "a password")
+        return None if self.basic_auth is None else environment_secret(self.basic_auth.password_variable)
 
     @property
     def bearer_token(self) -> str | None:
@@ -87,7 +86,7 @@ class HttpAccess(_Frozen):
         Raises:
             ConfigError: if the variable is named but not set.
         """
-        return None if self.bearer_token_variable is None else _secret(self.bearer_token_variable, "a token")
+        return environment_secret(self.bearer_token_variable)
 
 
 class Prometheus(_Frozen):
@@ -205,10 +204,3 @@ def check_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} is no URL of http or https")
     return url
-
-
-def _secret(variable: str, what: str) -> str:
-    secret = os.environ.get(variable)
-    if secret is None:
-        raise ConfigError(f"environment variable {variable} ({what} for a metrics source) is not set")
-    return secret

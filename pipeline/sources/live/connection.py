@@ -148,7 +148,9 @@ def read_secrets(settings: ClientSettings) -> Secrets:
     Raises:
         ConfigError: a variable is not set.
     """
-    return Secrets(environment_secret(settings.sasl_password_variable), environment_secret(settings.ssl_key_password_variable))
+    return Secrets(
+        environment_secret(settings.sasl_password_variable), environment_secret(settings.ssl_key_password_variable)
+    )
 
 
 def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:

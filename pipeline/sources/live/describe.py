@@ -6,11 +6,12 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
+from pipeline.codec.tool_text import DescribedReplica
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.asking import (
     PAGE_PARTITIONS,
@@ -31,20 +32,9 @@ if TYPE_CHECKING:
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
-class DiskReplica(NamedTuple):
-    """A replica as its broker describes its disk; `offset_lag` as in `kafka-log-dirs`."""
-
-    broker_id: int
-    log_directory: str
-    topic_partition: TopicPartition
-    size_bytes: int
-    offset_lag: int
-    is_future: bool
-
-
 def ask_log_directories(
     connection: Connection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
-) -> list[DiskReplica]:
+) -> list[DescribedReplica]:
     """What every broker holds of the partitions on its disks.
 
     Args:
@@ -55,7 +45,7 @@ def ask_log_directories(
     """
     wanted = list(pages(partitions, PAGE_PARTITIONS))
 
-    def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DiskReplica]:
+    def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
         topics = list(group_partitions(page).items())
         reply = connection.send(DescribeLogDirsRequest(topics=topics), broker_id)
         refuse_error(getattr(reply, "error_code", 0))
@@ -69,11 +59,11 @@ def ask_log_directories(
     return [replica for answer in answers for replica in answer]
 
 
-def _read_disks(broker_id: int, reply: Any) -> list[DiskReplica]:  # noqa: ANN401
+def _read_disks(broker_id: int, reply: Any) -> list[DescribedReplica]:  # noqa: ANN401
     for directory in reply.results:
         refuse_error(directory.error_code)
     return [
-        DiskReplica(
+        DescribedReplica(
             broker_id,
             directory.log_dir,
             TopicPartition(topic.name, row.partition_index),

@@ -22,10 +22,10 @@ from pipeline.sources.live.asking import Failures
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from pipeline.codec.tool_text import DescribedReplica
     from pipeline.model.earlier_state import EarlierState
     from pipeline.sources.live.admin import Metadata, OffsetAt
     from pipeline.sources.live.connection import Connection
-    from pipeline.sources.live.describe import DiskReplica
 
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -194,7 +194,7 @@ def _timelines(
 
 def _replica_states(
     partitions: Mapping[TopicPartition, PartitionState],
-    disks: list[DiskReplica],
+    disks: list[DescribedReplica],
     log_starts: Mapping[TopicPartition, OffsetAt],
     high_watermarks: Mapping[TopicPartition, OffsetAt],
 ) -> tuple[ReplicaState, ...]:
@@ -225,7 +225,7 @@ def _replica_states(
     return tuple(states)
 
 
-def _count_directories(disks: list[DiskReplica]) -> dict[int, int]:
+def _count_directories(disks: list[DescribedReplica]) -> dict[int, int]:
     directories: dict[int, set[str]] = {}
     for disk in disks:
         directories.setdefault(disk.broker_id, set()).add(disk.log_directory)
