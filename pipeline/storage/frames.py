@@ -23,6 +23,8 @@ _ARROW_TYPES = {
     "binary": pa.binary(),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
     "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
+    "array<int>": pa.list_(pa.int32()),
+    "array<bigint>": pa.list_(pa.int64()),
 }
 
 

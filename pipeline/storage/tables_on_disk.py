@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
-from deltalake.schema import MapType, PrimitiveType
+from deltalake.schema import ArrayType, MapType, PrimitiveType
 
 from pipeline.errors import TableMismatchError
 from pipeline.tables import TABLES
@@ -85,9 +85,12 @@ def _field(column: Column) -> Field:
     doc = f"{column.doc} Unit: {column.unit}." if column.unit else column.doc
     if column.type.startswith("map<"):
         key, value = column.type.removeprefix("map<").removesuffix(">").split(",")
-        kind: PrimitiveType | MapType = MapType(
+        kind: PrimitiveType | MapType | ArrayType = MapType(
             PrimitiveType(_PRIMITIVES[key]), PrimitiveType(_PRIMITIVES[value]), value_contains_null=True
         )
+    elif column.type.startswith("array<"):
+        element = column.type.removeprefix("array<").removesuffix(">")
+        kind = ArrayType(PrimitiveType(_PRIMITIVES[element]), contains_null=True)
     else:
         kind = PrimitiveType(_PRIMITIVES[column.type])
     return Field(column.name, kind, nullable=column.nullable, metadata={"comment": doc})

@@ -16,6 +16,8 @@ ColumnType = Literal[
     "binary",
     "map<string,string>",
     "map<string,bigint>",
+    "array<int>",
+    "array<bigint>",
 ]
 
 

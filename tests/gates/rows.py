@@ -19,6 +19,8 @@ _HARMLESS: dict[str, Any] = {
     "date": date(2026, 11, 21),
     "map<string,bigint>": {},
     "map<string,string>": {},
+    "array<int>": [],
+    "array<bigint>": [],
 }
 
 

@@ -27,6 +27,7 @@ FIRST = Table(
 ADDED = (
     Column(name="written_at", type="timestamp", doc="When."),
     Column(name="labels", type="map<string,string>", doc="Labels."),
+    Column(name="gap_ms", type="array<int>", doc="Gaps."),
 )
 SECOND = dataclasses.replace(FIRST, schema_version=2, columns=(FIRST.columns[0], *ADDED, *FIRST.columns[1:]))
 
@@ -49,10 +50,10 @@ def test_a_warehouse_of_the_first_version_gets_the_new_columns_and_keeps_its_row
     merge_rows(rows_of(FIRST, [{"note_id": 1, "size_bytes": 2, "text": "old"}], run_id="a"), tmp_path, FIRST)
     assert ensure_tables(tmp_path, [SECOND]) == ("gold.notes",)
     assert ensure_tables(tmp_path, [SECOND]) == ()
-    merge_rows(rows_of(SECOND, [{"note_id": 2, "text": "new"}], run_id="b"), tmp_path, SECOND)
+    merge_rows(rows_of(SECOND, [{"note_id": 2, "gap_ms": [1, 2], "text": "new"}], run_id="b"), tmp_path, SECOND)
     assert load_rows(tmp_path, SECOND).sort_by("note_id").to_pylist() == [
-        {"note_id": 1, "written_at": None, "labels": None, "size_bytes": 2, "text": "old"},
-        {"note_id": 2, "written_at": None, "labels": None, "size_bytes": None, "text": "new"},
+        {"note_id": 1, "written_at": None, "labels": None, "gap_ms": None, "size_bytes": 2, "text": "old"},
+        {"note_id": 2, "written_at": None, "labels": None, "gap_ms": [1, 2], "size_bytes": None, "text": "new"},
     ]
     assert DeltaTable(table_path(tmp_path, SECOND)).metadata().configuration[SCHEMA_VERSION_PROPERTY] == "2"
 
