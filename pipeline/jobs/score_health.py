@@ -1,4 +1,4 @@
-"""Measures the windows that are committed and trusted: `gold.broker_share`, `gold.partition_health`, `gold.latency`."""
+"""Measures the windows that are committed and trusted: shares of brokers, partitions, topics, hot keys, latency."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from pipeline.storage.delta import load, replace_windows
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import load_rows
 from pipeline.storage.window_status import trusted_windows
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
+from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
+from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, partition_loads
+from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, partition_loads, with_keys
+from pipeline.transforms.topic_health import measure_topic_health
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +44,7 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the windows' rows in the three tables.
+    """Replaces the windows' rows in the tables of health.
 
     Args:
         spark: Session.
@@ -51,14 +55,33 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         return JobReport(job=JOB, notes=("no trusted window to score",))
     state = _of_windows(spark, run, CLUSTER_STATE, windows)
     brokers = _of_windows(spark, run, BROKERS, windows)
-    loads = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()
-    shares = measure_broker_shares(loads, brokers, run.cluster.capacity)
+    key_traffic = _of_windows(spark, run, KEY_TRAFFIC, windows)
+    plain = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()
+    weighed = weigh_keys(key_traffic, plain).cache()
+    topic_keys = sum_topic_keys(weighed).cache()
+    partition_keys = sum_partition_keys(key_traffic, weighed, topic_keys)
+    loads = with_keys(plain, partition_keys).cache()
+    partitions = measure_partition_health(loads).cache()
+    topics = measure_topic_health(
+        partition_health=partitions,
+        loads=loads,
+        topic_keys=topic_keys,
+        cluster_state=state,
+        brokers=brokers,
+        consumer_groups=_of_windows(spark, run, CONSUMER_GROUPS, windows),
+        cluster=run.cluster_name,
+    )
     versions = {
-        BROKER_SHARE.name: _replace(run, BROKER_SHARE, shares, windows),
-        PARTITION_HEALTH.name: _replace(run, PARTITION_HEALTH, measure_partition_health(loads), windows),
+        BROKER_SHARE.name: _replace(
+            run, BROKER_SHARE, measure_broker_shares(loads, brokers, run.cluster.capacity), windows
+        ),
+        PARTITION_HEALTH.name: _replace(run, PARTITION_HEALTH, partitions, windows),
+        TOPIC_HEALTH.name: _replace(run, TOPIC_HEALTH, topics, windows),
+        HOT_KEYS.name: _replace(run, HOT_KEYS, rank_hot_keys(weighed), windows),
         LATENCY.name: _replace(run, LATENCY, _latency(spark, run, windows), windows),
     }
-    loads.unpersist()
+    for cached in (partitions, loads, topic_keys, weighed, plain):
+        cached.unpersist()
     return JobReport(job=JOB, table_versions=versions)
 
 

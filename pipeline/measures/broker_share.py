@@ -1,18 +1,24 @@
-"""One window's rows of `gold.broker_share` and `gold.partition_health`, from its partition loads."""
+"""One window's rows of `gold.broker_share`, from its partition loads."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipeline.measures.causes import split_causes
-from pipeline.measures.chance import CHANCE_LEVEL, chance_cv, chance_p_value, chance_ratio, effective_units
-from pipeline.measures.imbalance import cv, effective_partitions, expected_shares, peak_to_mean
+from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
+from pipeline.measures.imbalance import expected_shares
+from pipeline.measures.window_loads import columns_of, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from pipeline.measures.causes import Causes
+    from pipeline.measures.window_loads import Topic, TopicKeys, WindowLoads
     from pipeline.model.load import PartitionLoad
 
 
@@ -35,136 +41,89 @@ class BrokerMeasures:
     leaders_term: float | None
     topic_mix_term: float | None
     partition_skew_term: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMeasures:
-    """A row of `gold.partition_health` without cluster, window and run; fields as the table's columns."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    leader_id: int
-    size_bytes: int
-    record_count: int
-    batch_count: int
-    topic_share: float | None
-    ratio_to_mean: float | None
-    topic_partition_count: int
-    topic_peak_to_mean: float | None
-    topic_cv: float | None
-    topic_effective_partitions: float | None
-    topic_chance_cv: float | None
-    excess_bytes: int
+    heavy_keys_term: float | None
+    hash_luck_term: float | None
+    remainder_term: float | None
 
 
 def measure_brokers(
-    partition_loads: Sequence[PartitionLoad], capacities: Mapping[int, float], brokers: Iterable[int]
+    partition_loads: Sequence[PartitionLoad],
+    capacities: Mapping[int, float],
+    brokers: Iterable[int],
+    keys: Mapping[Topic, TopicKeys] | None = None,
+) -> tuple[BrokerMeasures, ...]:
+    """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
+
+    Args:
+        partition_loads: Loads of one window, partitions without traffic included.
+        capacities: Capacity weight by broker id; 1 where a broker is not named.
+        brokers: The cluster's brokers.
+        keys: Keys by topic and id, where they are known.
+
+    Returns:
+        One row per broker, by id.
+    """
+    return measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers)
+
+
+def measure_broker_columns(
+    loads: WindowLoads, capacities: Mapping[int, float], brokers: Iterable[int]
 ) -> tuple[BrokerMeasures, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted.
 
     Load whose leader is unknown (negative id) belongs to nobody and is left out of every share.
 
     Args:
-        partition_loads: Loads of one window, partitions without traffic included.
+        loads: Loads of one window, partitions without traffic included.
         capacities: Capacity weight by broker id; 1 where a broker is not named.
         brokers: The cluster's brokers. Each gets a row, also without load; so does any leader not among them.
 
     Returns:
         One row per broker, by id.
     """
-    known = [load for load in partition_loads if load.leader_id >= 0]
-    broker_ids = sorted({*brokers} | {load.leader_id for load in known})
+    known = loads.take(loads.leader_id >= 0)
+    broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))
     if not broker_ids:
         return ()
     weights = [float(capacities.get(broker_id, 1.0)) for broker_id in broker_ids]
-    fair = dict(zip(broker_ids, expected_shares(weights).tolist(), strict=True))
-    total_bytes = sum(load.size_bytes for load in known)
-    unit_count = effective_units(total_bytes, sum(load.batch_bytes_squared for load in known))
-    causes = split_causes(known, fair)
-    by_broker: dict[int, list[PartitionLoad]] = defaultdict(list)
-    for load in known:
-        by_broker[load.leader_id].append(load)
+    fair = expected_shares(weights)
+    place = np.searchsorted(np.array(broker_ids), known.leader_id)
+    count = len(broker_ids)
+    sizes, led = sum_by(place, known.size_bytes, count), sum_by(place, known.is_leader.astype(np.int64), count)
+    records, batches = sum_by(place, known.record_count, count), sum_by(place, known.batch_count, count)
+    total_bytes = int(sizes.sum())
+    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()))
+    causes = split_causes(known, place, fair)
     rows = []
-    for broker_id, capacity in zip(broker_ids, weights, strict=True):
-        own = by_broker[broker_id]
-        share = sum(load.size_bytes for load in own) / total_bytes if total_bytes else None
-        ratio = None if share is None else share / fair[broker_id]
-        cause = causes[broker_id] if causes else None
+    for number, broker_id in enumerate(broker_ids):
+        expected = float(fair[number])
+        share = int(sizes[number]) / total_bytes if total_bytes else None
+        ratio = None if share is None else share / expected
         rows.append(
             BrokerMeasures(
                 broker_id=broker_id,
-                size_bytes=sum(load.size_bytes for load in own),
-                record_count=sum(load.record_count for load in own),
-                batch_count=sum(load.batch_count for load in own),
-                leader_count=len({(load.topic, load.topic_id, load.partition) for load in own if load.is_leader}),
-                capacity=capacity,
+                size_bytes=int(sizes[number]),
+                record_count=int(records[number]),
+                batch_count=int(batches[number]),
+                leader_count=int(led[number]),
+                capacity=weights[number],
                 share=share,
-                expected_share=fair[broker_id],
+                expected_share=expected,
                 share_ratio=ratio,
-                chance_ratio=chance_ratio(fair[broker_id], unit_count, CHANCE_LEVEL) if unit_count else None,
-                chance_p_value=(
-                    chance_p_value(ratio, fair[broker_id], unit_count) if unit_count and ratio is not None else None
-                ),
-                effective_unit_count=unit_count,
-                leaders_term=cause.leaders_term if cause else None,
-                topic_mix_term=cause.topic_mix_term if cause else None,
-                partition_skew_term=cause.partition_skew_term if cause else None,
+                chance_ratio=chance_ratio(expected, units, CHANCE_LEVEL) if units else None,
+                chance_p_value=chance_p_value(ratio, expected, units) if units and ratio is not None else None,
+                effective_unit_count=units,
+                **_terms(causes, number),
             )
         )
     return tuple(rows)
 
 
-def measure_partitions(partition_loads: Sequence[PartitionLoad]) -> tuple[PartitionMeasures, ...]:
-    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
-
-    Args:
-        partition_loads: Loads of one window, partitions without traffic included.
-
-    Returns:
-        One row per topic-partition, by topic, id and partition.
-    """
-    topics: dict[tuple[str, str], dict[int, list[PartitionLoad]]] = {}
-    for load in partition_loads:
-        topics.setdefault((load.topic, load.topic_id), {}).setdefault(load.partition, []).append(load)
-    return tuple(
-        row
-        for (topic, topic_id), partitions in sorted(topics.items())
-        for row in _measure_topic(topic, topic_id, partitions)
-    )
+_TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")
 
 
-def _measure_topic(
-    topic: str, topic_id: str, partitions: Mapping[int, Sequence[PartitionLoad]]
-) -> list[PartitionMeasures]:
-    sizes = {partition: sum(load.size_bytes for load in loads) for partition, loads in sorted(partitions.items())}
-    sizes_bytes = list(sizes.values())
-    total_bytes = sum(sizes_bytes)
-    mean_bytes = total_bytes / len(sizes)
-    squared = sum(load.batch_bytes_squared for loads in partitions.values() for load in loads)
-    unit_count = effective_units(total_bytes, squared)
-    topic_peak, topic_cv, topic_effective = (
-        peak_to_mean(sizes_bytes),
-        cv(sizes_bytes),
-        effective_partitions(sizes_bytes),
-    )
-    return [
-        PartitionMeasures(
-            topic=topic,
-            topic_id=topic_id,
-            partition=partition,
-            leader_id=next((load.leader_id for load in partitions[partition] if load.is_leader), -1),
-            size_bytes=size_bytes,
-            record_count=sum(load.record_count for load in partitions[partition]),
-            batch_count=sum(load.batch_count for load in partitions[partition]),
-            topic_share=size_bytes / total_bytes if total_bytes else None,
-            ratio_to_mean=size_bytes / mean_bytes if total_bytes else None,
-            topic_partition_count=len(sizes),
-            topic_peak_to_mean=topic_peak,
-            topic_cv=topic_cv,
-            topic_effective_partitions=topic_effective,
-            topic_chance_cv=chance_cv(len(sizes), unit_count) if unit_count else None,
-            excess_bytes=round(size_bytes - mean_bytes),
-        )
-        for partition, size_bytes in sizes.items()
-    ]
+def _terms(causes: Causes | None, place: int) -> dict[str, float | None]:
+    if causes is None:
+        return {f"{name}_term": None for name in _TERMS}
+    columns: dict[str, NDArray[np.float64]] = {name: getattr(causes, name) for name in _TERMS}
+    return {f"{name}_term": float(column[place]) for name, column in columns.items()}

@@ -1,4 +1,4 @@
-"""Why a broker carries more than its share: an exact split into three terms, and the topics behind it.
+"""Why a broker carries more than its share: an exact split into three terms, and of the third into three again.
 
 With n_b partitions led by b, N all led partitions, T_t and P_t load and led partitions of topic t, n_tb those led by b:
 
@@ -8,64 +8,178 @@ With n_b partitions led by b, N all led partitions, T_t and P_t load and led par
 
 The terms belong to different owners: a preferred leader election, a rebalance, the producing team. Over all brokers each
 term sums to zero, unless a topic lost its last leader within the window (its load then counts as skew).
+
+The skew of a partition, `x_p - T/P`, splits on by what its records are keyed by. With x_p = H_p + L_p + R_p (heavy keys,
+light keys, records without a key or without a name for it) and H, L, R their sums over the topic:
+
+    x_p - T/P = (H_p - H/P)     heavy keys: a key holds more than 1/P of the topic, no hash can spread it
+              + luck_p          hash luck: what chance does to that many keys, at most its bound
+              + the remainder   (R_p - R/P) + (L_p - L/P - luck_p): batching, a partitioner's defect, slow-broker feedback
+
+Hash luck is `L_p - L/P` cut at `z (L/P) sqrt((P - 1) / N_eff)`, N_eff the effective number of light keys and z the normal
+quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is no luck.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from pipeline.model.load import PartitionLoad
+    from pipeline.measures.window_loads import WindowLoads
+
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.int64]
+
+LUCK_LEVEL = 0.001
+"""Chance that the luckiest of a topic's partitions goes beyond what is called hash luck."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Causes:
-    """The three terms of one broker's excess; they sum to `share - expected_share`.
+    """The terms of every broker's excess, arrays of shape (brokers,), as parts of the cluster's bytes.
+
+    The first three sum to `share - expected_share`, the last three to `partition_skew`.
 
     Attributes:
-        leaders_term: Share it has for leading more partitions than its part of the capacity.
-        topic_mix_term: Share it has for leading partitions of busier topics.
-        partition_skew_term: Share it has because its partitions are hotter than their topics' mean.
+        leaders: From leading more partitions than its part of the capacity.
+        topic_mix: From leading partitions of busier topics.
+        partition_skew: From its partitions being hotter than their topics' mean.
+        heavy_keys: Of that, from keys that no hash can spread.
+        hash_luck: Of that, what chance does to that many keys.
+        remainder: Of that, the rest; all of it where the keys are not known.
     """
 
-    leaders_term: float
-    topic_mix_term: float
-    partition_skew_term: float
+    leaders: Floats
+    topic_mix: Floats
+    partition_skew: Floats
+    heavy_keys: Floats
+    hash_luck: Floats
+    remainder: Floats
 
 
-def split_causes(loads: Sequence[PartitionLoad], expected_share: dict[int, float]) -> dict[int, Causes] | None:
-    """The three terms for every broker.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExcessTerms:
+    """Bytes above an even spread, arrays of shape (loads,); the three sum to the load's excess.
+
+    Attributes:
+        heavy_keys: From heavy keys.
+        hash_luck: From light keys, within what chance does.
+        remainder: The rest.
+    """
+
+    heavy_keys: Floats
+    hash_luck: Floats
+    remainder: Floats
+
+
+def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
+    """The terms for every broker.
 
     Args:
         loads: Loads of one window whose leader is known.
-        expected_share: Fair share of every broker, summing to 1.
+        broker: Place of each load's leader among the brokers, shape (loads,).
+        expected_share: Fair share of every broker, summing to 1, shape (brokers,).
 
     Returns:
-        Causes by broker id; None without traffic or where no partition is led at the window's end.
+        The terms; None without traffic or where no partition is led at the window's end.
     """
-    total = sum(load.size_bytes for load in loads)
-    led = {(load.topic, load.topic_id, load.partition, load.leader_id) for load in loads if load.is_leader}
-    if total <= 0 or not led:
+    brokers, total = len(expected_share), float(loads.size_bytes.sum())
+    led_count = int(loads.is_leader.sum())
+    if total <= 0 or not led_count:
         return None
-    carried: Counter[int] = Counter()
-    topic_bytes: Counter[tuple[str, str]] = Counter()
-    for load in loads:
-        carried[load.leader_id] += load.size_bytes
-        topic_bytes[load.topic, load.topic_id] += load.size_bytes
-    led_per_topic = Counter((topic, topic_id) for topic, topic_id, _, _ in led)
-    led_per_broker = Counter(broker_id for *_, broker_id in led)
-    even: Counter[int] = Counter()  # bytes if every topic were even over its partitions
-    for (topic, topic_id, broker_id), count in Counter((t, i, b) for t, i, _, b in led).items():
-        even[broker_id] += count * topic_bytes[topic, topic_id] / led_per_topic[topic, topic_id]  # type: ignore[assignment]
-    return {
-        broker_id: Causes(
-            leaders_term=led_per_broker[broker_id] / len(led) - fair,
-            topic_mix_term=even[broker_id] / total - led_per_broker[broker_id] / len(led),
-            partition_skew_term=(carried[broker_id] - even[broker_id]) / total,
-        )
-        for broker_id, fair in expected_share.items()
-    }
+    fair_bytes = fair_loads(loads)
+    terms = split_excess(loads, fair_bytes)
+
+    def part_of_cluster(values: Floats) -> Floats:
+        sums: Floats = np.bincount(broker, values, brokers) / total
+        return sums
+
+    carried, even = part_of_cluster(loads.size_bytes.astype(np.float64)), part_of_cluster(fair_bytes)
+    led = np.bincount(broker, loads.is_leader, brokers) / led_count
+    heavy, luck = part_of_cluster(terms.heavy_keys), part_of_cluster(terms.hash_luck)
+    return Causes(
+        leaders=led - expected_share,
+        topic_mix=even - led,
+        partition_skew=carried - even,
+        heavy_keys=heavy,
+        hash_luck=luck,
+        remainder=carried - even - heavy - luck,
+    )
+
+
+def fair_loads(loads: WindowLoads) -> Floats:
+    """Bytes of each load if its topic were even over its led partitions: 0 where another broker leads at the end."""
+    topics = len(loads.topics)
+    mean = np.bincount(loads.topic, loads.size_bytes, topics) / np.maximum(
+        np.bincount(loads.topic, loads.is_leader, topics), 1
+    )
+    fair: Floats = mean[loads.topic] * loads.is_leader
+    return fair
+
+
+def split_excess(loads: WindowLoads, fair_bytes: Floats) -> ExcessTerms:
+    """Splits `size_bytes - fair_bytes` of every load by what its records are keyed by.
+
+    Args:
+        loads: Loads of one window.
+        fair_bytes: From `fair_loads`.
+    """
+    topics, is_known = len(loads.topics), ~np.isnan(loads.heavy_ratio)
+    sizes = loads.size_bytes.astype(np.float64)
+    led = loads.is_leader.astype(np.float64)
+    led_of_topic = np.maximum(np.bincount(loads.topic, led, topics), 1)
+
+    def above_mean(bytes_of_kind: Floats) -> Floats:
+        mean = np.bincount(loads.topic, bytes_of_kind, topics) / led_of_topic
+        above: Floats = bytes_of_kind - mean[loads.topic] * led
+        return above
+
+    heavy = above_mean(np.where(is_known, loads.heavy_ratio, 0.0) * sizes)
+    light_bytes = np.where(is_known, loads.light_ratio, 0.0) * sizes
+    light = above_mean(light_bytes)
+    luck = light * _part_within_chance(loads, light, light_bytes, led_of_topic)
+    return ExcessTerms(heavy_keys=heavy, hash_luck=luck, remainder=sizes - fair_bytes - heavy - luck)
+
+
+def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, led_of_topic: Floats) -> Floats:
+    """Part of each partition's light-key excess that chance explains, 0..1; one for all loads of a partition."""
+    if not len(light):
+        return light
+    places = loads.topic_partition
+    excess = np.abs(np.bincount(places, light))
+    topic = np.zeros(len(excess), np.int64)
+    topic[places] = loads.topic
+    bound = luck_bound(
+        np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64),
+        led_of_topic,
+        loads.light_unit_count,
+    )[topic]
+    part = np.ones(len(excess))
+    beyond = excess > bound
+    part[beyond] = bound[beyond] / excess[beyond]
+    within: Floats = part[places]
+    return within
+
+
+def luck_bound(light_bytes: Floats, partition_count: Floats, light_unit_count: Floats) -> Floats:
+    """Bytes above the mean up to which a partition's light keys may be luck, per topic; 0 where no keys are known.
+
+    Args:
+        light_bytes: Bytes of light keys of each topic, shape (topics,).
+        partition_count: Its partitions.
+        light_unit_count: Effective number of its light keys; NaN where not known.
+
+    >>> luck_bound(np.array([12e6]), np.array([12.0]), np.array([10_000.0])).round(-3).tolist()  # 12.5 % of 1 MB
+    [125000.0]
+    """
+    units = np.where(light_unit_count > 0, light_unit_count, np.inf)  # NaN is not above 0
+    quantiles = {count: NormalDist().inv_cdf(1 - LUCK_LEVEL / count) for count in np.unique(partition_count).tolist()}
+    z = np.array([quantiles[count] for count in partition_count.tolist()])
+    bound: Floats = z * light_bytes / partition_count * np.sqrt((partition_count - 1) / units)
+    return bound

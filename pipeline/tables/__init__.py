@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
 from pipeline.tables.gold import GOLD
+from pipeline.tables.health import HEALTH
+from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.silver import SILVER
 from pipeline.tables.table import Column, Table
 
-TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, *GOLD, *REPLAY)
+TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, ARRIVALS, *GOLD, *HEALTH, *ALERTING, *REPLAY)
 
 __all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]

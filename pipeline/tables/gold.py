@@ -8,6 +8,7 @@ BROKER_SHARE = Table(
     name="gold.broker_share",
     grain="broker x window",
     key=("cluster", "window_start", "broker_id"),
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_START,
@@ -75,6 +76,24 @@ BROKER_SHARE = Table(
             unit="share",
             doc="Excess from its partitions being hotter than their topics' mean.",
         ),
+        Column(
+            name="heavy_keys_term",
+            type="double",
+            unit="share",
+            doc="Part of `partition_skew_term` from keys that hold more than 1/P of their topic each: no hash can spread them.",
+        ),
+        Column(
+            name="hash_luck_term",
+            type="double",
+            unit="share",
+            doc="Part of `partition_skew_term` that chance gives when that many lighter keys are hashed.",
+        ),
+        Column(
+            name="remainder_term",
+            type="double",
+            unit="share",
+            doc="The rest of `partition_skew_term`: batching, a partitioner's defect, a slow broker's feedback. All of it where keys are not known.",
+        ),
         RUN_ID,
     ),
 )
@@ -83,6 +102,7 @@ PARTITION_HEALTH = Table(
     name="gold.partition_health",
     grain="topic-partition x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition"),
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_START,
@@ -131,6 +151,24 @@ PARTITION_HEALTH = Table(
             nullable=False,
             unit="bytes",
             doc="Bytes above the topic's mean per partition (negative: below).",
+        ),
+        Column(
+            name="heavy_keys_bytes",
+            type="double",
+            unit="bytes",
+            doc="Part of the excess from keys that hold more than 1/P of the topic each.",
+        ),
+        Column(
+            name="hash_luck_bytes",
+            type="double",
+            unit="bytes",
+            doc="Part of the excess that chance gives when that many lighter keys are hashed.",
+        ),
+        Column(
+            name="remainder_bytes",
+            type="double",
+            unit="bytes",
+            doc="The rest of the excess: batching, a partitioner's defect, a slow broker's feedback. All of it where keys are not known.",
         ),
         RUN_ID,
     ),
@@ -207,72 +245,4 @@ VERDICTS = Table(
     ),
 )
 
-INCIDENTS = Table(
-    name="gold.incidents",
-    grain="incident state change",
-    key=("cluster", "incident_id", "state"),
-    columns=(
-        CLUSTER,
-        Column(name="window_start", type="timestamp", nullable=False, doc="Window that brought the state."),
-        Column(
-            name="incident_id",
-            type="string",
-            nullable=False,
-            doc="Stable id: from cluster, rule, subject and the first window above.",
-        ),
-        Column(name="state", type="string", nullable=False, doc="`new` or `resolved`."),
-        Column(name="rule", type="string", nullable=False, doc="Rule that was broken."),
-        Column(name="subject", type="string", nullable=False, doc="What broke it."),
-        Column(name="since", type="timestamp", nullable=False, doc="First window above the limit."),
-        Column(name="value", type="double", doc="Measure in the window that brought the state."),
-        Column(name="peak_value", type="double", doc="Largest measure since `since`."),
-        Column(name="limit_value", type="double", nullable=False, doc="Limit."),
-        Column(
-            name="window_count", type="bigint", nullable=False, unit="windows", doc="Windows from `since` to this one."
-        ),
-        RUN_ID,
-    ),
-)
-
-ALERT_OUTBOX = Table(
-    name="gold.alert_outbox",
-    grain="message to deliver",
-    key=("message_id",),
-    write_mode="merge",
-    columns=(
-        Column(
-            name="message_id",
-            type="string",
-            nullable=False,
-            doc="Message-ID without brackets: stable for an incident's state, the same on a repeat.",
-        ),
-        CLUSTER,
-        Column(name="incident_id", type="string", nullable=False, doc="Incident the message is about."),
-        Column(name="state", type="string", nullable=False, doc="Incident state the message tells."),
-        Column(name="window_start", type="timestamp", nullable=False, doc="Window that brought the state."),
-        Column(name="subject_line", type="string", nullable=False, doc="Mail subject."),
-        Column(name="recipients", type="string", nullable=False, doc="Addresses, comma-separated."),
-        Column(name="payload", type="binary", nullable=False, doc="The whole message, RFC 5322."),
-        Column(name="queued_at", type="timestamp", nullable=False, doc="When it was queued.", volatile=True),
-        Column(
-            name="attempt_count",
-            type="bigint",
-            nullable=False,
-            unit="attempts",
-            doc="Delivery attempts.",
-            volatile=True,
-        ),
-        Column(name="last_error", type="string", doc="Why the last attempt failed.", volatile=True),
-        Column(
-            name="delivered_at", type="timestamp", doc="When it was handed over; NULL while pending.", volatile=True
-        ),
-        Column(
-            name="delivered_to",
-            type="string",
-            doc="Where it went: `smtp://host:port` or the file's path.",
-            volatile=True,
-        ),
-    ),
-)
-
-GOLD = (BROKER_SHARE, PARTITION_HEALTH, LATENCY, VERDICTS, INCIDENTS, ALERT_OUTBOX)
+GOLD = (BROKER_SHARE, PARTITION_HEALTH, LATENCY, VERDICTS)

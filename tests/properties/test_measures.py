@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.measures.broker_share import measure_brokers, measure_partitions
+from pipeline.measures.broker_share import measure_brokers
 from pipeline.measures.chance import chance_p_value
 from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
+from pipeline.measures.partition_health import measure_partitions
 from pipeline.measures.verdicts import ShareLimits, judge_broker_share
+from pipeline.measures.window_loads import PartitionKeys, TopicKeys
 from pipeline.model.load import BrokerLoad, PartitionLoad
 
 BROKERS = (0, 1, 2, 5)
@@ -55,6 +57,44 @@ def test_the_three_terms_sum_to_the_excess_and_each_to_zero_over_brokers(loads, 
         assert terms == pytest.approx(row.share - row.expected_share, abs=1e-9)
     for term in ("leaders_term", "topic_mix_term", "partition_skew_term"):
         assert math.fsum(getattr(row, term) for row in rows) == pytest.approx(0, abs=1e-9)
+
+
+@st.composite
+def known_keys(draw, loads):
+    """Parts of heavy and light keys for some topics, and within them for some partitions."""
+    keys = {}
+    for topic in sorted({load.topic for load in loads}):
+        if draw(st.booleans()):
+            partitions = {}
+            for partition in sorted({load.partition for load in loads if load.topic == topic}):
+                heavy = draw(st.floats(0, 1))
+                partitions[partition] = PartitionKeys(
+                    heavy_ratio=heavy, light_ratio=draw(st.floats(0, 1)) * (1 - heavy)
+                )
+            units = draw(st.none() | st.floats(1, 1e6))
+            keys[topic, ""] = TopicKeys(light_unit_count=units, partitions=partitions)
+    return keys
+
+
+@given(st.data(), capacities)
+def test_skew_splits_exactly_into_heavy_keys_luck_and_remainder(data, capacity):
+    loads = data.draw(partition_loads())
+    keys = data.draw(known_keys(loads))
+    for row in measure_brokers(loads, capacity, BROKERS, keys):
+        if row.share is None:
+            return
+        parts = (row.heavy_keys_term, row.hash_luck_term, row.remainder_term)
+        assert math.fsum(parts) == pytest.approx(row.partition_skew_term, abs=1e-9)
+        terms = (row.leaders_term, row.topic_mix_term, *parts)
+        assert math.fsum(terms) == pytest.approx(row.share - row.expected_share, abs=1e-9)
+    rows = measure_partitions(loads, keys)
+    for row in rows:
+        of_topic = [other.size_bytes for other in rows if other.topic == row.topic]
+        parts = (row.heavy_keys_bytes, row.hash_luck_bytes, row.remainder_bytes)
+        excess = row.size_bytes - sum(of_topic) / len(of_topic)
+        assert math.fsum(parts) == pytest.approx(excess, abs=1e-9 * max(1, sum(of_topic)))
+        if (row.topic, "") not in keys:
+            assert parts[:2] == (0, 0)
 
 
 @given(partition_loads(), capacities, st.randoms())

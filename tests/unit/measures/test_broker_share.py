@@ -6,7 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from pipeline.measures.broker_share import BrokerMeasures, PartitionMeasures, measure_brokers, measure_partitions
+from pipeline.measures.broker_share import BrokerMeasures, measure_brokers
+from pipeline.measures.partition_health import PartitionMeasures, measure_partitions
+from pipeline.measures.window_loads import PartitionKeys, TopicKeys
 from pipeline.model.load import PartitionLoad
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 
@@ -127,3 +129,27 @@ def test_partitions_beside_their_topics_mean():
 def test_a_recreated_topic_is_another_topic():
     rows = measure_partitions([load("a", 0, 0, 100, topic_id="old"), load("a", 0, 1, 300, topic_id="new")])
     assert [(row.topic_id, row.ratio_to_mean) for row in rows] == [("new", 1.0), ("old", 1.0)]
+
+
+def test_a_partition_hot_by_one_key_by_luck_and_by_neither():
+    """Of 4,000 bytes a heavy key holds 1,000 in partition 1; the light keys' luck may reach 4.8 % of their mean."""
+    loads = [load("a", 0, 0, 500), load("a", 1, 1, 1_600), load("a", 2, 2, 1_000), load("a", 3, 2, 900)]
+    parts = {
+        0: PartitionKeys(heavy_ratio=0, light_ratio=1),
+        1: PartitionKeys(heavy_ratio=1_000 / 1_600, light_ratio=600 / 1_600),
+        2: PartitionKeys(heavy_ratio=0, light_ratio=0.75),  # 250 bytes have no key
+        3: PartitionKeys(heavy_ratio=0, light_ratio=600 / 900),
+    }
+    # light: 500 600 750 600, mean 612.5; the bound is 3.4808 * sqrt(3 / 15,772) * 612.5 = 29.4
+    keys = {("a", ""): TopicKeys(light_unit_count=15_772.0, partitions=parts)}
+    rows = measure_partitions(loads, keys)
+    assert [row.heavy_keys_bytes for row in rows] == pytest.approx([-250, 750, -250, -250])
+    bound = 3.4808 * (3 / 15_772) ** 0.5 * 612.5
+    assert [row.hash_luck_bytes for row in rows] == pytest.approx([-bound, -12.5, bound, -12.5], abs=0.01)
+    # without a key: 0 0 250 300, mean 137.5; and what is beyond luck
+    beyond = [-112.5 + bound, 0, 137.5 - bound, 0]
+    assert [row.remainder_bytes for row in rows] == pytest.approx(
+        [-137.5 + beyond[0], -137.5, 112.5 + beyond[2], 162.5], abs=0.01
+    )
+    hot = measure_brokers(loads, {}, (0, 1, 2), keys)[1]
+    assert hot.heavy_keys_term == pytest.approx(750 / 4_000)

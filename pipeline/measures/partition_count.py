@@ -1,0 +1,70 @@
+"""How many partitions a topic should have: as many as its brokers and its consumers divide evenly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pipeline.measures.keys import kept_keys_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class CountAdvice:
+    """Another number of partitions.
+
+    Attributes:
+        partition_count: The number; None where the present one is fine or nothing better is near.
+        reason: Why, in words; '' for nothing to say.
+    """
+
+    partition_count: int | None
+    reason: str
+
+
+def advise_partition_count(
+    partition_count: int, *, broker_count: int, consumer_count: int = 0, is_keyed: bool = False
+) -> CountAdvice:
+    """Next count that is a multiple of the brokers and, where it is near, of the consumers.
+
+    A count is not advised beyond twice the present one for evenness alone: partitions cost open files, memory, and
+    time at each election. Fewer partitions than consumers leave consumers idle, whatever it costs.
+
+    Args:
+        partition_count: Partitions now.
+        broker_count: Brokers that may lead them.
+        consumer_count: Members of its largest consumer group; 0 where none is known.
+        is_keyed: Records have keys: a new count sends most of them elsewhere.
+
+    >>> advise_partition_count(4, broker_count=3).partition_count
+    6
+    >>> advise_partition_count(6, broker_count=3, consumer_count=4).partition_count
+    12
+    >>> advise_partition_count(12, broker_count=3, consumer_count=4)
+    CountAdvice(partition_count=None, reason='')
+    >>> advise_partition_count(1, broker_count=3)  # one partition keeps all records in order
+    CountAdvice(partition_count=None, reason='')
+    """
+    if partition_count <= 1 or broker_count < 1:
+        return CountAdvice(None, "")
+    least = max(partition_count, consumer_count)
+    both = math.lcm(broker_count, max(1, consumer_count))
+    most = 2 * least
+    for divisor in (both, broker_count):
+        count = -(-least // divisor) * divisor
+        if count <= most:
+            break
+    else:
+        return CountAdvice(None, "")
+    if count == partition_count:
+        return CountAdvice(None, "")
+    why = []
+    if partition_count % broker_count:
+        why.append(f"{partition_count} partitions do not divide evenly over {broker_count} brokers")
+    if partition_count < consumer_count:
+        why.append(f"{consumer_count - partition_count} of {consumer_count} consumers have nothing to read")
+    elif consumer_count and partition_count % consumer_count:
+        why.append(f"some of {consumer_count} consumers read more partitions than others")
+    if not why:
+        return CountAdvice(None, "")
+    moved = f"; {1 - kept_keys_ratio(partition_count, count):.0%} of the keys would move" if is_keyed else ""
+    return CountAdvice(count, f"{', '.join(why)}: {count} would{moved}")

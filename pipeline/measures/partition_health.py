@@ -1,0 +1,148 @@
+"""One window's rows of `gold.partition_health`, from its partition loads: each partition beside its topic's mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.measures.causes import fair_loads, split_excess
+from pipeline.measures.window_loads import WindowLoads, columns_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.measures.window_loads import Topic, TopicKeys
+    from pipeline.model.load import PartitionLoad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMeasures:
+    """A row of `gold.partition_health` without cluster, window and run; fields as the table's columns."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int
+    size_bytes: int
+    record_count: int
+    batch_count: int
+    topic_share: float | None
+    ratio_to_mean: float | None
+    topic_partition_count: int
+    topic_peak_to_mean: float | None
+    topic_cv: float | None
+    topic_effective_partitions: float | None
+    topic_chance_cv: float | None
+    excess_bytes: int
+    heavy_keys_bytes: float
+    hash_luck_bytes: float
+    remainder_bytes: float
+
+
+def measure_partitions(
+    partition_loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None
+) -> tuple[PartitionMeasures, ...]:
+    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
+
+    Args:
+        partition_loads: Loads of one window, partitions without traffic included.
+        keys: Keys by topic and id, where they are known.
+
+    Returns:
+        One row per topic-partition, by topic, id and partition.
+    """
+    columns = measure_partition_columns(columns_of(partition_loads, keys))
+    rows = zip(*(_plain(values) for values in columns.values()), strict=True)
+    return tuple(PartitionMeasures(**dict(zip(columns, row, strict=True))) for row in rows)
+
+
+def _plain(values: Any) -> list[Any]:  # noqa: ANN401  # an array, or a list already
+    """NaN becomes None."""
+    listed: list[Any] = values if isinstance(values, list) else values.tolist()
+    return [None if isinstance(value, float) and np.isnan(value) else value for value in listed]
+
+
+def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
+    """The fields of `PartitionMeasures` as columns; NaN stands for None.
+
+    Args:
+        loads: Loads of one window, partitions without traffic included.
+
+    Returns:
+        Arrays and lists of shape (partitions,), by topic, id and partition.
+    """
+    whole = sum_leaders(loads)
+    topics, topic = len(whole.topics), whole.topic
+    sizes = whole.size_bytes.astype(np.float64)
+    count = np.bincount(topic, minlength=topics)
+    total = np.bincount(topic, sizes, topics)
+    has_traffic = total > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total / count
+        share = sizes / total[topic]
+        deviation = (sizes - mean[topic]) ** 2
+        cv = np.sqrt(np.bincount(topic, deviation, topics) / count) / mean
+        units = total**2 / np.bincount(topic, whole.batch_bytes_squared, topics)
+        chance_cv = np.sqrt((count - 1) / units)
+        ratio = sizes / mean[topic]
+    peak = np.zeros(topics)
+    np.maximum.at(peak, topic, sizes)
+    excess = split_excess(whole, fair_loads(whole))
+
+    def of_topic(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        repeated: NDArray[np.float64] = np.where(has_traffic, values, np.nan)[topic]
+        return repeated
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        peak_ratio, effective = peak / mean, count / (1 + cv**2)
+    return {
+        "topic": [whole.topics[place][0] for place in topic.tolist()],
+        "topic_id": [whole.topics[place][1] for place in topic.tolist()],
+        "partition": whole.partition,
+        "leader_id": whole.leader_id,
+        "size_bytes": whole.size_bytes,
+        "record_count": whole.record_count,
+        "batch_count": whole.batch_count,
+        "topic_share": np.where(has_traffic[topic], share, np.nan),
+        "ratio_to_mean": np.where(has_traffic[topic], ratio, np.nan),
+        "topic_partition_count": count[topic],
+        "topic_peak_to_mean": of_topic(peak_ratio),
+        "topic_cv": of_topic(cv),
+        "topic_effective_partitions": of_topic(effective),
+        "topic_chance_cv": np.where(np.isfinite(of_topic(chance_cv)), of_topic(chance_cv), np.nan),
+        "excess_bytes": np.rint(sizes - mean[topic]).astype(np.int64),
+        "heavy_keys_bytes": excess.heavy_keys,
+        "hash_luck_bytes": excess.hash_luck,
+        "remainder_bytes": excess.remainder,
+    }
+
+
+def sum_leaders(loads: WindowLoads) -> WindowLoads:
+    """One load per topic-partition, of whoever leads it at the window's end (-1 for nobody); all count as led.
+
+    Args:
+        loads: Loads of one window.
+    """
+    places = loads.topic_partition
+    count = int(places[-1]) + 1 if len(places) else 0
+    first = np.searchsorted(places, np.arange(count))
+    leader = np.full(count, -1, np.int64)
+    leader[places[loads.is_leader]] = loads.leader_id[loads.is_leader]
+    return WindowLoads(
+        topics=loads.topics,
+        topic=loads.topic[first],
+        partition=loads.partition[first],
+        leader_id=leader,
+        size_bytes=sum_by(places, loads.size_bytes, count),
+        record_count=sum_by(places, loads.record_count, count),
+        batch_count=sum_by(places, loads.batch_count, count),
+        batch_bytes_squared=np.bincount(places, loads.batch_bytes_squared, count).astype(np.float64),
+        is_leader=np.ones(count, np.bool_),
+        heavy_ratio=loads.heavy_ratio[first],
+        light_ratio=loads.light_ratio[first],
+        light_unit_count=loads.light_unit_count,
+    )

@@ -1,0 +1,134 @@
+"""One topic in one window: how uneven its partitions are, beside what chance gives for the way it is placed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from pipeline.measures.bootstrap import exceeding_chance, place_units
+from pipeline.measures.chance import CHANCE_LEVEL, chance_cv, required_units
+from pipeline.measures.keys import best_peak_to_mean
+from pipeline.measures.partition_count import advise_partition_count
+
+NORMAL_UP_TO = 50
+"""Partitions from which on the normal tail is too light."""
+HEAVY_UNIT = 0.01
+"""A unit this large a part of the topic is placed by itself."""
+PEAK_EXCESS = 0.2
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCounts:
+    """What is known of a topic in a window.
+
+    Attributes:
+        partition_count: Partitions.
+        record_count: Data records.
+        peak_to_mean: Largest over mean partition, by bytes; None without traffic.
+        batch_unit_count: Effective number of batches; None without traffic.
+        keyed_ratio: Part of the bytes whose key has a name, 0..1.
+        effective_key_count: None where keys are not known.
+        top_key_ratio: Likewise.
+        broker_count: Brokers that may lead partitions.
+        consumer_count: Members of its largest consumer group; 0 where none is known.
+        seed: From `derive_window_seed`.
+    """
+
+    partition_count: int
+    record_count: int
+    peak_to_mean: float | None
+    batch_unit_count: float | None
+    keyed_ratio: float
+    effective_key_count: float | None
+    top_key_ratio: float | None
+    broker_count: int
+    consumer_count: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMeasures:
+    """Fields of `gold.topic_health` that are computed here."""
+
+    placement: str
+    unit_count: float | None
+    required_unit_count: float | None
+    record_chance_cv: float | None
+    batch_chance_cv: float | None
+    key_chance_cv: float | None
+    chance_peak_to_mean: float | None
+    peak_p_value: float | None
+    chance_method: str
+    best_peak_to_mean: float | None
+    advised_partition_count: int | None
+    advice: str
+
+
+def measure_topic(topic: TopicCounts) -> TopicMeasures:
+    """Chance levels for every kind of placement, the best any hash can do, and a better number of partitions.
+
+    Keys are the units where most bytes have one: their luck is real and lasts, and is no fault of the partitioner.
+
+    Args:
+        topic: What is known.
+    """
+    count = topic.partition_count
+    by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None
+    units = topic.effective_key_count if by_key else topic.batch_unit_count
+    peak, p_value, method = _chance_of_peak(topic, units, by_key=by_key)
+    advice = advise_partition_count(
+        count, broker_count=topic.broker_count, consumer_count=topic.consumer_count, is_keyed=topic.keyed_ratio > 0
+    )
+
+    def cv_of(unit_count: float | None) -> float | None:
+        return chance_cv(count, unit_count) if unit_count else None
+
+    return TopicMeasures(
+        placement="keys" if by_key else "batches",
+        unit_count=units,
+        required_unit_count=required_units(count, PEAK_EXCESS, CHANCE_LEVEL) if count > 1 else None,
+        record_chance_cv=cv_of(topic.record_count),
+        batch_chance_cv=cv_of(topic.batch_unit_count),
+        key_chance_cv=cv_of(topic.effective_key_count),
+        chance_peak_to_mean=peak,
+        peak_p_value=p_value,
+        chance_method=method,
+        best_peak_to_mean=None if topic.top_key_ratio is None else best_peak_to_mean(count, topic.top_key_ratio),
+        advised_partition_count=advice.partition_count,
+        advice=advice.reason,
+    )
+
+
+def _chance_of_peak(topic: TopicCounts, units: float | None, *, by_key: bool) -> tuple[float | None, float | None, str]:
+    """Peak that chance exceeds once in a thousand windows, chance of the peak found, and how they were found."""
+    count, peak = topic.partition_count, topic.peak_to_mean
+    if not units or peak is None or count < 2:
+        return None, None, "normal"
+    bound, p_value = normal_peak(count, units), normal_peak_p_value(peak, count, units)
+    heavy = topic.top_key_ratio if by_key and topic.top_key_ratio and topic.top_key_ratio > HEAVY_UNIT else None
+    if (count <= NORMAL_UP_TO and heavy is None) or p_value > 0.5:  # where nothing is uneven the tail is no matter
+        return bound, p_value, "normal"
+    peaks = place_units(count, units, seed=topic.seed, heavy_ratios=() if heavy is None else (heavy,))
+    return float(peaks[-1]), exceeding_chance(peaks, peak), "bootstrap"
+
+
+def normal_peak(partition_count: int, unit_count: float, level: float = CHANCE_LEVEL) -> float:
+    """Peak-to-mean that the largest of P partitions exceeds with probability `level`, by the normal tail.
+
+    >>> round(normal_peak(12, 10_000), 3)  # simulated: 1.127
+    1.125
+    """
+    bound = 1 + _NORMAL.inv_cdf(1 - level / partition_count) * chance_cv(partition_count, unit_count)
+    return min(bound, float(partition_count))
+
+
+def normal_peak_p_value(peak_to_mean: float, partition_count: int, unit_count: float) -> float:
+    """Chance that the largest of P partitions is this far above the mean or farther, by the normal tail.
+
+    >>> round(normal_peak_p_value(1.125, 12, 10_000), 4)
+    0.001
+    """
+    tail = 0.5 * math.erfc((peak_to_mean - 1) / chance_cv(partition_count, unit_count) / math.sqrt(2))
+    return min(1.0, partition_count * tail)
