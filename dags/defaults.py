@@ -56,4 +56,10 @@ def range_params() -> dict[str, Param]:
         "cluster": Param(
             None, type=["null", "string"], title="Cluster", description="One cluster of the configuration; else all."
         ),
+        "notify": Param(
+            None,
+            type=["null", "boolean"],
+            title="Notify",
+            description="Tell people of incidents; without an answer always but in a backfill.",
+        ),
     }

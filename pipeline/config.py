@@ -6,9 +6,9 @@ Unknown keys, impossible values and missing files of the configuration fail here
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -20,6 +20,7 @@ from pipeline.live_source import LiveCluster
 from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
+from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
@@ -121,54 +122,6 @@ class Gate(_Frozen):
         return parse_duration_ms(self.repeat)
 
 
-class Candidate(_Frozen):
-    """A what-if of the replay: another strategy, another partition count, or both.
-
-    Attributes:
-        name: Ours, in tables and reports.
-        partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use.
-        partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
-        topics: Patterns such as `orders*`; without any, all topics.
-    """
-
-    name: str = Field(min_length=1)
-    partitioner: str | None = None
-    partitions: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^x[1-9][0-9]{0,3}$")] | None = None
-    topics: tuple[str, ...] = ()
-
-    def partition_count(self, topic_count: int) -> int:
-        """Partitions of a topic under this candidate.
-
-        Args:
-            topic_count: Partitions the topic has.
-        """
-        if isinstance(self.partitions, str):
-            return topic_count * int(self.partitions[1:])
-        return self.partitions or topic_count
-
-    def fits(self, topic: str) -> bool:
-        """Tells whether the candidate is about a topic."""
-        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
-
-
-IN_USE = "in-use"
-"""The candidate that stands for the strategy in use, replayed like any other."""
-
-DEFAULT_CANDIDATES = (
-    Candidate(name="java", partitioner="java-builtin"),
-    Candidate(name="librdkafka", partitioner="librdkafka-consistent_random"),
-    Candidate(name="sarama", partitioner="sarama-hash"),
-    Candidate(name="twice-the-partitions", partitions="x2"),
-)
-"""What each family of clients does by default, and the strategy in use on twice the partitions."""
-
-
-class Replay(_Frozen):
-    """How much of the recorded traffic a replaying process holds at once."""
-
-    rows_per_bucket: int = Field(1_000_000, gt=0)
-
-
 class Cluster(_Frozen):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
@@ -184,6 +137,7 @@ class Cluster(_Frozen):
     producers: dict[str, dict[str, str | int | float | bool]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[str, ...] = ()
+    time_zone: str = "UTC"
     gate: Gate = Gate()
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: str = "PT2H"
@@ -210,6 +164,15 @@ class Cluster(_Frozen):
         if as_of is not None:
             parse_instant_ms(as_of)
         return as_of
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, time_zone: str) -> str:
+        try:
+            ZoneInfo(time_zone)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"no time zone {time_zone!r}; write one as Europe/Berlin") from error
+        return time_zone
 
     @field_validator("freshness")
     @classmethod
@@ -340,6 +303,7 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
             "warehouse": warehouse,
             "outbox": absolute(config.outbox),
             "clusters": clusters,
+            "mail": config.mail.model_copy(update={"mutes": absolute(config.mail.mutes)}),
             "keys": config.keys.model_copy(update={"secret": secret}),
         }
     )

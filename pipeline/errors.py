@@ -99,8 +99,8 @@ class DeliveryError(PipelineError):
     exit_code = 5
 
 
-class MailServerError(DeliveryError):
-    """The mail server cannot be used at all: not reached, no TLS, no login. The next message would fare alike."""
+class UnusableServerError(DeliveryError):
+    """A mail server or webhook cannot be used at all: not reached, no TLS, no login. The next message would fare alike."""
 
 
 class StorageConflictError(PipelineError):

@@ -1,12 +1,14 @@
-"""The configuration's section `mail`: who is told of incidents, and by which way."""
+"""The configuration's section `mail`: who is told of incidents, by which way, and what is kept quiet."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pipeline.environment import environment_secret
+from pipeline.model.window import parse_duration_ms
 
 
 class _Frozen(BaseModel):
@@ -33,9 +35,71 @@ class Smtp(_Frozen):
         return environment_secret(self.password_variable)
 
 
+class Webhook(_Frozen):
+    """Where a copy of every mail is posted as JSON.
+
+    Attributes:
+        name: Ours, in the outbox.
+        url_variable: Environment variable that holds the address: it is a secret, as with Slack.
+        form: `generic` JSON, or `slack` for anything that takes Slack's incoming webhooks.
+        timeout_s: Of one attempt.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    url_variable: str = Field(min_length=1)
+    form: Literal["generic", "slack"] = "generic"
+    timeout_s: float = Field(20, gt=0)
+
+    @property
+    def url(self) -> str:
+        """The address, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is not set.
+        """
+        return environment_secret(self.url_variable) or ""
+
+
+MAIL_CHANNEL = "mail"
+
+
 class Mail(_Frozen):
-    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder."""
+    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
+
+    Attributes:
+        sender: Address it comes from.
+        to: Addresses it goes to.
+        smtp: The server.
+        webhooks: Where else it goes.
+        digest_above: More changes than that in one window of a cluster are told in one message.
+        mutes: File with what is kept quiet, and until when; `partition-health mute` writes it.
+        give_up_after: A message that cannot be delivered for so long is given up, and said so.
+    """
 
     sender: str = "partition-health@localhost"
     to: tuple[str, ...] = ("platform@localhost",)
     smtp: Smtp | None = None
+    webhooks: tuple[Webhook, ...] = ()
+    digest_above: int = Field(10, ge=1)
+    mutes: Path = Path("mutes.yaml")
+    give_up_after: str = "P3D"
+
+    @field_validator("give_up_after")
+    @classmethod
+    def _span(cls, give_up_after: str) -> str:
+        parse_duration_ms(give_up_after)
+        return give_up_after
+
+    @field_validator("webhooks")
+    @classmethod
+    def _named_once(cls, webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
+        names = [MAIL_CHANNEL, *(webhook.name for webhook in webhooks)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"webhook {name}: that name is taken")
+        return webhooks
+
+    @property
+    def give_up_after_ms(self) -> int:
+        """How long a message is tried, milliseconds."""
+        return parse_duration_ms(self.give_up_after)

@@ -26,6 +26,7 @@ class RunContext:
         run_id: Identity of the run, written into every row.
         now_ms: The clock.
         force: Replace stored windows even where the source now covers less.
+        notify: Tell people of incidents; without it they are stored only.
     """
 
     config: PipelineConfig
@@ -34,6 +35,7 @@ class RunContext:
     run_id: str
     now_ms: int
     force: bool = False
+    notify: bool = True
 
     @property
     def cluster(self) -> Cluster:
@@ -79,6 +81,7 @@ def plan_runs(
     now_ms: int,
     cluster: str | None = None,
     force: bool = False,
+    notify: bool = True,
 ) -> tuple[RunContext, ...]:
     """One context per cluster (or for the one named) over the windows of the span.
 
@@ -90,6 +93,14 @@ def plan_runs(
     names = tuple(config.clusters) if cluster is None else (cluster,)
     windows = tuple(span.split(config.window_ms))
     return tuple(
-        RunContext(config=config, cluster_name=name, windows=windows, run_id=run_id, now_ms=now_ms, force=force)
+        RunContext(
+            config=config,
+            cluster_name=name,
+            windows=windows,
+            run_id=run_id,
+            now_ms=now_ms,
+            force=force,
+            notify=notify,
+        )
         for name in names
     )

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 from pipeline.alerting.content import Content, Figure, Section
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_span
 from pipeline.alerting.queries import sql_instant, sql_text
+from pipeline.alerting.standing import standing_lines
 
 if TYPE_CHECKING:
     from pipeline.model.incident import IncidentChange
 
 _REASON_LIMIT = 600
+_BADGES = {"new": "BLIND", "worse": "BLINDER", "continuing": "STILL BLIND", "resolved": "SEES AGAIN"}
+_STATES = {
+    "new": "This incident is new.",
+    "worse": "Much more is missing than when it was last told.",
+    "continuing": "This was told before and goes on.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +33,7 @@ class BlindEvidence:
         window_ms: Length of a window.
         bears_shares: Shares are not judged without this source.
         owner: Who owns the cluster, or "".
+        time_zone: The owner's, an IANA name.
     """
 
     cluster: str
@@ -34,6 +42,7 @@ class BlindEvidence:
     window_ms: int
     bears_shares: bool
     owner: str
+    time_zone: str = "UTC"
 
 
 def describe_blind(evidence: BlindEvidence) -> Content:
@@ -43,13 +52,14 @@ def describe_blind(evidence: BlindEvidence) -> Content:
         evidence: What is known.
     """
     change, cluster = evidence.change, format_name(evidence.cluster)
-    is_new = change.state == "new"
+    is_open = change.is_open
     since = format_clock(change.since_ms)
-    if is_new:
-        subject_line = f"[BLIND] the pipeline is blind on cluster {cluster} since {since}: {change.subject}"
+    if is_open:
+        badge = _BADGES[change.state]
+        subject_line = f"[{badge}] the pipeline is blind on cluster {cluster} since {since}: {change.subject}"
         headline = (
             f"The pipeline is blind on cluster {cluster} since {since}: source {change.subject} did not arrive as "
-            f"expected. {_consequence(evidence)} This incident is new."
+            f"expected. {_consequence(evidence)} {_STATES[change.state]}"
         )
     else:
         span = format_span(change.window_start_ms + evidence.window_ms - change.since_ms)
@@ -58,23 +68,21 @@ def describe_blind(evidence: BlindEvidence) -> Content:
             f"Source {change.subject} of cluster {cluster} arrives again, whole and in time. The pipeline was blind "
             f"from {since}, {span} in all. Windows in between stay unjudged unless they are run again."
         )
-    owner = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
     return Content(
         cluster=evidence.cluster,
+        key=change.key,
+        tells=(change.key,),
         incident_id=change.incident_id,
         state=change.state,
         window_start_ms=change.window_start_ms,
-        tone="alarm" if is_new else "calm",
-        badge="BLIND" if is_new else "SEES AGAIN",
+        tone="alarm" if is_open else "calm",
+        badge=_BADGES[change.state],
         subject_line=f"{subject_line} #{change.incident_id}",
         title=f"{cluster} · {change.subject}",
         headline=headline,
         figures=_figures(evidence),
-        sections=_sections(evidence) if is_new else (),
-        footer=(
-            f"{owner}Incident {change.incident_id}, rule {format_name(change.rule)}. "
-            "You get one mail when an incident opens and one when it is resolved. All times are UTC.",
-        ),
+        sections=_sections(evidence) if is_open else (),
+        footer=standing_lines(change, owner=evidence.owner, time_zone=evidence.time_zone, window_ms=evidence.window_ms),
     )
 
 
@@ -85,7 +93,7 @@ def _consequence(evidence: BlindEvidence) -> str:
 
 
 def _figures(evidence: BlindEvidence) -> tuple[Figure, ...]:
-    missing = evidence.change.value if evidence.change.state == "new" else evidence.change.peak_value
+    missing = evidence.change.value if evidence.change.is_open else evidence.change.peak_value
     return () if missing is None else (Figure(label="of what was expected is missing", value=format_percent(missing)),)
 
 

@@ -19,9 +19,19 @@ from pipeline.alerting.broker_share_sections import (
 from pipeline.alerting.content import Content, Figure
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.alerting.queries import incident_span
+from pipeline.alerting.standing import standing_lines
 
 if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence
+
+
+BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED"}
+_VERBS = {"new": "carries", "worse": "now carries", "continuing": "still carries", "resolved": "is back to"}
+_STATES = {
+    "new": "This incident is new.",
+    "worse": "This incident is worse than when it was last told.",
+    "continuing": "This incident was told before and goes on.",
+}
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
@@ -36,8 +46,8 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     Raises:
         ValueError: if the broker is not among the window's brokers or has no share there.
     """
-    is_new = evidence.change.state == "new"
-    why = (topics_section(evidence), causes_section(evidence), partitions_section(evidence)) if is_new else ()
+    is_open = evidence.change.is_open
+    why = (topics_section(evidence), causes_section(evidence), partitions_section(evidence)) if is_open else ()
     sections = (
         impact_section(evidence),
         brokers_section(evidence),
@@ -48,14 +58,16 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     )
     return Content(
         cluster=evidence.cluster,
+        key=evidence.change.key,
+        tells=(evidence.change.key,),
         incident_id=evidence.change.incident_id,
         state=evidence.change.state,
         window_start_ms=evidence.change.window_start_ms,
-        tone="alarm" if is_new else "calm",
-        badge="FAIL" if is_new else "RESOLVED",
+        tone="alarm" if is_open else "calm",
+        badge=BADGES[evidence.change.state],
         subject_line=_subject_line(evidence),
         title=f"{format_name(evidence.cluster)} · broker {evidence.broker_id}",
-        headline=_headline_new(evidence) if is_new else _headline_resolved(evidence),
+        headline=_headline_open(evidence) if is_open else _headline_resolved(evidence),
         figures=_figures(evidence),
         sections=tuple(section for section in sections if section is not None),
         footer=_footer(evidence),
@@ -72,7 +84,7 @@ def _share(evidence: BrokerShareEvidence) -> tuple[float, float]:
 
 def _subject_line(evidence: BrokerShareEvidence) -> str:
     share, ratio = _share(evidence)
-    badge, verb = ("FAIL", "carries") if evidence.change.state == "new" else ("RESOLVED", "is back to")
+    badge, verb = BADGES[evidence.change.state], _VERBS[evidence.change.state]
     return (
         f"[{badge}] {format_name(evidence.cluster, 60)} broker {evidence.broker_id} {verb} {format_percent(share)} of "
         f"bytes in, fair share {format_percent(evidence.broker.expected_share)} "
@@ -80,14 +92,14 @@ def _subject_line(evidence: BrokerShareEvidence) -> str:
     )
 
 
-def _headline_new(evidence: BrokerShareEvidence) -> str:
+def _headline_open(evidence: BrokerShareEvidence) -> str:
     share, ratio = _share(evidence)
     return (
         f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} carried {format_percent(share, 1)} of "
         f"the bytes produced from {said_when(evidence)}; {format_percent(evidence.broker.expected_share, 1)} would be fair. "
         f"It has been above the limit of {format_ratio(evidence.change.limit_value)} since "
         f"{format_clock(evidence.change.since_ms)}, in {evidence.above_count} of the last {evidence.n} windows, and is "
-        f"now at {format_ratio(ratio)}. This incident is new."
+        f"now at {format_ratio(ratio)}. {_STATES[evidence.change.state]}"
     )
 
 
@@ -112,7 +124,7 @@ def _figures(evidence: BrokerShareEvidence) -> tuple[Figure, ...]:
         Figure(label="share of bytes in", value=format_percent(share, 1)),
         Figure(label="fair share", value=format_percent(evidence.broker.expected_share, 1)),
     )
-    if evidence.change.state == "new":
+    if evidence.change.is_open:
         limit = format_ratio(evidence.change.limit_value)
         return (*shared, Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
     peak = evidence.change.peak_value
@@ -120,8 +132,6 @@ def _figures(evidence: BrokerShareEvidence) -> tuple[Figure, ...]:
 
 
 def _footer(evidence: BrokerShareEvidence) -> tuple[str, ...]:
-    owner = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
-    return (
-        f"{owner}Incident {evidence.change.incident_id}, rule {format_name(evidence.change.rule)}. "
-        "You get one mail when an incident opens and one when it is resolved. All times are UTC.",
+    return standing_lines(
+        evidence.change, owner=evidence.owner, time_zone=evidence.time_zone, window_ms=evidence.window.duration_ms
     )

@@ -83,7 +83,7 @@ def trend_section(evidence: BrokerShareEvidence) -> Section | None:
         failing_spans=[incident_span(evidence)],
     )
     return Section(
-        title="How it came" if evidence.change.state == "new" else "How it went",
+        title="How it came" if evidence.change.is_open else "How it went",
         text=(said,),
         picture=Picture(name="shares_over_windows", png=png, alt="Shares of all brokers over these windows"),
     )
@@ -207,7 +207,7 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
         note=f"{left_out} other brokers are below these." if left_out else "",
     )
     png = render_broker_shares(
-        evidence.brokers, failing=failing if evidence.change.state == "new" else set(), limit_ratio=limit_ratio
+        evidence.brokers, failing=failing if evidence.change.is_open else set(), limit_ratio=limit_ratio
     )
     alt = "Share of bytes in: " + ", ".join(f"broker {row[0]} {row[1]}" for row in rows)
     return Section(
@@ -239,7 +239,7 @@ def confidence_section(evidence: BrokerShareEvidence) -> Section:
 def rows_sections(evidence: BrokerShareEvidence) -> tuple[Section, ...]:
     """How to see the rows and how to have them judged again."""
     queries = [broker_share_query(evidence)]
-    if evidence.change.state == "new":
+    if evidence.change.is_open:
         queries.append(topic_excess_query(evidence))
     return (
         Section(title="See the rows", text=("Paste into `partition-health sql`:",), code="\n\n".join(queries)),

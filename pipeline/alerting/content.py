@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from pipeline.model.incident import IncidentState
 
 Tone = Literal["alarm", "calm"]
+DIGEST: Final = "digest"
+"""In place of a state: the mail tells many changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +93,30 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that comes with a mail.
+
+    Attributes:
+        name: File name: letters, digits, `-`, `_`, `.`.
+        subtype: Of `text/`, or of `application/` where that is what it is: `csv`, `json`, `plain`.
+        text: What is in it.
+    """
+
+    name: str
+    subtype: Literal["csv", "json", "plain"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """A whole mail.
 
     Attributes:
         cluster: Name of the cluster, as configured.
-        incident_id: Incident it is about.
-        state: State the incident entered.
+        key: Of the change it tells, see `IncidentChange.key`; of a digest its own.
+        tells: Keys of all changes it tells.
+        incident_id: Incident it is about; of a digest its own id.
+        state: State the incident entered, or `digest`.
         window_start_ms: Window that brought the state, UTC milliseconds.
         tone: Colour of the head.
         badge: One word: `FAIL`, `RESOLVED`.
@@ -107,11 +126,14 @@ class Content:
         figures: The numbers that matter most, two to four.
         sections: The rest, most useful first.
         footer: Small print.
+        attachments: Files that come with it.
     """
 
     cluster: str
+    key: str
+    tells: tuple[str, ...]
     incident_id: str
-    state: IncidentState
+    state: IncidentState | Literal["digest"]
     window_start_ms: int
     tone: Tone
     badge: str
@@ -121,6 +143,7 @@ class Content:
     figures: tuple[Figure, ...]
     sections: tuple[Section, ...]
     footer: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 def render_table(table: Table) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.alerting.message import WINDOW_HEADER
 from pipeline.alerting.numbers import format_name, format_slug
-from pipeline.errors import DeliveryError, MailServerError
+from pipeline.errors import DeliveryError, UnusableServerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def deliver(
         message_id: Message-ID without brackets. The same message is written to the same file.
 
     Raises:
-        MailServerError: if the server could not be reached, or TLS or login failed.
+        UnusableServerError: if the server could not be reached, or TLS or login failed.
         DeliveryError: if nobody got it: refused, cut off or timed out before the server's answer. Also if the server
             put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
         ConfigError: if the environment lacks the password.
@@ -78,7 +78,7 @@ def probe(smtp: Smtp) -> str:
         What was reached, such as `smtp://mail:587, STARTTLS, AUTH as alerts`.
 
     Raises:
-        MailServerError: if any of it fails, saying what.
+        UnusableServerError: if any of it fails, saying what.
         ConfigError: if the environment lacks the password.
     """
     with _session(smtp) as server:
@@ -146,7 +146,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
     try:
         server = _open(smtp)
     except (smtplib.SMTPException, OSError) as error:
-        raise MailServerError(_told(error, smtp)) from error
+        raise UnusableServerError(_told(error, smtp)) from error
     try:
         yield server
     except (smtplib.SMTPException, OSError) as error:

@@ -106,6 +106,7 @@ class BrokerShareEvidence:
         latency: Latency beside peers, or None without producer metrics.
         earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
         owner: Who looks after the cluster; may be empty.
+        time_zone: The owner's, an IANA name.
     """
 
     cluster: str
@@ -124,6 +125,7 @@ class BrokerShareEvidence:
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()
     owner: str = ""
+    time_zone: str = "UTC"
 
     @property
     def broker(self) -> BrokerLoad:

@@ -20,19 +20,15 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup, escape
 
-from pipeline.alerting.blind import describe_blind
-from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.content import render_table
+from pipeline.alerting.content import DIGEST, render_table
 from pipeline.alerting.numbers import format_name, format_slug
+from pipeline.mail_settings import MAIL_CHANNEL
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pipeline.alerting.blind import BlindEvidence
     from pipeline.alerting.content import Content
-    from pipeline.alerting.evidence import BrokerShareEvidence
-    from pipeline.model.incident import IncidentState
 
 ID_DOMAIN = "partition-health.local"
 WINDOW_HEADER = "X-Partition-Health-Window"
@@ -49,72 +45,50 @@ class AlertMessage:
     """A message to deliver: a row of `gold.alert_outbox` without what happens to it later.
 
     Attributes:
-        message_id: Message-ID without brackets, the same whenever this state of this incident is told.
+        message_id: Message-ID without brackets, the same whenever the same change is told the same way.
         cluster: Name of the cluster.
         incident_id: Incident it is about.
-        state: State it tells.
+        state: State it tells, or `digest`.
         window_start_ms: Window that brought the state, UTC milliseconds.
+        channel: `mail`, or the name of a webhook.
+        tells: Keys of the changes it tells.
         subject_line: Subject.
-        recipients: Addresses.
-        payload: The whole message, RFC 5322.
+        recipients: Addresses; none for a webhook.
+        payload: The whole message: RFC 5322, or JSON for a webhook.
     """
 
     message_id: str
     cluster: str
     incident_id: str
-    state: IncidentState
+    state: str
     window_start_ms: int
+    channel: str
+    tells: tuple[str, ...]
     subject_line: str
     recipients: tuple[str, ...]
     payload: bytes
 
 
-def message_id_of(cluster: str, incident_id: str, state: IncidentState) -> str:
-    """The Message-ID of an incident's state, without brackets.
+def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
+    """The Message-ID of a change, without brackets.
 
     Short enough to stand on one header line: some mail programs lose a thread whose ids are folded. The incident's id
     tells clusters apart, also where their names look alike here.
 
-    >>> message_id_of("demo", "K-JKT62CWA", "new")
+    Args:
+        cluster: Name of the cluster.
+        key: Of the change, see `IncidentChange.key`.
+        channel: Where it goes.
+
+    >>> message_id_of("demo", "K-JKT62CWA-new")
     'K-JKT62CWA-new.demo@partition-health.local'
     """
-    return f"{format_slug(incident_id)}-{state}.{format_slug(cluster, 16)}@{ID_DOMAIN}"
-
-
-def render_broker_share(
-    evidence: BrokerShareEvidence, *, sender: str, recipients: Sequence[str], now_ms: int
-) -> AlertMessage:
-    """Renders the mail of an incident of the rule `broker_share`.
-
-    Args:
-        evidence: What is known.
-        sender: Address it comes from.
-        recipients: Addresses it goes to.
-        now_ms: The date it carries, UTC milliseconds.
-
-    Raises:
-        ValueError: if the evidence lacks the broker concerned, or an address holds a line break.
-    """
-    return render_message(describe_broker_share(evidence), sender=sender, recipients=recipients, now_ms=now_ms)
-
-
-def render_blind(evidence: BlindEvidence, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders the mail of an incident of the rule `source_arrival`.
-
-    Args:
-        evidence: What is known.
-        sender: Address it comes from.
-        recipients: Addresses it goes to.
-        now_ms: The date it carries, UTC milliseconds.
-
-    Raises:
-        ValueError: if an address holds a line break.
-    """
-    return render_message(describe_blind(evidence), sender=sender, recipients=recipients, now_ms=now_ms)
+    way = "" if channel == MAIL_CHANNEL else f".{format_slug(channel)}"
+    return f"{format_slug(key, 60)}.{format_slug(cluster, 16)}{way}@{ID_DOMAIN}"
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders content as `alternative(text/plain, related(text/html, image/png ...))`.
+    """Renders content as `alternative(text/plain, related(text/html, image/png ...))`, with attachments in `mixed`.
 
     The same arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it.
 
@@ -127,7 +101,7 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     Raises:
         ValueError: if an address holds a line break.
     """
-    message_id = message_id_of(content.cluster, content.incident_id, content.state)
+    message_id = message_id_of(content.cluster, content.key)
     subject_line = format_name(content.subject_line, _SUBJECT_LIMIT)
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -135,8 +109,8 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message["Subject"] = subject_line
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ms // 1000, UTC))
     message["Message-ID"] = f"<{message_id}>"
-    opened_by = message_id_of(content.cluster, content.incident_id, "new")
-    if opened_by != message_id:
+    opened_by = message_id_of(content.cluster, f"{content.incident_id}-new")
+    if content.state not in {"new", DIGEST}:
         message["In-Reply-To"] = f"<{opened_by}>"
         message["References"] = f"<{opened_by}>"
     message["Auto-Submitted"] = "auto-generated"
@@ -151,6 +125,8 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
         incident_id=content.incident_id,
         state=content.state,
         window_start_ms=content.window_start_ms,
+        channel=MAIL_CHANNEL,
+        tells=content.tells,
         subject_line=subject_line,
         recipients=tuple(recipients),
         payload=message.as_bytes(),
@@ -191,6 +167,13 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         html.set_boundary(f"related-{digest}")
+    for attachment in content.attachments:
+        maintype = "application" if attachment.subtype == "json" else "text"
+        message.add_attachment(
+            attachment.text.encode(), maintype, attachment.subtype, filename=attachment.name, cte="base64"
+        )
+    if content.attachments:
+        message.set_boundary(f"mixed-{digest}")
 
 
 def _parts(message: EmailMessage) -> list[EmailMessage]:

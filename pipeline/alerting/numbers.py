@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MINUTE_MS = 60_000
@@ -133,14 +134,18 @@ def format_span(duration_ms: int) -> str:
     return f"{days} day{'s' if days > 1 else ''}" + (f" {hours} h" if hours else "")
 
 
-def format_clock(instant_ms: int) -> str:
-    """Writes an instant in UTC to the minute, or second where it is not on one.
+def format_clock(instant_ms: int, time_zone: str = "UTC") -> str:
+    """Writes an instant to the minute, or second where it is not on one.
 
-    >>> format_clock(1795251600000)
-    '2026-11-21 09:00 UTC'
+    Args:
+        instant_ms: UTC milliseconds.
+        time_zone: An IANA name; its abbreviation follows the time.
+
+    >>> format_clock(1795251600000), format_clock(1795251600000, "Europe/Berlin")
+    ('2026-11-21 09:00 UTC', '2026-11-21 10:00 CET')
     """
-    instant = datetime.fromtimestamp(instant_ms // 1000, UTC)
-    return instant.strftime("%Y-%m-%d %H:%M UTC" if instant.second == 0 else "%Y-%m-%d %H:%M:%S UTC")
+    instant = datetime.fromtimestamp(instant_ms // 1000, UTC if time_zone == "UTC" else ZoneInfo(time_zone))
+    return instant.strftime("%Y-%m-%d %H:%M %Z" if instant.second == 0 else "%Y-%m-%d %H:%M:%S %Z")
 
 
 def format_between(start_ms: int, end_ms: int) -> str:

@@ -36,6 +36,8 @@ COMMANDS = {
     "simulate": Command(
         "pipeline.cli.simulate", "what another producer version or setting would do: shares, batches, latencies"
     ),
+    "mute": Command("pipeline.cli.mute", "keeps an incident, a broker or a cluster quiet until a date"),
+    "outbox": Command("pipeline.cli.outbox", "messages that are not delivered yet, and why"),
     "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),
     "tables": Command("pipeline.cli.tables", "the data dictionary: every table, every column"),
     "doctor": Command(

@@ -20,6 +20,7 @@ from pipeline.errors import ConfigError, DeliveryError
 from pipeline.model.finding import Finding
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.outbox import undelivered
 from pipeline.storage.row_counts import count_rows
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         for source in cluster.sources:
             yield from examine_source(name, source)
     yield _folder("outbox", config.outbox)
+    if rows:
+        yield _outbox(config)
     smtp = config.mail.smtp
     if smtp is None:
         yield Finding(
@@ -115,6 +118,14 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield _asked(
             "mail", "correct mail.smtp in the configuration, or see why the server is away", lambda: probe(quick)
         )
+
+
+def _outbox(config: PipelineConfig) -> Finding:
+    left = undelivered(config.warehouse)
+    given_up = sum(message.given_up_at_ms is not None for message in left)
+    found = f"{len(left)} messages undelivered, {given_up} of them given up" if left else "everything is delivered"
+    advice = "partition-health outbox says why; --retry all takes them up again" if given_up else ""
+    return Finding(name="alerts", is_ok=not given_up, found=found, advice=advice)
 
 
 def _asked(name: str, advice: str, ask: Callable[[], str]) -> Finding:

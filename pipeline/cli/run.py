@@ -51,6 +51,9 @@ def add_parser(
     parser.add_argument(
         "--force", action="store_true", help="replace stored windows of which the source now holds less"
     )
+    parser.add_argument(
+        "--no-notify", dest="notify", action="store_false", help="store incidents and tell nobody, as for a backfill"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
 
@@ -73,7 +76,15 @@ def run(args: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
     span = TimeWindow.parse(args.window) if args.window else _last_window(config, now_ms)
-    runs = plan_runs(config, span, run_id=f"cli-{uuid.uuid4()}", now_ms=now_ms, cluster=args.cluster, force=args.force)
+    runs = plan_runs(
+        config,
+        span,
+        run_id=f"cli-{uuid.uuid4()}",
+        now_ms=now_ms,
+        cluster=args.cluster,
+        force=args.force,
+        notify=args.notify,
+    )
     replay.check(config)
     with running_session(config.spark) as spark:
         judged, errors = _run_each(spark, runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 IncidentState = Literal["new", "worse", "continuing", "resolved"]
@@ -61,6 +62,24 @@ class IncidentChange:
     peak_value: float | None
     limit_value: float
     window_count: int
+
+    @property
+    def is_open(self) -> bool:
+        """The incident goes on after this change."""
+        return self.state != "resolved"
+
+    @property
+    def key(self) -> str:
+        """Names the change among all changes of a cluster: `K-JKT62CWA-new`; with its window where a state can recur.
+
+        >>> IncidentChange(incident_id="K-1", state="worse", rule="r", subject="s", since_ms=0,
+        ...     window_start_ms=1795251600000, value=1.9, peak_value=1.9, limit_value=1.2, window_count=3).key
+        'K-1-worse-20261121T090000Z'
+        """
+        if self.state in {"new", "resolved"}:
+            return f"{self.incident_id}-{self.state}"
+        instant = datetime.fromtimestamp(self.window_start_ms / 1000, UTC)
+        return f"{self.incident_id}-{self.state}-{instant:%Y%m%dT%H%M%SZ}"
 
     def as_open(self, before: OpenIncident | None = None) -> OpenIncident:
         """What the next run needs to know of the incident after this change.

@@ -30,7 +30,12 @@ ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one g
 
 
 def load_rows(
-    warehouse: Path, table: Table, *, cluster: str | None = None, windows: Sequence[TimeWindow] = ()
+    warehouse: Path,
+    table: Table,
+    *,
+    cluster: str | None = None,
+    windows: Sequence[TimeWindow] = (),
+    columns: Sequence[str] = (),
 ) -> pa.Table:
     """The rows of a small table, in the declared columns and order.
 
@@ -39,16 +44,20 @@ def load_rows(
         table: The declaration.
         cluster: Whose rows; all by default.
         windows: Of which windows; needs `cluster`; all by default.
+        columns: Only these; all by default.
     """
     where = ""
     if cluster is not None:
         escaped = cluster.replace("'", "''")
         predicate = format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'"
         where = f" WHERE {predicate}"
-    columns = ", ".join(f'"{name}"' for name in table.column_names)
+    schema = arrow_schema(table)
+    if columns:
+        schema = pa.schema([schema.field(name) for name in columns])
+    listed = ", ".join(f'"{name}"' for name in schema.names)
     query = QueryBuilder().register("stored", DeltaTable(table_path(warehouse, table)))
-    found = pa.table(query.execute(f"SELECT {columns} FROM stored{where}").read_all())  # noqa: S608
-    return found.cast(arrow_schema(table))  # from the views that DataFusion answers with
+    found = pa.table(query.execute(f"SELECT {listed} FROM stored{where}").read_all())  # noqa: S608
+    return found.cast(schema)  # from the views that DataFusion answers with
 
 
 def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:

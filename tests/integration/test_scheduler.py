@@ -17,7 +17,8 @@ from pipeline.config import load_config
 from pipeline.model.window import format_instant
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
-from pipeline.tables.gold import BROKER_SHARE, INCIDENTS, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.dags.airflow_process import AIRFLOW

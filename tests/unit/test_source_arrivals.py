@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from pipeline.alerting.blind import BlindEvidence
+from pipeline.alerting.blind import BlindEvidence, describe_blind
 from pipeline.alerting.incidents import Course, fold_verdicts
-from pipeline.alerting.message import render_blind
+from pipeline.alerting.message import render_message
 from pipeline.measures.source_arrivals import (
     CALM_BELOW,
     RULE,
@@ -101,12 +101,12 @@ def test_the_mails_say_since_when_and_what_is_missing():
     evidence = BlindEvidence(
         cluster="prod", change=new, reason=verdicts[0].reason, window_ms=HOUR_MS, bears_shares=True, owner="platform"
     )
-    mail = render_blind(evidence, sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    mail = render_message(describe_blind(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "the pipeline is blind on cluster prod since" in mail.subject_line
     text = mail.payload.decode()
     assert "broker 2" in text
     assert "not judged" in text
     over = dataclasses.replace(evidence, change=resolved)
-    answer = render_blind(over, sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    answer = render_message(describe_blind(over), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "SEES AGAIN" in answer.subject_line
     assert mail.message_id in answer.payload.decode()

@@ -11,16 +11,18 @@ from email.policy import default
 
 import pytest
 
-from pipeline.alerting.message import join_addresses, render_broker_share
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.message import join_addresses, render_message
 from pipeline.config import LogDirectories, PipelineConfig
 from pipeline.errors import DeliveryError
 from pipeline.jobs import deliver_alerts
+from pipeline.mail_settings import Smtp
 from pipeline.model.window import instant_of
 from pipeline.storage.frames import rows_of
-from pipeline.storage.outbox import pending
+from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.gold import ALERT_OUTBOX
+from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
 
@@ -28,7 +30,7 @@ NOW_MS = T0_MS + 3_600_000
 
 
 def message_for(evidence, recipients):
-    return render_broker_share(evidence, sender="health@x.org", recipients=recipients, now_ms=T0_MS)
+    return render_message(describe_broker_share(evidence), sender="health@x.org", recipients=recipients, now_ms=T0_MS)
 
 
 @pytest.fixture
@@ -117,8 +119,10 @@ def test_greylisted_messages_arrive_with_the_next_run(config):
     with serving(mailbox := Greylist()) as smtp:
         with pytest.raises(DeliveryError, match="1 of 2"):
             deliver_alerts.run(config, smtp, now_ms=NOW_MS)
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        too_early = deliver_alerts.run(config, smtp, now_ms=NOW_MS + 29_999)
+        deliver_alerts.run(config, smtp, now_ms=NOW_MS + 30_000)
 
+    assert list(too_early.lines()) == ["1 messages wait for their next try: partition-health outbox"]
     assert len(mailbox.kept) == 2
     assert pending(config.warehouse) == []
 
@@ -146,6 +150,37 @@ def test_a_recipient_refused_for_good_is_told_and_not_tried_again(config):
     assert f"smtp://127.0.0.1:{smtp.port}; refused gone@x.org: 550 gone" in places
 
 
+def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(config):
+    smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=1)
+    now_ms, waits = NOW_MS, []
+    while waiting := pending(config.warehouse)[1:]:
+        mark_delivered(config.warehouse, waiting[0].message_id, delivered_to="elsewhere", now_ms=now_ms)
+    while pending(config.warehouse):
+        with pytest.raises(DeliveryError, match="stay in the outbox"):
+            deliver_alerts.run(config, smtp, now_ms=now_ms)
+        (left,) = undelivered(config.warehouse)
+        waits.append((left.next_attempt_at_ms - now_ms) // 1000)
+        now_ms = max(now_ms, left.next_attempt_at_ms)
+
+    assert waits[:11] == [30, 60, 120, 240, 480, 960, 1920, 3840, 7680, 15360, 21600]
+    (given_up,) = undelivered(config.warehouse)
+    assert given_up.given_up_at_ms - given_up.queued_at_ms >= 3 * 86_400_000
+    assert given_up.last_error.startswith(f"given up after {len(waits)} attempts")
+    mark_retry(config.warehouse, given_up.message_id)
+    with serving(mailbox := Mailbox()) as working:
+        deliver_alerts.run(config, working, now_ms=now_ms)
+    assert len(mailbox.kept) == 1
+
+
+def test_one_process_delivers_at_a_time(config):
+    with delivering(config.warehouse) as is_ours, serving(mailbox := Mailbox()) as smtp:
+        report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+
+    assert is_ours
+    assert list(report.lines()) == ["another process delivers at this moment: left to it"]
+    assert (mailbox.kept, len(pending(config.warehouse))) == ([], 2)
+
+
 class KillsAfterAnswering(Mailbox):
     """Kills the sender when it says good-bye: it has read the 250, and has not marked the message yet."""
 
@@ -162,6 +197,7 @@ from pathlib import Path
 from pipeline.config import LogDirectories, PipelineConfig
 from pipeline.mail_settings import Smtp
 from pipeline.jobs import deliver_alerts
+from pipeline.mail_settings import Smtp
 base = Path(sys.argv[1])
 config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",
     clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(base,))]}})

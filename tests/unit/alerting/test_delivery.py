@@ -15,8 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import deliver, probe
-from pipeline.alerting.message import render_broker_share
+from pipeline.alerting.message import render_message
 from pipeline.errors import ConfigError, DeliveryError
 from pipeline.mail_settings import Smtp
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
@@ -31,7 +32,9 @@ from tests.unit.alerting.smtp_servers import (
     serving,
 )
 
-MAIL = render_broker_share(new_evidence(), sender="Health <health@x.org>", recipients=["ops@x.org"], now_ms=T0_MS)
+MAIL = render_message(
+    describe_broker_share(new_evidence()), sender="Health <health@x.org>", recipients=["ops@x.org"], now_ms=T0_MS
+)
 
 
 def send(smtp, folder, recipients=("ops@x.org",), mail=MAIL):
@@ -251,7 +254,9 @@ def test_without_a_server_the_same_message_is_the_same_file(tmp_path):
 
 
 def test_new_and_resolved_are_two_files_in_order(tmp_path):
-    resolved = render_broker_share(resolved_evidence(), sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS)
+    resolved = render_message(
+        describe_broker_share(resolved_evidence()), sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS
+    )
 
     send(None, tmp_path, mail=resolved)
     send(None, tmp_path)

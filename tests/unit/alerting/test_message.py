@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.evidence import CauseTerms, HotPartition, TopicExcess, excess_by_topic
-from pipeline.alerting.message import addresses, join_addresses, render_broker_share
+from pipeline.alerting.message import addresses, join_addresses, render_message
 from pipeline.model.load import BrokerLoad
 from tests.unit.alerting.examples import LOADS, MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
 
@@ -20,8 +20,11 @@ VOID = {"meta", "img", "br"}
 
 
 def render(evidence):
-    return render_broker_share(
-        evidence, sender="health@x.org", recipients=["ops@x.org", "Team <team@x.org>"], now_ms=T0_MS + 8 * MINUTE_MS
+    return render_message(
+        describe_broker_share(evidence),
+        sender="health@x.org",
+        recipients=["ops@x.org", "Team <team@x.org>"],
+        now_ms=T0_MS + 8 * MINUTE_MS,
     )
 
 
@@ -326,7 +329,9 @@ def test_evidence_without_the_broker_or_its_share_is_refused():
 
 def test_a_line_break_in_an_address_is_refused():
     with pytest.raises(ValueError, match=r"linefeed|newline|carriage"):
-        render_broker_share(new_evidence(), sender="a@x.org\r\nBcc: b@x.org", recipients=["c@x.org"], now_ms=0)
+        render_message(
+            describe_broker_share(new_evidence()), sender="a@x.org\r\nBcc: b@x.org", recipients=["c@x.org"], now_ms=0
+        )
 
 
 def test_recipients_survive_the_outbox_column():

@@ -11,7 +11,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import mark_attempt, mark_delivered, pending
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.gold import ALERT_OUTBOX
+from pipeline.tables.incidents import ALERT_OUTBOX
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -48,15 +48,15 @@ def test_messages_come_in_the_order_of_their_windows_with_their_bytes(warehouse)
 
 def test_a_failed_attempt_is_counted_and_leaves_the_message_pending(warehouse):
     queue(warehouse, "it's")
-    mark_attempt(warehouse, "it's", error="450 'try\nlater'")
-    mark_attempt(warehouse, "it's", error="451")
+    mark_attempt(warehouse, "it's", error="450 'try\nlater'", retry_at_ms=NOON_MS, now_ms=NOON_MS)
+    mark_attempt(warehouse, "it's", error="451", retry_at_ms=NOON_MS, now_ms=NOON_MS)
     (row,) = load_rows(warehouse, ALERT_OUTBOX).to_pylist()
     assert (ids(warehouse), row["attempt_count"], row["last_error"]) == (["it's"], 2, "451")
 
 
 def test_a_delivered_message_is_done_and_queueing_it_again_changes_nothing(warehouse):
     queue(warehouse, "a", "b")
-    mark_attempt(warehouse, "a", error="450")
+    mark_attempt(warehouse, "a", error="450", retry_at_ms=NOON_MS, now_ms=NOON_MS)
     for place in ("smtp://first:25", "smtp://second:25"):
         mark_delivered(warehouse, "a", delivered_to=place, now_ms=NOON_MS + 1)
     queue(warehouse, "a", "b")

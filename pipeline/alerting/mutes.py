@@ -1,0 +1,113 @@
+"""What is kept quiet, and until when: a file that people and `partition-health mute` write."""
+
+from __future__ import annotations
+
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from pipeline.errors import ConfigError
+from pipeline.model.window import parse_instant_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.model.incident import IncidentChange
+
+
+class Mute(BaseModel):
+    """Changes that nobody is told of.
+
+    An incident that is still open when its mute ends is told with its next change, `continuing` at the latest.
+
+    Attributes:
+        until: ISO 8601 instant or date, UTC where it has no offset; windows that start before it are quiet.
+        cluster: Pattern such as `prod-*`.
+        incident: Pattern of incident ids.
+        rule: Pattern of rules.
+        subject: Pattern of subjects, such as `broker 4`.
+        reason: Why, for those who ask later.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    until: str
+    cluster: str = "*"
+    incident: str = "*"
+    rule: str = "*"
+    subject: str = "*"
+    reason: str = Field("", max_length=500)
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _instant(cls, until: object) -> str:
+        text = until.isoformat() if hasattr(until, "isoformat") else str(until)
+        parse_instant_ms(text)
+        return text
+
+    @property
+    def until_ms(self) -> int:
+        """The first instant that is not quiet any more, UTC milliseconds."""
+        return parse_instant_ms(self.until)
+
+    def covers(self, cluster: str, change: IncidentChange) -> bool:
+        """Tells whether a change is kept quiet."""
+        told = ((cluster, self.cluster), (change.incident_id, self.incident), (change.rule, self.rule))
+        return change.window_start_ms < self.until_ms and all(
+            fnmatchcase(name, pattern) for name, pattern in (*told, (change.subject, self.subject))
+        )
+
+    def describe(self) -> str:
+        """The mute on one line."""
+        return f"muted until {self.until}{f': {self.reason}' if self.reason else ''}"
+
+
+def read_mutes(path: Path) -> tuple[Mute, ...]:
+    """Reads the file; one that is not there mutes nothing.
+
+    Raises:
+        ConfigError: naming the file, the entry and what is wrong with it.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if document is None:
+        return ()
+    if not isinstance(document, list):
+        raise ConfigError(f"{path} holds no list of mutes; write `- {{incident: K-…, until: 2026-12-01}}`")
+    mutes = []
+    for place, entry in enumerate(document, start=1):
+        try:
+            mutes.append(Mute.model_validate(entry))
+        except (ValidationError, ConfigError) as error:
+            told = (
+                "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+                if isinstance(error, ValidationError)
+                else str(error)
+            )
+            raise ConfigError(f"{path}: mute {place}: {told}") from error
+    return tuple(mutes)
+
+
+def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
+    """Replaces the file as a whole; what is in it stays readable all the time."""
+    text = yaml.safe_dump(
+        [mute.model_dump(exclude_defaults=True) for mute in mutes], sort_keys=False, allow_unicode=True
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as part:
+        part.write(text if mutes else "")
+    Path(part.name).replace(path)
+
+
+def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange) -> Mute | None:
+    """The mute that keeps a change quiet for longest, or None."""
+    covering = [mute for mute in mutes if mute.covers(cluster, change)]
+    return max(covering, key=lambda mute: mute.until_ms, default=None)

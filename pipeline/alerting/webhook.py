@@ -1,0 +1,141 @@
+"""The same content as JSON, for webhooks: a generic document, or what Slack's incoming webhooks take.
+
+References:
+    Slack: incoming webhooks, Block Kit (header 150, section 3,000 characters, 50 blocks), escaping of `& < >`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+
+from pipeline.alerting.content import render_table
+from pipeline.alerting.message import AlertMessage, message_id_of, render_text
+from pipeline.alerting.numbers import format_name
+from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.model.window import format_instant
+
+if TYPE_CHECKING:
+    from pipeline.alerting.content import Content, Section
+    from pipeline.mail_settings import Webhook
+
+_SUBJECT_LIMIT = 200
+_HEADER_LIMIT = 150
+_BLOCK_LIMIT = 2_900
+_CODE_LIMIT = 1_300
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_SECTIONS_SHOWN = 4
+_REASON_LIMIT = 300
+_DONE = 300
+
+
+def render_webhook(content: Content, webhook: Webhook) -> AlertMessage:
+    """Renders content as the JSON document a webhook gets. The same arguments give the same bytes.
+
+    Args:
+        content: What to say.
+        webhook: Where it goes, and in which form.
+    """
+    message_id = message_id_of(content.cluster, content.key, webhook.name)
+    subject_line = format_name(content.subject_line, _SUBJECT_LIMIT)
+    document = _for_slack(content, subject_line) if webhook.form == "slack" else _generic(content, message_id)
+    return AlertMessage(
+        message_id=message_id,
+        cluster=content.cluster,
+        incident_id=content.incident_id,
+        state=content.state,
+        window_start_ms=content.window_start_ms,
+        channel=webhook.name,
+        tells=content.tells,
+        subject_line=subject_line,
+        recipients=(),
+        payload=json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace"),
+    )
+
+
+def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
+    """Posts one message.
+
+    Args:
+        payload: From `render_webhook`.
+        webhook: Where to.
+        message_id: Goes along as `Idempotency-Key`: a receiver can tell a repeat.
+
+    Returns:
+        Where it went; never the address, which is a secret.
+
+    Raises:
+        UnusableServerError: if there was no answer.
+        DeliveryError: if the answer is not 2xx.
+        ConfigError: if the environment lacks the address.
+    """
+    headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
+    try:
+        answer = httpx.post(webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        told = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
+        raise UnusableServerError(told) from error
+    if not 200 <= answer.status_code < _DONE:
+        said = format_name(answer.text, _REASON_LIMIT)
+        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {said}")
+    return f"webhook {webhook.name}"
+
+
+def _generic(content: Content, message_id: str) -> dict[str, object]:
+    return {
+        "message_id": message_id,
+        "cluster": content.cluster,
+        "incident_id": content.incident_id,
+        "state": content.state,
+        "changes": list(content.tells),
+        "window_start": format_instant(content.window_start_ms),
+        "is_alarm": content.tone == "alarm",
+        "subject": content.subject_line,
+        "headline": content.headline,
+        "figures": {figure.label: figure.value for figure in content.figures},
+        "text": render_text(content),
+        "attachments": {attachment.name: attachment.text for attachment in content.attachments},
+    }
+
+
+def _for_slack(content: Content, subject_line: str) -> dict[str, object]:
+    header = {"type": "plain_text", "text": _shorten(content.title, _HEADER_LIMIT)}
+    blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(_escape(content.headline))]
+    if content.figures:
+        told = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
+        blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in told]})
+    blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
+    if content.footer:
+        small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.footer]
+        blocks.append({"type": "context", "elements": small})
+    return {"text": _escape(subject_line), "blocks": blocks}
+
+
+def _describe_section(section: Section) -> str:
+    words = [f"*{_escape(section.title)}*", *(_escape(paragraph, _CODE_LIMIT) for paragraph in section.text[:1])]
+    if section.table is not None:
+        words.append(f"```{_escape(render_table(section.table), _CODE_LIMIT)}```")
+    elif section.code:
+        words.append(f"```{_escape(section.code, _CODE_LIMIT)}```")
+    return "\n".join(words)
+
+
+def _block(text: str) -> dict[str, object]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _escape(text: str, limit: int = _BLOCK_LIMIT) -> str:
+    """Escapes as Slack asks, so that a name can neither link nor call a channel; what is too long is cut between signs."""
+    shown = []
+    for char in text:
+        shown.append(_ESCAPES.get(char, char))
+        limit -= len(shown[-1])
+        if limit < 1:
+            return "".join(shown[:-1]) + "…"
+    return "".join(shown)
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

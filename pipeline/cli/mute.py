@@ -1,0 +1,106 @@
+"""`partition-health mute`: keeps an incident, a broker or a cluster quiet until a date, and says what is quiet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
+from pipeline.alerting.numbers import format_name
+from pipeline.cli.text_table import format_table
+from pipeline.config import load_config
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+_ANYTHING = "*"
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("mute", help=help_text, description=__doc__)
+    parser.add_argument(
+        "incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed"
+    )
+    parser.add_argument("--until", metavar="INSTANT", help="a date or an instant, UTC where it has no offset")
+    parser.add_argument("--reason", default="", help="why, for those who ask later")
+    parser.add_argument("--cluster", default=_ANYTHING, metavar="PATTERN", help="only clusters like this one")
+    parser.add_argument(
+        "--subject", default=_ANYTHING, metavar="PATTERN", help="only subjects like this one: 'broker 4'"
+    )
+    parser.add_argument("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")
+    parser.add_argument("--lift", action="store_true", help="take back what was muted for the incident or patterns")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: The options do not go together, the date is none, or the file of mutes cannot be read.
+    """
+    path = load_config(args.config).mail.mutes
+    mutes = read_mutes(path)
+    asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}
+    is_about_something = any(pattern != _ANYTHING for pattern in asked.values())
+    if args.lift:
+        kept = tuple(mute for mute in mutes if not _is_about(mute, asked))
+        if len(kept) == len(mutes):
+            raise ConfigError(f"nothing like that is muted in {path}; partition-health mute lists what is")
+        write_mutes(path, kept)
+        mutes = kept
+    elif args.until is not None:
+        if not is_about_something:
+            raise ConfigError("say what to mute: an incident, or --cluster, --subject, --rule")
+        mutes = (*mutes, _make(asked, args.until, args.reason))
+        write_mutes(path, mutes)
+    elif is_about_something:
+        raise ConfigError("say until when: --until 2026-12-01 (or --lift)")
+    sys.stdout.write(_as_json(mutes) if args.json else _as_text(mutes, path))
+    return 0
+
+
+def _is_about(mute: Mute, asked: dict[str, str]) -> bool:
+    return all(getattr(mute, name) == pattern for name, pattern in asked.items())
+
+
+def _make(asked: dict[str, str], until: str, reason: str) -> Mute:
+    try:
+        return Mute(until=until, reason=reason, **asked)
+    except ValidationError as error:
+        raise ConfigError("; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())) from error
+
+
+def _as_json(mutes: Sequence[Mute]) -> str:
+    return json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
+
+
+def _as_text(mutes: Sequence[Mute], path: Path) -> str:
+    if not mutes:
+        return f"nothing is muted in {path}\n"
+    head = ("until", "incident", "cluster", "rule", "subject", "reason")
+    return format_table(head, [tuple(format_name(getattr(mute, name)) for name in head) for mute in mutes])

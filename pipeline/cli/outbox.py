@@ -1,0 +1,87 @@
+"""`partition-health outbox`: messages that are not delivered yet, why, and when they are tried again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.alerting.numbers import format_clock, format_name
+from pipeline.cli.text_table import format_table
+from pipeline.config import load_config
+from pipeline.errors import ConfigError
+from pipeline.storage.outbox import mark_retry, undelivered
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from pipeline.storage.outbox import OutboxMessage
+
+_ALL = "all"
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
+) -> argparse.ArgumentParser:
+    """Adds the command's options.
+
+    Args:
+        subparsers: Where to.
+        help_text: The command's line in the list.
+
+    Returns:
+        The command's parser.
+    """
+    parser = subparsers.add_parser("outbox", help=help_text, description=__doc__)
+    parser.add_argument("--retry", metavar="MESSAGE_ID", help="try it with the next delivery, given up or not; `all`")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command.
+
+    Args:
+        args: See `add_parser`.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: No undelivered message has that id.
+    """
+    config = load_config(args.config)
+    messages = undelivered(config.warehouse)
+    if args.retry is not None:
+        chosen = [message for message in messages if args.retry in {_ALL, message.message_id}]
+        if not chosen and args.retry != _ALL:
+            raise ConfigError(f"no undelivered message {args.retry}; partition-health outbox lists them")
+        for message in chosen:
+            mark_retry(config.warehouse, message.message_id)
+        messages = undelivered(config.warehouse)
+    rows = [_describe(message) for message in messages]
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n" if args.json else _as_text(rows))
+    return 0
+
+
+def _describe(message: OutboxMessage) -> dict[str, Any]:
+    return {
+        "message_id": message.message_id,
+        "channel": message.channel,
+        "state": "given up" if message.given_up_at_ms is not None else "waits",
+        "queued_at": format_clock(message.queued_at_ms),
+        "attempt_count": message.attempt_count,
+        "next_attempt_at": format_clock(message.next_attempt_at_ms) if message.next_attempt_at_ms else "at once",
+        "last_error": message.last_error or "",
+        "subject_line": message.subject_line,
+    }
+
+
+def _as_text(rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return "everything is delivered\n"
+    head = ("message_id", "channel", "state", "queued_at", "attempt_count", "next_attempt_at", "last_error")
+    return format_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows])

@@ -1,0 +1,134 @@
+"""Turns what the health gate found into verdicts, incidents and messages: `gold.verdicts`, `incidents`, `alert_outbox`.
+
+Incidents are folded over windows in time order, from the first window judged to the newest one known, starting from
+the incidents that were open before. A message is queued once per change and channel: the outbox keeps the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from pipeline.alerting.incidents import Course, fold_verdicts, open_before
+from pipeline.alerting.mutes import find_mute, read_mutes
+from pipeline.errors import ConfigError
+from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.measures.source_arrivals import CALM_BELOW
+from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
+from pipeline.model.incident import IncidentChange
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.runs import JobReport
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.alerting.mutes import Mute
+    from pipeline.model.incident import OpenIncident
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+JOB = "raise_incidents"
+_SIGHT_WORSENS_BY = 3.0
+"""Of what is missing, over what was: a source that fades is told a few times, not in every window."""
+_INSTANTS = {"window_start_ms": "window_start", "since_ms": "since"}
+
+
+def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
+    """Stores the verdicts, folds them into incidents and queues a message for each change of state.
+
+    Args:
+        run: What the run is about.
+        verdicts: What the gate found, for every window from the first judged to the newest known.
+    """
+    if not verdicts:
+        return JobReport(job=JOB, notes=("nothing was judged",))
+    window_ms = run.config.window_ms
+    starts = sorted({verdict.window_start_ms for verdict in verdicts})
+    windows = tuple(TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts)
+    history = [v for v in _stored(run, VERDICTS, Verdict) if v.window_start_ms < starts[0]]
+    changes = _fold(run, verdicts, history, open_before(_stored(run, INCIDENTS, IncidentChange), starts[0]))
+    mutes, problems = _mutes(run)
+    silenced = _silenced(run, changes, mutes)
+    rows: dict[Table, list[dict[str, Any]]] = {
+        VERDICTS: [_row(run, verdict) for verdict in verdicts],
+        INCIDENTS: [{**_row(run, change), "silenced_by": silenced.get(change.key)} for change in changes],
+    }
+    versions = {
+        table.name: replace_rows(
+            rows_of(table, found, run_id=run.run_id), run.warehouse, table, cluster=run.cluster_name, windows=windows
+        )
+        for table, found in rows.items()
+    }
+    told = [change for change in changes if change.key not in silenced]
+    versions[ALERT_OUTBOX.name] = queue_messages(run, told, (*history, *verdicts))
+    notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
+    return JobReport(job=JOB, table_versions=versions, notes=(*problems, *notes))
+
+
+def _mutes(run: RunContext) -> tuple[tuple[Mute, ...], tuple[str, ...]]:
+    """What is kept quiet. A file that cannot be read keeps nothing quiet: people are told, that too."""
+    try:
+        return read_mutes(run.config.mail.mutes), ()
+    except ConfigError as error:
+        return (), (f"nothing is muted: {error}",)
+
+
+def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:
+    """Why nobody is told, by key of the change."""
+    if not run.notify:
+        return {change.key: "a run without notices" for change in changes}
+    found = {change.key: find_mute(mutes, run.cluster_name, change) for change in changes}
+    return {key: mute.describe() for key, mute in found.items() if mute is not None}
+
+
+def _fold(
+    run: RunContext, verdicts: Sequence[Verdict], history: Sequence[Verdict], opened: Sequence[OpenIncident]
+) -> tuple[IncidentChange, ...]:
+    """Changes of both rules by window; a source is well again in the first window it arrives whole."""
+    gate = run.cluster.gate
+    course = Course(resolves_at=gate.resolves_at, k=gate.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
+    sight = Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
+    changes: list[IncidentChange] = []
+    for is_sight in (False, True):
+        changes += fold_verdicts(
+            [verdict for verdict in verdicts if (verdict.rule == SIGHT_RULE) == is_sight],
+            cluster=run.cluster_name,
+            course=sight if is_sight else course,
+            open_incidents=[incident for incident in opened if (incident.rule == SIGHT_RULE) == is_sight],
+            history=[verdict for verdict in history if (verdict.rule == SIGHT_RULE) == is_sight],
+        )
+    return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
+
+
+def _note(change: IncidentChange) -> str:
+    if change.rule == SIGHT_RULE:
+        what = "the pipeline is blind" if change.state == "new" else "the pipeline sees again"
+        return f"incident {change.incident_id} {change.state}: {what}, source {change.subject}"
+    return f"incident {change.incident_id} {change.state}: {change.subject}, {change.value or 0:.2f}x"
+
+
+def _stored(run: RunContext, table: Table, kind: type[Any]) -> list[Any]:
+    """Rows of the cluster as values: columns by name, instants as milliseconds."""
+    rows = load_rows(run.warehouse, table, cluster=run.cluster_name).to_pylist()
+    return [
+        kind(
+            **{
+                field.name: milliseconds_of(row[_INSTANTS[field.name]]) if field.name in _INSTANTS else row[field.name]
+                for field in fields(kind)
+            }
+        )
+        for row in rows
+    ]
+
+
+def _row(run: RunContext, value: Verdict | IncidentChange) -> dict[str, Any]:
+    columns = {
+        _INSTANTS.get(name, name): instant_of(held) if name in _INSTANTS else held
+        for name, held in asdict(value).items()
+    }
+    return {"cluster": run.cluster_name, **columns}

@@ -1,0 +1,144 @@
+"""What a mail about a change says, from the tables of the window that brought it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from pipeline.alerting.blind import BlindEvidence, describe_blind
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.evidence import (
+    BrokerShareEvidence,
+    CauseTerms,
+    HotPartition,
+    ProduceLatency,
+    excess_by_topic,
+)
+from pipeline.measures.source_arrivals import RECORD_SOURCES
+from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
+from pipeline.model.load import BrokerLoad
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.storage.rows import load_rows
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
+from pipeline.tables.silver import PARTITION_TRAFFIC
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.alerting.content import Content
+    from pipeline.model.incident import IncidentChange
+    from pipeline.model.verdict import Verdict
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+EARLIER_WINDOWS = 12
+ALL_CLIENTS = "*"
+
+
+def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
+    """What people are told of a change.
+
+    Args:
+        run: What the run is about.
+        change: The change.
+        verdicts: Those of its window among them.
+    """
+    if change.rule == SIGHT_RULE:
+        return describe_blind(_blind_evidence(run, change, verdicts))
+    return describe_broker_share(_evidence(run, change, verdicts))
+
+
+def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BlindEvidence:
+    reason = next(
+        v.reason
+        for v in verdicts
+        if (v.window_start_ms, v.rule, v.subject) == (change.window_start_ms, change.rule, change.subject)
+    )
+    return BlindEvidence(
+        cluster=run.cluster_name,
+        change=change,
+        reason=reason,
+        window_ms=run.config.window_ms,
+        bears_shares=change.subject in RECORD_SOURCES,
+        owner=run.cluster.owner,
+        time_zone=run.cluster.time_zone,
+    )
+
+
+def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BrokerShareEvidence:
+    """What a mail about the change says, from the tables of the window that brought it."""
+    window = TimeWindow(change.window_start_ms, change.window_start_ms + run.config.window_ms)
+    broker_id = int(change.subject.removeprefix("broker "))
+    shares = _rows_of_window(run, BROKER_SHARE, window)
+    own = next(row for row in shares if row["broker_id"] == broker_id)
+    verdict = next(v for v in verdicts if (v.window_start_ms, v.subject) == (change.window_start_ms, change.subject))
+    first_ms = min(change.since_ms, window.start_ms) - EARLIER_WINDOWS * run.config.window_ms
+    loads: dict[tuple[str, int], int] = {}
+    for row in _rows_of_window(run, PARTITION_TRAFFIC, window):
+        key = (row["topic"], row["leader_id"])
+        loads[key] = loads.get(key, 0) + row["size_bytes"]
+    return BrokerShareEvidence(
+        cluster=run.cluster_name,
+        change=change,
+        broker_id=broker_id,
+        window=window,
+        brokers=tuple(_broker_load(row) for row in sorted(shares, key=lambda row: row["broker_id"])),
+        topics=excess_by_topic(loads, broker_id=broker_id, expected_share=own["expected_share"]),
+        partitions=_hot_partitions(run, window, broker_id),
+        causes=_causes(own),
+        above_count=verdict.above_count,
+        k=run.cluster.gate.k,
+        n=run.cluster.gate.n,
+        resolves_at=run.cluster.gate.resolves_at,
+        chance_ratio=own["chance_ratio"],
+        latency=_latency(run, window, broker_id),
+        earlier=tuple(
+            _broker_load(row) for row in _rows_of_window(run, BROKER_SHARE, TimeWindow(first_ms, window.start_ms))
+        ),
+        owner=run.cluster.owner,
+        time_zone=run.cluster.time_zone,
+    )
+
+
+def _rows_of_window(run: RunContext, table: Table, window: TimeWindow) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = load_rows(
+        run.warehouse, table, cluster=run.cluster_name, windows=(window,)
+    ).to_pylist()
+    return rows
+
+
+def _broker_load(row: dict[str, Any]) -> BrokerLoad:
+    columns = {field.name: row[field.name] for field in fields(BrokerLoad) if field.name != "window_start_ms"}
+    return BrokerLoad(window_start_ms=milliseconds_of(row["window_start"]), **columns)
+
+
+def _causes(row: dict[str, Any]) -> CauseTerms | None:
+    if row["leaders_term"] is None:
+        return None
+    return CauseTerms(
+        leaders=row["leaders_term"], topic_mix=row["topic_mix_term"], partition_skew=row["partition_skew_term"]
+    )
+
+
+def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tuple[HotPartition, ...]:
+    """Partitions the broker leads, those with most bytes above their topic's mean first."""
+    led = [
+        row
+        for row in _rows_of_window(run, PARTITION_HEALTH, window)
+        if row["leader_id"] == broker_id and row["ratio_to_mean"] is not None
+    ]
+    led.sort(key=lambda row: (-row["excess_bytes"], row["topic"], row["partition"]))
+    names = [field.name for field in fields(HotPartition)]
+    return tuple(HotPartition(**{name: row[name] for name in names}) for row in led)
+
+
+def _latency(run: RunContext, window: TimeWindow, broker_id: int) -> ProduceLatency | None:
+    rows = [row for row in _rows_of_window(run, LATENCY, window) if row["client_id"] == ALL_CLIENTS]
+    own = next((row for row in rows if row["broker_id"] == broker_id), None)
+    if own is None or own["request_latency_avg_ms"] is None or not own["ratio_to_peers"]:
+        return None
+    return ProduceLatency(
+        broker_avg_ms=own["request_latency_avg_ms"],
+        peers_avg_ms=own["request_latency_avg_ms"] / own["ratio_to_peers"],
+        broker_max_ms=own["request_latency_max_ms"],
+    )

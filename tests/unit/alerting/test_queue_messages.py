@@ -1,0 +1,196 @@
+"""Which changes become messages. Oracle: the rows of the outbox, and files as people get them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from email import message_from_bytes
+from email.policy import default
+
+import pytest
+
+from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.jobs import deliver_alerts, raise_incidents
+from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.mail_settings import Mail, Webhook
+from pipeline.measures.source_arrivals import RULE
+from pipeline.model.incident import IncidentChange
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS
+
+
+def a_run(tmp_path, *, notify=True, **mail):
+    config = PipelineConfig(
+        warehouse=tmp_path / "warehouse",
+        outbox=tmp_path / "outbox",
+        window="PT1M",
+        mail=Mail(mutes=tmp_path / "mutes.yaml", **mail),
+        clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(tmp_path,))]}},
+    )
+    ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
+    span = TimeWindow(T0_MS, T0_MS + MINUTE_MS)
+    return plan_runs(config, span, run_id="r1", now_ms=T0_MS + 60 * MINUTE_MS, notify=notify)[0]
+
+
+def change(number, state="new", minute=0):
+    return IncidentChange(
+        incident_id=f"K-{number:08}",
+        state=state,
+        rule=RULE,
+        subject=f"source_{number}",
+        since_ms=T0_MS,
+        window_start_ms=T0_MS + minute * MINUTE_MS,
+        value=0.5,
+        peak_value=0.5,
+        limit_value=0.05,
+        window_count=1,
+    )
+
+
+def verdict_of(one):
+    return Verdict(
+        window_start_ms=one.window_start_ms,
+        rule=RULE,
+        subject=one.subject,
+        value=0.5,
+        limit_value=0.05,
+        chance_value=None,
+        is_above=True,
+        above_count=1,
+        verdict="fail",
+        reason="nothing came",
+    )
+
+
+def queue(run, *changes):
+    queue_messages(run, changes, [verdict_of(one) for one in changes])
+    return sorted(row["message_id"].partition(".")[0] for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist())
+
+
+def test_each_change_is_one_message_and_again_is_none_more(tmp_path):
+    run = a_run(tmp_path)
+    told = queue(run, change(1), change(2), change(1, "worse", 3))
+
+    assert told == ["K-00000001-new", "K-00000001-worse-20261121T090300Z", "K-00000002-new"]
+    assert queue(run, change(2), change(1)) == told
+
+
+def test_the_end_of_what_nobody_heard_of_is_no_news(tmp_path):
+    run = a_run(tmp_path)
+
+    assert queue(run, change(1, "resolved", 4)) == []
+    assert queue(run, change(2), change(2, "resolved", 4)) == ["K-00000002-new", "K-00000002-resolved"]
+
+
+def test_a_thousand_at_once_are_one_mail_that_holds_them_all(tmp_path):
+    run = a_run(tmp_path)
+    names = {f"source_{number}" for number in range(1000)}
+    (told,) = queue(run, *(change(number) for number in range(1000)))
+    deliver_alerts.run(run.config, None, now_ms=run.now_ms)
+    (path,) = (tmp_path / "outbox").iterdir()
+    mail = message_from_bytes(path.read_bytes(), policy=default)
+    (attached,) = mail.iter_attachments()
+
+    assert told.startswith("D-")
+    assert mail["Subject"].startswith("[DIGEST] demo: 1,000 new incidents in the window from 2026-11-21 09:00 UTC")
+    assert {row["subject"] for row in csv.DictReader(io.StringIO(attached.get_content()))} == names
+    assert attached.get_filename() == "incidents.csv"
+    assert "975 more are in the attached incidents.csv." in mail.get_body(("plain",)).get_content()
+    assert len(path.read_bytes()) < 200_000
+
+
+def test_who_comes_late_to_a_told_window_is_told_too_and_nobody_twice(tmp_path):
+    run = a_run(tmp_path)
+    first = [change(number) for number in range(20)]
+    (digest,) = queue(run, *first)
+
+    assert queue(run, *first, change(99)) == sorted([digest, "K-00000099-new"])
+    assert "K-00000005-resolved" in queue(run, *first, change(5, "resolved", 2))
+
+
+def test_windows_are_told_apart_and_few_changes_one_by_one(tmp_path):
+    run = a_run(tmp_path, digest_above=2)
+    told = queue(run, change(1), change(2), *(change(number, minute=5) for number in (3, 4, 5)))
+
+    assert [key[:2] for key in told] == ["D-", "K-", "K-"]
+
+
+def test_webhooks_get_the_same_changes_through_the_same_outbox(tmp_path):
+    hooks = (Webhook(name="chat", url_variable="CHAT", form="slack"), Webhook(name="pager", url_variable="PAGER"))
+    run = a_run(tmp_path, webhooks=hooks)
+    queue(run, change(1))
+    rows = {row["channel"]: row for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()}
+
+    assert set(rows) == {"mail", "chat", "pager"}
+    assert {row["tells"] for row in rows.values()} == {"K-00000001-new"}
+    assert json.loads(rows["pager"]["payload"])["incident_id"] == "K-00000001"
+
+
+def test_a_webhook_added_later_hears_of_what_is_told_from_then_on(tmp_path):
+    queue(a_run(tmp_path), change(1))
+    run = a_run(tmp_path, webhooks=(Webhook(name="chat", url_variable="CHAT"),))
+    queue(run, change(1, "resolved", 4))
+
+    channels = [(row["channel"], row["state"]) for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()]
+    assert sorted(channels) == [("mail", "new"), ("mail", "resolved")]
+
+
+def judged(minute, *, is_blind):
+    return Verdict(
+        window_start_ms=T0_MS + minute * MINUTE_MS,
+        rule=RULE,
+        subject="log_directories",
+        value=1.0 if is_blind else 0.0,
+        limit_value=0.05,
+        chance_value=None,
+        is_above=is_blind,
+        above_count=int(is_blind),
+        verdict="fail" if is_blind else "ok",
+        reason="nothing came" if is_blind else "all of it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mutes", "notify", "said"),
+    [
+        ("- {subject: log_*, until: 2026-11-22, reason: move}", True, "muted until 2026-11-22: move"),
+        ("", False, "a run without notices"),
+    ],
+)
+def test_what_is_quiet_is_stored_with_its_reason_and_told_by_nobody(mutes, notify, said, tmp_path):
+    run = a_run(tmp_path, notify=notify)
+    run.config.mail.mutes.write_text(mutes)
+    report = raise_incidents.run(run, [judged(0, is_blind=True), judged(1, is_blind=False)])
+
+    assert [row["silenced_by"] for row in load_rows(run.warehouse, INCIDENTS).to_pylist()] == [said, said]
+    assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 0
+    assert said in report.notes[0]
+
+
+def test_a_mute_that_ended_lets_an_open_incident_be_told(tmp_path):
+    run = a_run(tmp_path)
+    run.config.mail.mutes.write_text("- {subject: log_*, until: '2026-11-21T09:02:00Z'}")
+    gate = run.cluster.gate.model_copy(update={"repeat": "PT2M"})
+    cluster = run.cluster.model_copy(update={"gate": gate})
+    run = replace(run, config=run.config.model_copy(update={"clusters": {"demo": cluster}}))
+    raise_incidents.run(run, [judged(minute, is_blind=True) for minute in range(3)])
+
+    (row,) = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
+    assert (row["state"], row["subject_line"].partition("]")[0]) == ("continuing", "[STILL BLIND")
+
+
+def test_mutes_that_cannot_be_read_mute_nothing_and_say_so(tmp_path):
+    run = a_run(tmp_path)
+    run.config.mail.mutes.write_text("- nonsense")
+    report = raise_incidents.run(run, [judged(0, is_blind=True)])
+
+    assert report.notes[0].startswith("nothing is muted: ")
+    assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 1

@@ -1,0 +1,118 @@
+"""Webhooks. Oracle: what a real HTTP server got, and Slack's documented limits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.webhook import post, render_webhook
+from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
+from pipeline.mail_settings import Webhook
+from tests.unit.alerting.examples import LOADS, new_evidence
+from tests.unit.alerting.smtp_servers import free_port
+
+GENERIC = Webhook(name="pager", url_variable="PAGER_URL")
+SLACK = Webhook(name="chat", url_variable="PAGER_URL", form="slack")
+
+
+@contextlib.contextmanager
+def receiving(status=200, answer=b"ok"):
+    """A server that keeps what is posted to it: (path, headers, body)."""
+    got = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook/s3cr3t", got
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("webhook", [GENERIC, SLACK], ids=["generic", "slack"])
+def test_a_server_gets_the_bytes_that_were_queued_and_a_key_that_tells_a_repeat(webhook, monkeypatch):
+    message = render_webhook(describe_broker_share(new_evidence()), webhook)
+    with receiving() as (url, got):
+        monkeypatch.setenv("PAGER_URL", url)
+        where = [post(message.payload, webhook, message_id=message.message_id) for _ in range(2)]
+
+    assert [body for _, _, body in got] == [message.payload] * 2
+    assert {headers["Idempotency-Key"] for _, headers, _ in got} == {message.message_id}
+    assert where == [f"webhook {webhook.name}"] * 2
+    assert got[0][0] == "/hook/s3cr3t"
+
+
+def test_the_generic_document_says_all_of_it():
+    content = describe_broker_share(new_evidence())
+    document = json.loads(render_webhook(content, GENERIC).payload)
+
+    assert document["incident_id"] == "K-JKT62CWA"
+    assert document["message_id"] == "K-JKT62CWA-new.demo.pager@partition-health.local"
+    assert (document["state"], document["is_alarm"], document["changes"]) == ("new", True, ["K-JKT62CWA-new"])
+    assert document["window_start"] == "2026-11-21T09:06:00Z"
+    assert document["subject"].startswith("[FAIL] demo broker 1 carries 55 % of bytes in")
+    assert "WHY IT IS HOT" in document["text"]
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 429, 500])
+def test_any_answer_but_2xx_is_an_error_with_the_servers_words_and_without_the_address(status, monkeypatch):
+    with receiving(status, b"no\nsuch hook") as (url, _):
+        monkeypatch.setenv("PAGER_URL", url)
+        with pytest.raises(DeliveryError, match=rf"webhook pager answered {status}: no\\nsuch hook") as raised:
+            post(b"{}", GENERIC, message_id="x")
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_no_server_and_no_address(monkeypatch):
+    with pytest.raises(ConfigError, match="PAGER_URL"):
+        post(b"{}", GENERIC, message_id="x")
+    monkeypatch.setenv("PAGER_URL", f"http://127.0.0.1:{free_port()}/s3cr3t")
+    with pytest.raises(UnusableServerError, match="webhook pager: ConnectError; check PAGER_URL") as raised:
+        post(b"{}", GENERIC, message_id="x")
+    assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["<!channel>", "<http://x|y>", "&" * 249, "`" * 249, "*a*", "😀" * 100, "\N{RIGHT-TO-LEFT OVERRIDE}evil"]
+)
+def test_slack_gets_names_that_cannot_act_within_its_limits(name):
+    evidence = new_evidence(cluster=name, owner=name)
+    hostile = tuple(replace(topic, topic=name) for topic in evidence.topics * 40)
+    document = json.loads(render_webhook(describe_broker_share(replace(evidence, topics=hostile)), SLACK).payload)
+
+    texts = list(texts_of(document["blocks"]))
+    assert len(document["blocks"]) <= 50
+    assert max(map(len, texts)) <= 3000
+    assert len(document["blocks"][0]["text"]["text"]) <= 150
+    assert not any("<" in text or ">" in text for text in texts if text != document["blocks"][0]["text"]["text"])
+    assert LOADS  # the evidence has topics
+
+
+def texts_of(value):
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "text" and isinstance(inner, str):
+                yield inner
+            else:
+                yield from texts_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts_of(inner)
