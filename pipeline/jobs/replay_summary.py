@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from pipeline.config import IN_USE
+from pipeline.replay_settings import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON

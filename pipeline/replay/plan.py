@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pipeline.config import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom, load_custom
-from pipeline.partitioners.recorded import key_function_of, list_families
+from pipeline.partitioners.recorded import is_replayable, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
+from pipeline.replay.producers import check_producer, is_simulated, name_strategy
+from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.config import Candidate
     from pipeline.model.window import TimeWindow
     from pipeline.partitioners.recorded import Family, KeyFunction
     from pipeline.partitioners.strategy import Strategy
+    from pipeline.replay_settings import Candidate
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,27 @@ def check_candidates(candidates: Sequence[Candidate], partitioners: Mapping[str,
     Raises:
         ConfigError: naming the candidate or the topic pattern.
     """
-    named = [(f"candidate {c.name}", c.partitioner) for c in candidates if c.partitioner is not None]
-    named += [(f"partitioners: {pattern}", strategy) for pattern, strategy in partitioners.items()]
-    for where, name in named:
+    for candidate in candidates:
         try:
-            resolve_strategy(name)
+            check_producer(candidate)
+            _check_strategy(name_strategy(candidate))
         except ConfigError as error:
-            raise ConfigError(f"{where}: {error}") from error
+            raise ConfigError(f"candidate {candidate.name}: {error}") from error
+    for pattern, strategy in partitioners.items():
+        try:
+            _check_strategy(strategy)
+        except ConfigError as error:
+            raise ConfigError(f"partitioners: {pattern}: {error}") from error
+
+
+def _check_strategy(name: str | None) -> None:
+    if name is not None and not is_simulated(name):
+        resolve_strategy(name)
+
+
+def places_keys(name: str | None) -> bool:
+    """Tells whether where a strategy puts a key follows from what is stored about it: one without a name keeps the one in use."""
+    return name is None or is_custom(name) or is_replayable(find_strategy(name))
 
 
 def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
@@ -179,11 +194,13 @@ def _placings(
     candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...], columns: list[Column]
 ) -> list[Placing]:
     placings = [_of_family("", family, counts, columns) for family in FAMILIES]
-    if in_use is not None:
+    if in_use is not None and places_keys(in_use):
         placings.append(_of_strategy(IN_USE, in_use, counts, columns))
     for candidate in candidates:
         new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
-        strategy = candidate.partitioner or in_use
+        strategy = name_strategy(candidate) or in_use
+        if not places_keys(strategy):
+            continue
         if strategy is not None:
             placings.append(_of_strategy(candidate.name, strategy, new_counts, columns))
         else:

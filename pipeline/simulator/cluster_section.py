@@ -58,7 +58,7 @@ class BrokerSection:
         service = _parse_service(keys["service"]) if "service" in keys else MEASURED_SERVICE
         return Broker(
             broker_id=self.broker_id,
-            service=_scale_service(service, self.capacity),
+            service=scale_service(service, self.capacity),
             handler_count=keys["handlers"].whole() if "handlers" in keys else 0,
             delay_ns=delay,
             oversleep_ns=MEASURED_OVERSLEEP if any(delay.values) else ZERO,
@@ -216,7 +216,8 @@ def _parse_idle(entry: Entry) -> tuple[tuple[int, Distribution], ...]:
     return tuple(steps)
 
 
-def _scale_service(service: Service, capacity: float) -> Service:
+def scale_service(service: Service, capacity: float) -> Service:
+    """A broker so many times as fast: its service times divided by that."""
     if capacity == 1:
         return service
     return replace(

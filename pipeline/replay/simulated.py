@@ -1,0 +1,145 @@
+"""The keyless and mixed replay over Spark: tasks read the arrivals of units and simulate them.
+
+A task is a list of runs: unit, candidate, seed. A lost executor costs the runs of its tasks, which Spark does again: each
+run's chance follows from its seed and its unit, so the result is the same whoever does it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from pipeline.replay.unit_arrivals import prepare_arrivals
+from pipeline.replay.unit_runs import CELLS, TopicRun, run_unit
+from pipeline.replay.unit_scenario import lay_out_unit
+from pipeline.simulator.latency_histogram import BUCKET_COUNT, LatencyHistogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.replay.key_places import KeyHashes
+    from pipeline.replay.run_plan import RunPlan
+    from pipeline.replay.unit_arrivals import UnitArrivals
+    from pipeline.replay.units import ReplayUnit
+
+    ReadArrivals = Callable[[ReplayUnit], Iterable[SessionTraffic]]
+    ReadHashes = Callable[[ReplayUnit], KeyHashes]
+
+RUNS = StructType(
+    [
+        StructField("unit", IntegerType()),
+        StructField("topic", IntegerType()),
+        StructField("candidate", IntegerType()),
+        StructField("seed", IntegerType()),
+        StructField("cells", BinaryType()),
+        StructField("totals", BinaryType()),
+        StructField("latencies", BinaryType()),
+    ]
+)
+
+
+class RunRow(NamedTuple):
+    """A topic of a unit in one run; topic and candidate by number in the plan."""
+
+    unit: int
+    topic: int
+    candidate: int
+    seed: int
+    run: TopicRun
+
+
+def simulate_runs(tasks: DataFrame, plan: RunPlan, read_arrivals: ReadArrivals, read_hashes: ReadHashes) -> DataFrame:
+    """Simulates runs.
+
+    Args:
+        tasks: `unit`, `candidate`, `seed` of each run, in partitions that are worked on one by one; from `deal_runs`.
+        plan: What they are about.
+        read_arrivals: Gives a unit's arrivals; called where the tasks run, like the next.
+        read_hashes: Gives the hashes of a unit's keys.
+
+    Returns:
+        A row for each run and topic; `read_runs` reads them.
+    """
+
+    def simulate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        runs = [run for batch in batches for run in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        for rows in _simulate_each(plan, runs, read_arrivals, read_hashes):
+            yield _as_batch(rows)
+
+    return tasks.mapInArrow(simulate, RUNS)
+
+
+def _simulate_each(
+    plan: RunPlan,
+    runs: Sequence[tuple[int, int, int]],
+    read_arrivals: ReadArrivals,
+    read_hashes: ReadHashes,
+) -> Iterator[list[RunRow]]:
+    """Run after run; arrivals are read once per unit, and a unit is put under a candidate once."""
+    here: tuple[int, int] | None = None
+    arrivals: UnitArrivals | None = None
+    for unit_number, candidate, seed in sorted(runs):
+        unit = plan.units[unit_number]
+        if here is None or here[0] != unit_number:
+            arrivals = None  # the one before makes room first
+            arrivals = prepare_arrivals(unit, read_arrivals(unit))
+            hashes = read_hashes(unit)
+        if here != (unit_number, candidate):
+            planned = lay_out_unit(unit, arrivals, plan.candidates[candidate], hashes)
+        here = unit_number, candidate
+        found = run_unit(planned, arrivals, seed)
+        yield [RunRow(unit_number, topic, candidate, seed, run) for topic, run in enumerate(found)]
+
+
+def _as_batch(rows: Sequence[RunRow]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            **{name: pa.array([getattr(row, name) for row in rows], pa.int32()) for name in _NUMBERS},
+            "cells": pa.array([row.run.cells.astype("<i8").tobytes() for row in rows], pa.binary()),
+            "totals": pa.array([_pack_totals(row.run) for row in rows], pa.binary()),
+            "latencies": pa.array([_pack_latencies(row.run.latencies) for row in rows], pa.binary()),
+        }
+    )
+
+
+def read_runs(rows: pa.Table) -> Iterator[RunRow]:
+    """The rows of `simulate_runs`, collected.
+
+    Args:
+        rows: In any order.
+    """
+    for row in rows.to_pylist():
+        sent, failed, refused, first_ns, last_ns, *extremes = np.frombuffer(row["totals"], "<i8").tolist()
+        places, found = np.frombuffer(row["latencies"], "<i8").reshape(2, -1)
+        counts = np.zeros(BUCKET_COUNT, np.int64)
+        counts[places] = found
+        run = TopicRun(
+            cells=np.frombuffer(row["cells"], "<i8").reshape(-1, len(CELLS)).astype(np.int64),
+            sent_count=sent,
+            failed_count=failed,
+            refused_count=refused,
+            first_sent_ns=first_ns,
+            last_done_ns=last_ns,
+            latencies=LatencyHistogram(counts, *extremes),
+        )
+        yield RunRow(*(row[name] for name in _NUMBERS), run)
+
+
+_NUMBERS = ("unit", "topic", "candidate", "seed")
+
+
+def _pack_totals(run: TopicRun) -> bytes:
+    latencies = run.latencies
+    told = (run.sent_count, run.failed_count, run.refused_count, run.first_sent_ns, run.last_done_ns)
+    return np.array([*told, latencies.sum_ns, latencies.min_ns, latencies.max_ns], "<i8").tobytes()
+
+
+def _pack_latencies(latencies: LatencyHistogram) -> bytes:
+    places = np.flatnonzero(latencies.counts)
+    return np.stack([places, latencies.counts[places]]).astype("<i8").tobytes()

@@ -1,0 +1,112 @@
+"""From a unit, its arrivals and a candidate to the scenario that the simulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.calibration.service import make_broker
+from pipeline.replay.placements import draw_placements
+from pipeline.replay.producers import resolve_candidate
+from pipeline.simulator.client import MS
+from pipeline.simulator.cluster_section import scale_service
+from pipeline.simulator.distribution import ZERO, Steps
+from pipeline.simulator.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
+from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.replay.key_places import KeyHashes
+    from pipeline.replay.producers import CandidateProducer
+    from pipeline.replay.unit_arrivals import UnitArrivals
+    from pipeline.replay.units import ReplayUnit
+    from pipeline.replay_settings import Candidate, CandidateBroker
+
+# Recorded times are those of `send()` calls that had metadata, and the connections of a running producer stand.
+_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitScenario:
+    """A unit under a candidate, for any seed.
+
+    Attributes:
+        unit: The unit.
+        candidate: Or None for what is in use.
+        partition_counts: Of its topics.
+        brokers: In the order of the unit's ids.
+        producers: In the order of its sessions.
+    """
+
+    unit: ReplayUnit
+    candidate: Candidate | None
+    partition_counts: tuple[int, ...]
+    brokers: tuple[Broker, ...]
+    producers: tuple[Producer, ...]
+
+    def build(self, seed: int) -> Scenario:
+        """The scenario of one seed: it decides who leads partitions whose leader is open."""
+        unit = self.unit
+        place = {broker_id: number for number, broker_id in enumerate(unit.broker_ids)}
+        topics = []
+        for topic, count in zip(unit.topics, self.partition_counts, strict=True):
+            known = dict(enumerate(topic.leaders))
+            drawn = draw_placements(known, unit.broker_ids, len(topic.leaders), count, seed=f"{topic.topic} {count}")
+            row = drawn.leaders[seed % len(drawn.leaders)]
+            leaders = tuple(place[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
+            topics.append(Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
+        return Scenario(unit.name, self.brokers, tuple(topics), self.producers)
+
+
+def lay_out_unit(
+    unit: ReplayUnit, arrivals: UnitArrivals, candidate: Candidate | None, hashes: KeyHashes
+) -> UnitScenario:
+    """Puts a unit under a candidate.
+
+    Args:
+        unit: The unit.
+        arrivals: Of its sessions.
+        candidate: Or None for what is in use.
+        hashes: Of its keys.
+
+    Raises:
+        ConfigError: The candidate cannot be simulated for one of the sessions.
+    """
+    counts = tuple(
+        candidate.partition_count(len(topic.leaders)) if candidate else len(topic.leaders) for topic in unit.topics
+    )
+    producers = []
+    for session, sent in zip(unit.sessions, arrivals.sessions, strict=True):
+        found = resolve_candidate(candidate, session.baseline, session.compression)
+        strategy = found.resolved.strategy
+        is_in_use = candidate is None or strategy == session.baseline.strategy
+        placed = sent.place(unit.topics, counts, hashes.placing(found.resolved, is_in_use=is_in_use))
+        recorded = Recorded(sent.due_ns, sent.body_bytes, placed, sent.topic)
+        targets = tuple(Target(topic=number, partition=KEYLESS) for number in range(len(unit.topics)))
+        producers.append(_make_producer(f"{session.producer_id}/{session.producer_epoch}", found, recorded, targets))
+    changes = candidate.brokers if candidate else {}
+    brokers = tuple(_make_broker(unit, broker_id, arrivals.base_ms, changes) for broker_id in unit.broker_ids)
+    return UnitScenario(unit, candidate, counts, brokers, tuple(producers))
+
+
+def _make_producer(name: str, found: CandidateProducer, recorded: Recorded, targets: tuple[Target, ...]) -> Producer:
+    resolved = found.resolved
+    return Producer(
+        name, (Traffic(recorded, targets=targets),), resolved.family, found.version, resolved.settings, _COSTS
+    )
+
+
+def _make_broker(unit: ReplayUnit, broker_id: int, base_ms: int, changes: Mapping[int, CandidateBroker]) -> Broker:
+    broker = make_broker(unit.services[broker_id], base_ms) if broker_id in unit.services else Broker(broker_id)
+    change = changes.get(broker_id)
+    if change is None:
+        return broker
+    if change.capacity is not None:
+        broker = replace(broker, service=scale_service(broker.service, change.capacity))
+    if change.delay_ms is not None:
+        delay_ns = round(change.delay_ms * MS)
+        oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO
+        broker = replace(broker, delay_ns=Steps.constant(delay_ns), oversleep_ns=oversleep)
+    return broker
