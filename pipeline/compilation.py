@@ -31,6 +31,7 @@ _PIPELINE = Path(__file__).parent
 _PARTITIONERS = ("partitioners/*_kernels.py", "partitioners/hashes.py", "partitioners/words.py")
 
 SOURCES = {
+    "calibration": ("calibration/*_kernels.py",),
     "codec": (
         "codec/*_kernels.py",
         "codec/compression.py",

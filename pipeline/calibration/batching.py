@@ -1,0 +1,143 @@
+"""Bounds on `linger.ms` and `batch.size` from the batches a producer made.
+
+A batch is closed when it is full, or when it has waited for linger.ms and its broker can take it. So on the broker that
+keeps its batches waiting least, of a batch that was not full: linger.ms is at least the time from its first to its last
+record, and at most the time to the record that would have joined it, had it still been open. A batch that shares its
+broker with another one whose time is up is sent along early; therefore the value is sought that lies in most of these
+intervals, and hardly below any batch's own span.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.batches import SessionBatches
+    from pipeline.calibration.session_traffic import SessionTraffic
+
+DEFAULT_BATCH_BYTES = 16_384
+USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24) if power != 14), 1_000_000, 100_000)
+USUAL_LINGERS_MS = (0, 5, 10, 20, 50, 100, 1, 2, 25, 200, 500, 1_000, 3_000, 15, 30, 3, 40, 250, 2_000, 5_000)
+"""What people write, the likelier first."""
+_LEAST_BATCHES = 20
+_SPAN_QUANTILE = 0.95
+_NEAR_BEST_RATIO = 0.9
+_FULL_RATIO = 0.02
+_SPIKE, _LEAST_RECORDS = 3, 4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A setting read from the data.
+
+    Attributes:
+        value: The likeliest, or None where nothing tells.
+        low: It is hardly less.
+        high: It is hardly more; None where nothing bounds it.
+        reason: In words.
+    """
+
+    value: float | None
+    low: float
+    high: float | None
+    reason: str
+
+
+def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
+    """Bounds `batch.size`.
+
+    Args:
+        batches: Not compressed, or sizes as estimated by the client are close to those on disk.
+        record_bytes: How much a record adds, the largest usual one.
+
+    Returns:
+        A value where many batches end within a record of the largest: those were full.
+    """
+    several = batches.size_bytes[batches.record_count > 1]
+    if not len(several):
+        return Bounds(None, 0, None, "no batch holds two records")
+    largest = int(several.max())
+    high = largest + float(record_bytes)
+    full = int((several > largest - record_bytes).sum())
+    below = int((several > largest - 2 * record_bytes).sum()) - full
+    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * record_bytes
+    if not is_spike or full < max(_LEAST_BATCHES, _FULL_RATIO * len(several)):
+        return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
+    usual = [size for size in USUAL_BATCH_BYTES if largest <= size <= high]
+    return Bounds(
+        float(usual[0] if usual else high),
+        largest,
+        float(high),
+        f"{full} batches end within a record below {largest} bytes: full",
+    )
+
+
+def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool, full_bytes: float) -> Bounds:
+    """Bounds `linger.ms`.
+
+    Args:
+        batches: At least some.
+        traffic: The session's records.
+        sticks: All records go to one partition at a time: any next record would have joined.
+        full_bytes: A batch from this size on counts as full.
+    """
+    ordered = batches.in_order()
+    spans = ordered.max_ms - ordered.base_ms
+    waits = _measure_waits(ordered, traffic, sticks=sticks)
+    is_open = (ordered.size_bytes < full_bytes) & (waits >= 0)
+    broker = _find_quickest(ordered, spans, is_open)
+    if broker is None:
+        return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches that were not full on any broker")
+    mine = is_open & (ordered.leader == broker)
+    spans, waits = spans[mine].astype(np.float64), waits[mine] + 1.0
+    spans = np.maximum(spans - 1, 0)  # whole milliseconds: what spans one may last none
+    least = 0.0 if sticks else float(np.quantile(spans, _SPAN_QUANTILE))
+    edges = np.unique(np.concatenate([spans, waits, [least]]))
+    edges = edges[edges >= least]
+    middles = (edges[:-1] + edges[1:]) / 2
+    if not len(middles):
+        return Bounds(None, least, None, f"batches on broker {broker} wait for {least:g} ms or more")
+    covered = np.searchsorted(np.sort(spans), middles, "right") - np.searchsorted(np.sort(waits), middles, "left")
+    near = np.flatnonzero(covered >= _NEAR_BEST_RATIO * covered.max())
+    best = int(covered.argmax())
+    first, last = best, best
+    while first - 1 in near:
+        first -= 1
+    while last + 1 in near:
+        last += 1
+    low, high = float(edges[first]), float(edges[last + 1])
+    usual = [value for value in USUAL_LINGERS_MS if low <= value < high]
+    value = float(usual[0]) if usual else float(round((low + high) / 2))
+    share = covered.max() / len(spans)
+    return Bounds(value, low, high, f"{share:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
+
+
+def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
+    """From each batch's first record to the first one that did not join it though it might have; -1 where none came."""
+    waits = np.full(len(ordered), -1, np.int64)
+    if sticks:
+        keyless = traffic.at_ms[~traffic.is_keyed]
+        place = np.searchsorted(keyless, ordered.max_ms, "right")
+        has_next = place < len(keyless)
+        waits[has_next] = keyless[place[has_next]] - ordered.base_ms[has_next]
+        return waits
+    by_partition = np.lexsort((ordered.max_ms, ordered.base_ms, ordered.partition))
+    same = np.diff(ordered.partition[by_partition]) == 0
+    first, second = by_partition[:-1][same], by_partition[1:][same]
+    waits[first] = ordered.base_ms[second] - ordered.base_ms[first]
+    return waits
+
+
+def _find_quickest(ordered: SessionBatches, spans: NDArray[np.int64], is_open: NDArray[np.bool_]) -> int | None:
+    """The broker whose batches span the shortest time, of those with enough."""
+    found: dict[int, tuple[float, int]] = {}
+    for broker in np.unique(ordered.leader[is_open]).tolist():
+        mine = spans[is_open & (ordered.leader == broker)]
+        if len(mine) >= _LEAST_BATCHES:
+            found[broker] = float(np.quantile(mine, 0.9)), -len(mine)
+    return min(found, key=lambda broker: found[broker]) if found else None

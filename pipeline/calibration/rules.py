@@ -1,0 +1,295 @@
+"""By which rule keyless records got their partitions, from the order in which they did.
+
+What happens from one keyless record of a session to the next: it *joins* the batch at work, a batch is opened on the
+partition at work (*stay*), or another partition is next (*change*). Each rule makes something impossible:
+
+| rule | where | impossible |
+|---|---|---|
+| a batch each (KIP-480) | Java 2.4 to 3.2, `DefaultPartitioner` to 3.9 | a stay |
+| bytes (KIP-794) | Java since 3.3 | a change before `batch.size` bytes |
+| time | librdkafka since 1.6 | a change before the sticky time, going on after it unless drawn again |
+| random | librdkafka before 1.6, and others | nothing, but going on has a chance of 1 / partitions |
+| in turn | `RoundRobinPartitioner` | counts that differ by more than one |
+
+Each rule's likelihood has the share of impossible events fitted, since ties within a millisecond, other threads and
+records with keys in the same batches blur what is seen. The limits of bytes and time are fitted too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration import rule_kernels as kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.batches import SessionBatches
+    from pipeline.calibration.session_traffic import SessionTraffic
+
+MOST_RECORDS = 1_000_000
+"""Of a session so many are looked at, from its first on."""
+_LENGTH_BYTES = 2
+_EVEN_RATIO = 0.98
+_MOST_EVEN_CELLS = 200_000
+_USUAL_BYTES = (16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576, 8_192, 4_096)
+_USUAL_MS = (1, 2, 4, 5, 10, 20, 40, 50, 100, 200, 400, 1_000, 2_000)
+_LEAST_CHANCE = 1e-3
+_MOST_BROKEN = 0.1
+"""A rule that is broken more often is none."""
+_MOST_STAYS = 0.3
+_TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
+
+
+class Rule(StrEnum):
+    """How a partition is given up for the next one."""
+
+    BATCH = "with every batch"
+    BYTES = "after batch.size bytes"
+    TIME = "after a time"
+    RANDOM = "random for every record"
+    TURN = "in turn"
+    TURN_OF_HALF = "in turn, half of the partitions"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Keyless records by millisecond and partition, in the order in which partition changes least.
+
+    Attributes:
+        at_ms: int64[n].
+        partition: int64[n].
+        record_count: int64[n].
+        body_bytes: With the records' length fields; int64[n].
+        opened_count: Batches opened there and then; int64[n].
+    """
+
+    at_ms: NDArray[np.int64]
+    partition: NDArray[np.int64]
+    record_count: NDArray[np.int64]
+    body_bytes: NDArray[np.int64]
+    opened_count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RuleEvidence:
+    """What the order of partitions says.
+
+    Attributes:
+        log_likelihood: By rule; nats.
+        broken_ratio: By rule: the share of what it forbids among what it could forbid.
+        event_count: Stays and changes.
+        limit_bytes: The best one for `Rule.BYTES`.
+        limit_ms: The best one for `Rule.TIME`.
+        stay_ratio: Of batches opened, those on the partition at work.
+    """
+
+    log_likelihood: Mapping[Rule, float]
+    broken_ratio: Mapping[Rule, float]
+    event_count: int
+    limit_bytes: int
+    limit_ms: int
+    stay_ratio: float
+
+    @property
+    def ranked(self) -> list[Rule]:
+        """Rules, the likeliest first."""
+        return sorted(self.log_likelihood, key=lambda rule: -self.log_likelihood[rule])
+
+    def probability(self, rule: Rule) -> float:
+        """Among the rules, all alike before; the data are not believed beyond 1 in 1,000."""
+        best = max(self.log_likelihood.values())
+        weights = {each: math.exp(max(value - best, -700)) for each, value in self.log_likelihood.items()}
+        return min(weights[rule] / sum(weights.values()), 1 - _LEAST_CHANCE)
+
+
+def collect_cells(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> Cells:
+    """Counts keyless records by millisecond and partition.
+
+    Args:
+        traffic: The session's records.
+        batches: And batches.
+        byte_ratio: Compressed bytes for each one before, as the client estimates while it fills a batch.
+    """
+    keyless = np.flatnonzero(~traffic.is_keyed[:MOST_RECORDS])
+    at_ms, partition = traffic.at_ms[:MOST_RECORDS][keyless], traffic.partition[keyless].astype(np.int64)
+    order = np.lexsort((partition, at_ms))
+    at_ms, partition = at_ms[order], partition[order]
+    is_first = np.append(True, (np.diff(at_ms) != 0) | (np.diff(partition) != 0)) if len(order) else np.zeros(0, bool)
+    starts = np.flatnonzero(is_first)
+    cell_ms, cell_partition = at_ms[starts], partition[starts]
+    body = (traffic.body_bytes[keyless][order] + _LENGTH_BYTES).astype(np.int64)
+    places = np.empty(len(starts), np.int64)
+    kernels.order_cells(cell_ms, cell_partition, places)
+    cells = (
+        cell_ms,
+        cell_partition,
+        np.diff(np.append(starts, len(order))),
+        (np.add.reduceat(body, starts) * byte_ratio).astype(np.int64) if len(starts) else body,
+        _count_opened(cell_ms, cell_partition, batches),
+    )
+    return Cells(*(np.ascontiguousarray(column[places]) for column in cells))
+
+
+def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
+    """Batches that begin in each cell."""
+    if not len(at_ms):
+        return np.zeros(0, np.int64)
+    first_ms = int(at_ms[0])
+    width = int(max(partition.max(), batches.partition.max(initial=0))) + 1
+    opened = np.sort((batches.base_ms - first_ms) * width + batches.partition)
+    cell = (at_ms - first_ms) * width + partition
+    counted: NDArray[np.int64] = np.searchsorted(opened, cell, "right") - np.searchsorted(opened, cell, "left")
+    return counted
+
+
+def weigh_rules(
+    cells: Cells, partition_count: int, *, batch_bytes: Iterable[int] = (), least_bytes: int = 1
+) -> RuleEvidence:
+    """Weighs every rule.
+
+    Args:
+        cells: See `collect_cells`.
+        partition_count: Partitions with a leader; 2 or more.
+        batch_bytes: Values of `batch.size` to try besides the usual ones.
+        least_bytes: It is not smaller.
+    """
+    lengths_ms, lengths_bytes = _measure_runs(cells)
+    tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_cut(lengths_bytes, 1)}
+    tried_ms = {*_USUAL_MS, *_cut(lengths_ms, 1)}
+    by_bytes = {
+        limit: _weigh_bytes(_count(cells, limit, 1), partition_count)
+        for limit in sorted(tried_bytes)
+        if limit >= least_bytes
+    }
+    by_ms = {limit: _weigh_time(_count(cells, 1, limit), partition_count) for limit in sorted(tried_ms)}
+    limit_bytes = max(by_bytes, key=lambda limit: (by_bytes[limit][0], limit in _USUAL_BYTES))
+    limit_ms = max(by_ms, key=lambda limit: (by_ms[limit][0], limit in _USUAL_MS))
+    counts = _count(cells, limit_bytes, limit_ms)
+    found = {
+        Rule.BATCH: _weigh_batch(counts, partition_count),
+        Rule.BYTES: by_bytes[limit_bytes],
+        Rule.TIME: by_ms[limit_ms],
+        Rule.RANDOM: _weigh_random(counts, partition_count),
+        **_weigh_turns(cells, partition_count, counts),
+    }
+    events = int(counts[kernels.STAYS] + counts[kernels.CHANGES])
+    return RuleEvidence(
+        {rule: value for rule, (value, _) in found.items()},
+        {rule: broken for rule, (_, broken) in found.items()},
+        events,
+        limit_bytes,
+        limit_ms,
+        counts[kernels.STAYS] / events if events else 0.0,
+    )
+
+
+def _count(cells: Cells, limit_bytes: int, limit_ms: int) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    if len(cells.at_ms):
+        kernels.count_events(
+            cells.at_ms,
+            cells.partition,
+            cells.record_count,
+            cells.body_bytes,
+            cells.opened_count,
+            limit_bytes,
+            limit_ms,
+            counts,
+        )
+    return counts
+
+
+def _measure_runs(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Milliseconds from one partition's turn to the next one's, and the bytes of each turn."""
+    if not len(cells.at_ms):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.append(True, np.diff(cells.partition) != 0))
+    total = cells.body_bytes + kernels.HEADER_BYTES * cells.opened_count
+    return np.diff(cells.at_ms[starts]), np.add.reduceat(total, starts)
+
+
+def _cut(lengths: NDArray[np.int64], least: int) -> set[int]:
+    if not len(lengths):
+        return set()
+    return {max(least, int(value)) for value in np.quantile(lengths, _TENTHS)}
+
+
+def _share(count: float, total: float) -> float:
+    """A fitted chance, away from 0 and 1."""
+    return (count + 0.5) / (total + 1)
+
+
+def _sum_of(*terms: tuple[float, float]) -> float:
+    """The sum of count x log(chance)."""
+    return float(sum(count * math.log(max(chance, 1e-300)) for count, chance in terms if count))
+
+
+def _weigh_joins(counts: NDArray[np.int64], partition_count: int) -> float:
+    """Where a batch goes on, so does its partition."""
+    joins, changes = counts[kernels.JOINS], counts[kernels.CHANGES_JOINING]
+    broken = min(_share(changes, joins + changes), _MOST_BROKEN)
+    return _sum_of((joins, 1 - broken), (changes, broken / (partition_count - 1)))
+
+
+def _weigh_batch(counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
+    stays, changes = counts[kernels.STAYS], counts[kernels.CHANGES]
+    # Random choice stays with a chance of 1 / partitions: what stays as often is not this rule.
+    broken = min(_share(stays, stays + changes), _MOST_BROKEN, _MOST_STAYS / partition_count)
+    told = _sum_of((stays, broken), (changes, (1 - broken) / (partition_count - 1)))
+    return _weigh_joins(counts, partition_count) + told, _share(stays, stays + changes)
+
+
+def _weigh_bytes(counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
+    stays, changes = counts[kernels.STAYS_BELOW_BYTES], counts[kernels.CHANGES_BELOW_BYTES]
+    broken = min(_share(changes, stays + changes), _MOST_BROKEN)
+    drawn = counts[kernels.STAYS_BEYOND_BYTES] + counts[kernels.CHANGES_BEYOND_BYTES]
+    told = _sum_of((stays, 1 - broken), (changes, broken / (partition_count - 1)), (drawn, 1 / partition_count))
+    return _weigh_joins(counts, partition_count) + told, _share(changes, counts[kernels.CHANGES])
+
+
+def _weigh_time(counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
+    stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
+    broken = min(_share(changes, stays + changes), _MOST_BROKEN)
+    drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
+    told = _sum_of((stays, 1 - broken), (changes, broken / (partition_count - 1)), (drawn, 1 / partition_count))
+    return told, _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
+
+
+def _weigh_random(counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
+    return _sum_of((_count_records(counts), 1 / partition_count)), 0.0
+
+
+def _count_records(counts: NDArray[np.int64]) -> int:
+    """All records but the first."""
+    events = (kernels.STAYS, kernels.JOINS, kernels.CHANGES, kernels.CHANGES_JOINING)
+    return int(sum(counts[event] for event in events))
+
+
+def _weigh_turns(cells: Cells, partition_count: int, counts: NDArray[np.int64]) -> dict[Rule, tuple[float, float]]:
+    """In turn: at the end of a millisecond no partition in use is more than a record ahead of another."""
+    part = slice(_MOST_EVEN_CELLS)
+    used, numbers = np.unique(cells.partition[part], return_inverse=True)
+    moments = len(np.unique(cells.at_ms[part]))
+    records = int(cells.record_count[part].sum())
+    half = (partition_count + 1) // 2 if partition_count % 2 == 0 else partition_count
+    told: dict[Rule, tuple[float, float]] = {}
+    if len(used) > 1 and records >= 3 * len(used):
+        even = kernels.count_even_moments(
+            cells.at_ms[part], numbers.astype(np.int64), cells.record_count[part], len(used), 1
+        )
+        broken = _share(moments - even, moments)
+        if broken <= 1 - _EVEN_RATIO or moments < 1 / (1 - _EVEN_RATIO):
+            likelihood = _sum_of((_count_records(counts), 1 - broken))
+            if len(used) == partition_count:
+                told[Rule.TURN] = likelihood, broken
+            elif len(used) == half:
+                told[Rule.TURN_OF_HALF] = likelihood, broken
+    return told

@@ -1,0 +1,106 @@
+"""The settings of a producer that its batches tell of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.batching import DEFAULT_BATCH_BYTES, USUAL_BATCH_BYTES, Bounds
+from pipeline.calibration.rules import Rule, RuleEvidence
+from pipeline.simulator.client import Compression
+from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
+from pipeline.simulator.record_size import BATCH_HEADER_BYTES
+
+if TYPE_CHECKING:
+    from pipeline.calibration.batches import SessionBatches
+    from pipeline.calibration.in_use import Choice
+    from pipeline.calibration.session_traffic import SessionTraffic
+
+CONFIGURED, INFERRED, DEFAULT = "configured", "inferred", "default"
+_LIBRDKAFKA_BATCH_BYTES = 1_000_000
+_LENGTH_BYTES = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the producer.
+
+    Attributes:
+        value: By Kafka's spelling.
+        source: `configured`, `inferred` or `default`.
+        low: Where inferred: it is hardly less.
+        high: It is hardly more; None where nothing bounds it.
+    """
+
+    value: str
+    source: str
+    low: float | None = None
+    high: float | None = None
+
+
+def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Compression | None:
+    """What the codec did to this traffic, or None without one."""
+    plain = int((traffic.body_bytes.astype(np.int64) + _LENGTH_BYTES).sum())
+    if batches.codec == "none" or not plain:
+        return None
+    stored = int(batches.size_bytes.sum()) - BATCH_HEADER_BYTES * len(batches)
+    return Compression(max(1, round(1_000_000 * stored / plain)))
+
+
+def infer_settings(
+    choice: Choice,
+    traffic: SessionTraffic,
+    batches: SessionBatches,
+    *,
+    linger: Bounds,
+    batch_bytes: Bounds,
+    rule: Rule | None,
+    evidence: RuleEvidence | None,
+) -> dict[str, Setting]:
+    """Settings that the data tell, and the defaults that go with the client where they do not.
+
+    Args:
+        choice: The client.
+        traffic: The session's records.
+        batches: And batches.
+        linger: Bounds on `linger.ms`.
+        batch_bytes: And on `batch.size`.
+        rule: How partitions change, where known.
+        evidence: The limits that go with it.
+    """
+    limit_bytes = evidence.limit_bytes if evidence and rule is Rule.BYTES else None
+    settings = {
+        "linger.ms": _infer_linger(choice, linger),
+        "batch.size": _infer_batch_size(choice, batch_bytes, limit_bytes),
+    }
+    is_idempotent = not traffic.is_pooled
+    if is_idempotent != choice.is_idempotent:
+        settings["enable.idempotence"] = Setting(str(is_idempotent).lower(), INFERRED)
+    if batches.codec != "none":
+        settings["compression.type"] = Setting(batches.codec, INFERRED)
+    if rule is Rule.TIME and evidence and choice.client == LIBRDKAFKA:
+        limit_ms = evidence.limit_ms
+        settings["sticky.partitioning.linger.ms"] = Setting(str(limit_ms), INFERRED, limit_ms, limit_ms)
+    return settings
+
+
+def _infer_linger(choice: Choice, bounds: Bounds) -> Setting:
+    if bounds.value is None or bounds.low <= choice.linger_ms < (bounds.high or float("inf")):
+        return Setting(f"{choice.linger_ms:g}", DEFAULT, bounds.low, bounds.high)
+    return Setting(f"{bounds.value:g}", INFERRED, bounds.low, bounds.high)
+
+
+def _infer_batch_size(choice: Choice, bounds: Bounds, limit_bytes: int | None) -> Setting:
+    usual = DEFAULT_BATCH_BYTES if choice.client == JAVA else _LIBRDKAFKA_BATCH_BYTES
+    low, high = bounds.low, bounds.high
+    if limit_bytes is not None:
+        value = float(limit_bytes)
+    elif bounds.value is not None:
+        value = bounds.value
+    elif low > usual:
+        value = float(min((size for size in USUAL_BATCH_BYTES if size >= low), default=low))
+    else:
+        value = float(usual)
+    return Setting(f"{value:.0f}", DEFAULT if value == usual else INFERRED, low, high)
