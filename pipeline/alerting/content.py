@@ -21,11 +21,13 @@ class Column:
         title: Its head.
         is_number: Set to the right.
         is_text_only: Left out of the HTML part, such as a bar of characters beside a picture.
+        is_short: Kept on one line: ids, states, nothing that others chose.
     """
 
     title: str
     is_number: bool = False
     is_text_only: bool = False
+    is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

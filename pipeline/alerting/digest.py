@@ -58,7 +58,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         sections=(_table_section(ordered), _rows_section(cluster, window_start_ms)),
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {format_count(len(ordered))}; "
-            "`mail.digest_above` in the configuration says from how many on. All times are UTC.",
+            "mail.digest_above in the configuration says from how many on. All times are UTC.",
         ),
         attachments=(Attachment(name="incidents.csv", subtype="csv", text=_csv(ordered)),),
     )
@@ -76,8 +76,8 @@ def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
 
 def _table_section(ordered: Sequence[IncidentChange]) -> Section:
     columns = (
-        Column(title="incident"),
-        Column(title="state"),
+        Column(title="incident", is_short=True),
+        Column(title="state", is_short=True),
         Column(title="what"),
         Column(title="measure", is_number=True),
         Column(title="limit", is_number=True),

@@ -37,7 +37,7 @@ def standing_lines(change: IncidentChange, *, owner: str, time_zone: str, window
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(
             f"Next look: the window that ends at {format_clock(end_ms + window_ms)}. For quiet until then or longer: "
-            f"partition-health mute {change.incident_id} --until {until} --reason '...'. Limits are set per cluster under "
-            "`gate` in the configuration."
+            f"partition-health mute {change.incident_id} --until {until} --reason '...'. Limits are set per cluster, under "
+            "gate in the configuration."
         )
     return tuple(lines)

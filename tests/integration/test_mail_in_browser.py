@@ -1,0 +1,78 @@
+"""Mails as people see them, in a real browser. Oracle: nothing sticks out, every picture shows, every text is legible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.alerting.blind import BlindEvidence, describe_blind
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.message import render_message
+from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
+
+EARLIER = tuple(broker_load(broker, 1 / 3, minute=minute) for broker in (1, 2, 3) for minute in (4, 5))
+HOSTILE = '<script>document.title="pwned"</script>' + "W" * 230
+
+
+def state(name):
+    opened = new_evidence(earlier=EARLIER, time_zone="Europe/Berlin")
+    return replace(opened, change=replace(opened.change, state=name))
+
+
+def hostile():
+    evidence = state("new")
+    topics = tuple(replace(topic, topic=HOSTILE) for topic in evidence.topics)
+    return replace(evidence, cluster=HOSTILE, owner=HOSTILE, topics=topics)
+
+
+def blind():
+    change = replace(new_evidence().change, rule="source_arrival", subject="log_directories", value=1.0)
+    return BlindEvidence(
+        cluster="demo",
+        change=change,
+        reason="broker 2: no answer " * 20,
+        window_ms=MINUTE_MS,
+        bears_shares=True,
+        owner="",
+    )
+
+
+def digest():
+    opened = new_evidence().change
+    changes = [replace(opened, incident_id=f"K-{n:08}", subject=f"broker {n}", value=1.2 + n / 99) for n in range(40)]
+    return describe_digest("demo", changes, owner="platform team")
+
+
+MAILS = {
+    "new": lambda: describe_broker_share(state("new")),
+    "worse": lambda: describe_broker_share(state("worse")),
+    "resolved": lambda: describe_broker_share(resolved_evidence(earlier=EARLIER)),
+    "hostile names": lambda: describe_broker_share(hostile()),
+    "blind": lambda: describe_blind(blind()),
+    "digest": digest,
+}
+
+
+@pytest.fixture(scope="module")
+def show():
+    with running_browser() as show:
+        yield show
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", MAILS)
+def test_a_mail_fits_shows_its_pictures_and_can_be_read(name, width, scheme, show):
+    content = MAILS[name]()
+    mail = render_message(content, sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS)
+    shown = show(mail.payload, width, scheme)
+
+    assert shown.outside == []
+    assert shown.broken == []
+    assert [(ratio, text) for ratio, text in shown.contrasts if ratio < LEAST_CONTRAST] == []
+    assert all(section.title in shown.text for section in content.sections)
