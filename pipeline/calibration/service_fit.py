@@ -1,0 +1,216 @@
+"""How long a broker takes for a producer's requests, from what the producer's metrics say of the connection.
+
+A broker takes the requests of a connection one at a time; the producer has at most five of them under way. So latency seen
+in a producer is waiting as well as service. With N = rate x latency, the requests under way on average (Little's law):
+
+* N near five: the connection is saturated, and a request takes 1 / rate;
+* N below a half: hardly a request waits, and a request takes the latency;
+* between: N is what a queue cut at five shows, N = r + r^2 + ... + r^5 with r the part of time the connection is busy;
+  that holds for independent requests, and the true time lies between latency / 5 and the smaller of latency and 1 / rate.
+
+What a request takes beyond `simulator.measured` is the broker's delay.
+
+References:
+    Little, A Proof for the Queuing Formula L = lambda W, 1961. Kafka `Sender.SenderMetrics`, `metrics/stats/Avg.java`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.service import (
+    CONFIGURED,
+    INFERRED,
+    MEASURED,
+    MINUTE_MS,
+    Parameter,
+    ServiceModel,
+    assume_service,
+    is_fit_minute,
+    service_ms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST_IN_FLIGHT = 5
+SATURATED, ALONE = 4.8, 0.5
+_STALE_RATIO = 0.375
+"""Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates."""
+_LEAST_DELAY_MS = 1.0
+_LEAST_REQUESTS = 30
+_CLIENT_MS = 0.2
+"""Of a latency, what the client's own threads and its socket take."""
+_UNSURE_MS = 0.3
+
+
+@dataclass(frozen=True)
+class NodeMetrics:
+    """What a producer's metrics say of its connection to a broker in a time.
+
+    Attributes:
+        broker_id: Kafka's.
+        start_ms: Epoch milliseconds.
+        end_ms: The first after.
+        request_rate_per_s: Or None.
+        request_latency_avg_ms: Or None.
+        request_bytes: Mean of a request's batches, or None.
+    """
+
+    broker_id: int
+    start_ms: int
+    end_ms: int
+    request_rate_per_s: float | None
+    request_latency_avg_ms: float | None
+    request_bytes: float | None = None
+
+
+def fit_services(
+    nodes: Sequence[NodeMetrics],
+    broker_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    *,
+    configured_delay_ms: Mapping[int, float] | None = None,
+) -> dict[int, ServiceModel]:
+    """Fits every broker's service on the even minutes of a window.
+
+    Args:
+        nodes: Of one producer, by minute or for the window as a whole. Those that end before the window serve as
+            the minute before its first: Kafka's averages trail.
+        broker_ids: Wanted.
+        start_ms: The window's start, epoch milliseconds.
+        end_ms: Its end.
+        configured_delay_ms: By broker, where the metrics do not tell.
+
+    Returns:
+        A model for every broker wanted; where nothing is known with the times of `simulator.measured`, and no delay.
+    """
+    configured = configured_delay_ms or {}
+    models = {}
+    for broker_id in broker_ids:
+        own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
+        times = [_estimate(node, before) for before, node in zip([None, *own[:-1]], own, strict=True)]
+        inside = [
+            (node.start_ms, time)
+            for node, time in zip(own, times, strict=True)
+            if time is not None and node.start_ms < end_ms and node.end_ms > start_ms
+        ]
+        if inside:
+            models[broker_id] = _model_from(broker_id, inside)
+        elif broker_id in configured:
+            models[broker_id] = assume_service(broker_id, configured[broker_id], CONFIGURED)
+        else:
+            models[broker_id] = assume_service(broker_id)
+    return models
+
+
+def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
+    """Time per request on a connection that takes one at a time and has five under way at most.
+
+    Args:
+        rate_per_s: Requests.
+        latency_ms: Mean from a request's sending until its response is handled.
+
+    Returns:
+        Milliseconds.
+
+    >>> estimate_request_time(48.5, 103.0).value == 1000 / 48.5
+    True
+    >>> estimate_request_time(10.0, 21.0).value
+    20.8
+    """
+    most_ms = 1000 / rate_per_s
+    under_way = rate_per_s * latency_ms / 1000
+    alone_ms = max(latency_ms - _CLIENT_MS, 0.0)
+    if under_way >= SATURATED:
+        return Parameter(most_ms, 0.98 * most_ms, 1.01 * most_ms, MEASURED)
+    if under_way <= ALONE:
+        return Parameter(alone_ms, alone_ms * (1 - under_way / 2), alone_ms, MEASURED)
+    busy = _invert_queue(under_way)
+    value = min(busy * most_ms, alone_ms)
+    return Parameter(value, min(latency_ms / MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value), INFERRED)
+
+
+def _invert_queue(under_way: float) -> float:
+    """The busy part of time r where r + r^2 + ... + r^5 requests are under way on average."""
+    powers = np.arange(1, MOST_IN_FLIGHT + 1)
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (middle**powers).sum() < under_way else (low, middle)
+    return high
+
+
+def _estimate(node: NodeMetrics, before: NodeMetrics | None) -> Parameter | None:
+    """The delay that a time's metrics tell, or None."""
+    rate, latency_ms = node.request_rate_per_s, node.request_latency_avg_ms
+    if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
+        return None
+    if rate * (node.end_ms - node.start_ms) / 1000 < _LEAST_REQUESTS:
+        return None
+    own_ms, is_settled = _take_out_stale(node, before)
+    time = estimate_request_time(rate, own_ms)
+    own_part = service_ms(node.request_bytes)
+    value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
+    if value < _LEAST_DELAY_MS and time.source == MEASURED:
+        value, low = 0.0, 0.0
+    source = time.source if is_settled else INFERRED
+    return Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
+
+
+def _take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> tuple[float, bool]:
+    """A minute's own latency: Kafka's average holds a part of the minute before; and whether that part is small."""
+    rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
+    length_ms = node.end_ms - node.start_ms
+    if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
+        return latency_ms, True
+    ratio = _STALE_RATIO * min(1.0, MINUTE_MS / length_ms)
+    old = ratio * (before.request_rate_per_s or 0.0)
+    old_part = old / (old + (1 - ratio) * rate)
+    own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
+    own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
+    return own_ms, abs(own_ms - latency_ms) <= 0.2 * max(latency_ms, 1.0)
+
+
+def _model_from(broker_id: int, times: Sequence[tuple[int, Parameter]]) -> ServiceModel:
+    """A model from the delays of a window's minutes: of the even ones; the odd ones take their neighbours'."""
+    fitted = [(at_ms, time) for at_ms, time in times if is_fit_minute(at_ms)]
+    assumptions = []
+    if len(times) == 1 or not fitted:
+        fitted = list(times)
+        assumptions.append(f"broker {broker_id}: fitted on all minutes there are; no other minute can judge it")
+    values = [time.value for _, time in fitted]
+    middle = sorted(values)[(len(values) - 1) // 2]
+    typical = next(time for _, time in fitted if time.value == middle)
+    series = _fill_series([at_ms for at_ms, _ in times], [(at_ms, time.value) for at_ms, time in fitted])
+    if typical.source == INFERRED:
+        assumptions.append(
+            f"broker {broker_id}: its connection is neither idle nor saturated: a delay of {typical.low:.1f} to {typical.high:.1f} ms fits"
+        )
+    base = assume_service(broker_id)
+    return replace(
+        base,
+        delay_ms=typical,
+        delay_series=series,
+        is_identifiable=True,
+        assumptions=tuple(assumptions),
+    )
+
+
+def _fill_series(starts: Sequence[int], fitted: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """The delay of every minute; one that was not fitted takes the mean of the fitted ones next to it."""
+    known = dict(fitted)
+    series = []
+    for at_ms in starts:
+        if at_ms not in known:
+            earlier = [value for other, value in fitted if other < at_ms][-1:]
+            later = [value for other, value in fitted if other > at_ms][:1]
+            near = earlier + later
+            series.append((at_ms, sum(near) / len(near)))
+        else:
+            series.append((at_ms, known[at_ms]))
+    return tuple(series)
