@@ -1,8 +1,9 @@
 """``make fidelity``: runs settings on real brokers and clients, simulates them, and prints both beside each other.
 
 Without arguments every setting of `settings.py` is run for real (a minute each); ``--recorded`` compares the committed
-recordings, the shared runs where they are at hand, and the published experiment. The exit code is 1 if a figure misses
-its bar for no known reason (`misses.py`).
+recordings, the shared runs where they are at hand, and the published experiment. Either ends with the replay's own table:
+runs recorded under one client, replayed under another, beside that client's real run (``--pairs``: only that). The exit
+code is 1 if a figure misses its bar for no known reason (`misses.py`, `pairs/report.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
 from tests.lab.fidelity.misses import explain, format_misses
+from tests.lab.fidelity.pairs import report as pairs
+from tests.lab.fidelity.pairs.pair import SIDES
+from tests.lab.fidelity.pairs.tables import COMMITTED
 from tests.lab.fidelity.profile import LAB, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict
@@ -52,6 +56,8 @@ these 95 % should lie within the seeds' 1-99 % range.
 def main() -> int:
     """Runs what the arguments say."""
     arguments = _parse_arguments()
+    if arguments.pairs:
+        return _report_pairs(arguments)
     if arguments.recorded:
         recorded = recordings.read_recordings(arguments.file)
     else:
@@ -63,6 +69,16 @@ def main() -> int:
     if arguments.write:
         arguments.write.parent.mkdir(parents=True, exist_ok=True)
         arguments.write.write_text(f"{DOCUMENT}{report.text}\n```\n")
+    if arguments.only or arguments.only_drawn:
+        return int(report.has_new_miss)
+    print(f"\n{pairs.DOCUMENT.partition('```')[0]}")
+    return int(report.has_new_miss | pairs.report_pairs(COMMITTED).has_new_miss)
+
+
+def _report_pairs(arguments: argparse.Namespace) -> int:
+    report = pairs.report_pairs(arguments.file or COMMITTED, arguments.only, arguments.sides)
+    if arguments.write:
+        arguments.write.write_text(f"{pairs.DOCUMENT}{report.text}\n```\n")
     return int(report.has_new_miss)
 
 
@@ -105,7 +121,13 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--no-timings", action="store_true", help="keep the file's timings of the bed")
     parser.add_argument("--own-timings", action="store_true", help="simulate with the timings in the file")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown too")
+    parser.add_argument(
+        "--pairs", action="store_true", help="replay recorded pairs, of the folder --file, nothing else"
+    )
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES, help="with --pairs: which recordings")
     arguments = parser.parse_args()
+    if arguments.pairs:
+        return arguments
     arguments.file = arguments.file or (recordings.COMMITTED if arguments.recorded else LIVE)
     return arguments
 

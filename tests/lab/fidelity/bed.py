@@ -17,7 +17,7 @@ from tests.lab.process import Process, free_ports, start_java
 from tests.lab.proxy import Proxy, start_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 PRODUCERS = Path(__file__).parents[1] / "producers"
 QUIET_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -53,14 +53,22 @@ class Bed:
 
 
 @contextmanager
-def start_bed(root: Path, broker_count: int = 3) -> Iterator[Bed]:
-    """Brokers 0, 1, … that clients reach through the proxy only, for as long as the block lasts."""
+def start_bed(root: Path, broker_count: int = 3, settings: Mapping[str, str] | None = None) -> Iterator[Bed]:
+    """Brokers 0, 1, … that clients reach through the proxy only, for as long as the block lasts.
+
+    Args:
+        root: An empty folder.
+        broker_count: How many.
+        settings: Broker settings beyond the lab's own.
+    """
     advertised = free_ports(broker_count)
     broker_ports = free_ports(broker_count)
     pairs = list(zip(advertised, broker_ports, strict=True))
     with (
         start_proxy(pairs, root / "output/proxy.log") as proxy,
-        start_cluster(root, broker_count, client_ports=broker_ports, advertised_ports=advertised) as cluster,
+        start_cluster(
+            root, broker_count, settings=settings, client_ports=broker_ports, advertised_ports=advertised
+        ) as cluster,
     ):
         yield Bed(root, cluster, proxy)
 

@@ -1,0 +1,3 @@
+"""Real traffic recorded under one client and played again under another: what the replay predicts against what came."""
+
+from __future__ import annotations

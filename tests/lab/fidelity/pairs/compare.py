@@ -1,0 +1,182 @@
+"""A prediction held against the run that came: figure by figure, by the bars of the replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.fidelity.pairs.predict import Prediction, Range
+from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SHARE_POINTS, BACK_TEST_POINTS = 2.0, 1.5
+PEAK_PERCENT, BATCHES_PERCENT, THROUGHPUT_PERCENT, LATENCY_PERCENT = 5.0, 15.0, 3.0, 30.0
+SHOWN = {
+    "records_per_batch": ("records per batch", BATCHES_PERCENT),
+    "throughput_records_per_s": ("records/s", THROUGHPUT_PERCENT),
+    "latency_p50_ms": ("latency p50, ms", LATENCY_PERCENT),
+    "latency_p99_ms": ("latency p99, ms", LATENCY_PERCENT),
+}
+WRONG_WAY, RIGHT_WAY = "WRONG WAY", "right way"
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One figure of a pair.
+
+    Attributes:
+        figure: What it is.
+        before: Of the recorded run.
+        after: Of the run that was predicted; the recorded one itself in a back-test.
+        predicted: Median and range over the seeds; None where the replay tells nothing.
+        off: Of the prediction from the run, in words.
+        bar: How much it may be, in words.
+        verdict: `HOLDS`, `MISSES` or `NO_BAR`.
+        way: Whether the change from before to after was told with its right sign; "" where nothing changed by more than
+            the bar.
+    """
+
+    figure: str
+    before: float
+    after: float
+    predicted: Range | None
+    off: str
+    bar: str
+    verdict: str
+    way: str = ""
+
+
+def compare_change(
+    before: Mapping[str, Any], after: Mapping[str, Any], found: Mapping[str, Prediction]
+) -> list[PairRow]:
+    """The candidate's prediction beside the run under the other clients.
+
+    Args:
+        before: Figures of the recorded run, from its manifest.
+        after: Figures of the other run, likewise.
+        found: The replay's results: ``in-use`` and ``after``.
+    """
+    return _compare(before, after, found["after"], found["in-use"], SHARE_POINTS)
+
+
+def compare_back_test(run: Mapping[str, Any], found: Mapping[str, Prediction]) -> list[PairRow]:
+    """What is in use, predicted, beside what was recorded."""
+    return _compare(run, run, found["in-use"], None, BACK_TEST_POINTS)
+
+
+def _compare(
+    before: Mapping[str, Any], after: Mapping[str, Any], found: Prediction, base: Prediction | None, points: float
+) -> list[PairRow]:
+    rows = []
+    for kind in ("broker", "partition"):
+        old, new = share_out(before, kind), share_out(after, kind)
+        told = found.brokers if kind == "broker" else found.partitions
+        said = (base.brokers if kind == "broker" else base.partitions) if base else {}
+        if kind == "partition" and len(new) == len(share_out(after, "broker")):
+            continue  # one partition per broker: the same shares
+        place_name = "on broker" if kind == "broker" else "in partition"
+        rows += [
+            _judge_share(
+                f"bytes {place_name} {place}, %", old[place], new[place],
+                (told[place][1], said[place][1] if said else None), points,
+            )
+            for place in sorted(new)
+        ]  # fmt: skip
+        rows.append(_judge_peak(kind, old, new, (told, said)))
+    for name, (shown, percent) in SHOWN.items():
+        rows.append(
+            _judge_ratio(
+                shown, before[name], after[name],
+                (found.figures.get(name), base.figures.get(name) if base else None), percent,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def share_out(figures: Mapping[str, Any], kind: str) -> dict[int, float]:
+    """Percent of the log's bytes by partition or by leader."""
+    sizes: dict[int, int] = {}
+    for partition, each in enumerate(figures["partitions"]):
+        place = each["leader"] if kind == "broker" else partition
+        sizes[place] = sizes.get(place, 0) + each["size_bytes"]
+    return {place: 100 * size / sum(sizes.values()) for place, size in sizes.items()}
+
+
+def _judge_share(
+    figure: str, before: float, after: float, told: tuple[Range | None, Range | None], points: float
+) -> PairRow:
+    found, base = (each.scale(100) if each else None for each in told)
+    if found is None:
+        return PairRow(figure, before, after, None, "", "", MISSES)
+    bar = max(points, SHARE_BAR_DEVIATIONS * found.deviation)
+    off = found.median - after
+    verdict = HOLDS if abs(off) <= bar else MISSES
+    way = _judge_way(after - before, bar, found, base)
+    return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way)
+
+
+def _judge_peak(
+    kind: str,
+    before: Mapping[int, float],
+    after: Mapping[int, float],
+    told: tuple[Mapping[int, tuple[float, Range | None]], Mapping[int, tuple[float, Range | None]]],
+) -> PairRow:
+    """Of the medians: the largest share over the mean share."""
+    found, base = ({place: share for place, (_, share) in each.items() if share} for each in told)
+    peaks = [
+        Range(len(before) * max(share.median for share in each.values()), *[float("nan")] * 2) if each else None
+        for each in (found, base)
+    ]
+    old, new = (len(each) * max(each.values()) / 100 for each in (before, after))
+    return _judge_ratio(f"peak-to-mean of {kind}s", old, new, (peaks[0], peaks[1]), PEAK_PERCENT)
+
+
+def _judge_ratio(
+    figure: str, before: float, after: float, told: tuple[Range | None, Range | None], percent: float
+) -> PairRow:
+    found, base = told
+    if found is None:
+        return PairRow(figure, before, after, None, "", "", MISSES)
+    off = (found.median / after - 1) * 100
+    verdict = HOLDS if abs(off) <= percent else MISSES
+    way = _judge_way(after - before, percent / 100 * max(after, before), found, base)
+    return PairRow(figure, before, after, found, f"{off:+.1f} %", f"{percent:g} %", verdict, way)
+
+
+def _judge_way(change: float, bar: float, found: Range, base: Range | None) -> str:
+    """As the comparison shows it: the candidate beside what is in use, both predicted."""
+    if base is None or abs(change) <= bar:
+        return ""
+    return RIGHT_WAY if (found.median - base.median) * change > 0 else WRONG_WAY
+
+
+def format_rows(title: str, rows: Sequence[PairRow]) -> str:
+    """A table."""
+    head = f"{'':28}{'before':>9}{'after':>9}{'replayed':>10}  {'5-95 % of seeds':>19}{'off by':>10}{'bar':>9}"
+    lines = [title, head]
+    for row in rows:
+        replayed = span = "-"
+        if row.predicted:
+            replayed, low, high = map(_number, (row.predicted.median, row.predicted.low, row.predicted.high))
+            span = "" if row.predicted.low != row.predicted.low else f"{low} .. {high}"
+        lines.append(
+            f"  {row.figure:26}{_number(row.before):>9}{_number(row.after):>9}{replayed:>10}  {span:>19}"
+            f"{row.off:>10}{row.bar:>9}  {row.verdict:8}{row.way}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def format_verdict(rows: Sequence[PairRow]) -> str:
+    """How many figures hold, and how many changes have the right sign."""
+    verdicts = [row.verdict for row in rows]
+    ways = [row.way for row in rows if row.way]
+    return (
+        f"{verdicts.count(HOLDS)} figures hold their bar, {verdicts.count(MISSES)} miss it, {verdicts.count(NO_BAR)} have none; "
+        f"{ways.count(RIGHT_WAY)} of {len(ways)} changes beyond the bar have the right sign"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"

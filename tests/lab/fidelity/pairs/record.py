@@ -1,0 +1,245 @@
+"""``python -m tests.lab.fidelity.pairs.record``: plays each pair's traffic under both its clients and packs what lies on disk.
+
+An archive per run: the topic's segments in the brokers' log directories, the producers' exporter pages, what
+`kafka-topics --describe` said, and a manifest with the settings and with what the clients themselves measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.archive import pack
+from tests.lab.artifacts import EXPORTER, resolve_jars
+from tests.lab.cluster import EXPORTER_RULES
+from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
+from tests.lab.fidelity.pairs.figures import measure_run
+from tests.lab.fidelity.pairs.pair import RDKAFKA, SECONDS, SIDES, Pair, draw_pairs, encode_pair
+from tests.lab.fidelity.record import describe_bed, warm_up
+from tests.lab.fidelity.run import QUIET_CPU_SHARE, make_text
+from tests.lab.process import LabError, Process, free_ports, wait_until
+from tests.lab.recording import read_clock_ms, say, sleep_until
+from tests.lab.scraper import Target, scraping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMITTED = Path(__file__).parents[3] / "data/pairs"
+START_AFTER_MS = 15_000  # JVM up, code compiled
+SCRAPE_S = 5
+SCRAPE_BEFORE_MS = 800  # the producer is there, and has sent nothing
+# A copy of a running broker's directory is cut where its checkpoint says, which by default is up to 5 s old.
+CHECKPOINT_MS = 500
+SETTINGS = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
+CHECKPOINT = "replication-offset-checkpoint"
+INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One side of a pair while it is recorded: when it starts, and where its files go."""
+
+    pair: Pair
+    side: str
+    topic: str
+    start_ms: int
+    folder: Path
+
+    @property
+    def capture(self) -> Path:
+        """What gets packed."""
+        return self.folder / "capture"
+
+    @property
+    def end_ms(self) -> int:
+        """When the last record is due."""
+        return self.start_ms + self.pair.seconds * 1000
+
+    def statistics(self, number: int) -> Path:
+        """Where a client of librdkafka writes its statistics."""
+        return self.capture / f"scrapes/librdkafka/load-{number}"
+
+
+def record_pairs(pairs: Sequence[Pair], output: Path, sides: Sequence[str] = SIDES) -> None:
+    """Runs every side of every pair and writes an archive for each; a run that failed is left out and said so."""
+    root = Path(tempfile.mkdtemp(prefix="partition-health-pairs-"))
+    try:
+        with start_bed(root, settings=SETTINGS) as bed:
+            say("warming the brokers")
+            warm_up(bed)
+            described = describe_bed()
+            for pair in pairs:
+                for side in sides:
+                    name = f"{pair.name}-{side}"
+                    try:
+                        folder = record_side(bed, pair, side, root / name, described)
+                    except LabError as failure:
+                        say(f"{name} left out: {failure}")
+                        continue
+                    pack(folder, output / f"{name}.tar.zst")
+                    size_bytes = (output / f"{name}.tar.zst").stat().st_size
+                    manifest = json.loads((folder / "manifest.json").read_text())
+                    say(
+                        f"{name}: {size_bytes / 1e6:.2f} MB, foreign {manifest['foreign_cpu_s']} s, {manifest['figures']}"
+                    )
+                    shutil.rmtree(root / name)
+    finally:
+        shutil.rmtree(root)
+
+
+def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[str, Any]) -> Path:
+    """One run; returns the folder to pack.
+
+    Raises:
+        LabError: A producer failed, was not ready at the start, or had not ended a minute after its time.
+    """
+    run = Run(pair, side, f"{pair.name}-{side}", read_clock_ms() + START_AFTER_MS, folder)
+    run.capture.mkdir(parents=True)
+    for name in (run.topic, f"{run.topic}-warm-up"):
+        bed.create_topic(name, pair.leaders)
+    _plan_delays(bed, run)
+    meter, started = CpuMeter(bed), time.monotonic()
+    _play(bed, run)
+    wall_s, foreign_cpu_s = time.monotonic() - started, meter.foreign_cpu_s()
+    _copy_logs(bed, run)
+    (run.capture / "tools").mkdir()
+    described_topic = bed.cluster.run_tool("kafka-topics", "--describe", "--topic", run.topic)
+    (run.capture / "tools/topics-describe.txt").write_text(described_topic)
+    latencies = [run.folder / f"load-{number}/latencies.bin" for number in range(len(pair.traffic))]
+    facts = {
+        "format": 1,
+        "pair": encode_pair(pair),
+        "side": side,
+        "topic": run.topic,
+        "cluster_id": bed.cluster.cluster_id,
+        "bed": described,
+        "clock": {"start_ms": run.start_ms, "end_ms": run.end_ms, "recorded_until_ms": read_clock_ms()},
+        "foreign_cpu_s": round(foreign_cpu_s, 2),
+        "wall_s": round(wall_s, 1),
+        "is_quiet": foreign_cpu_s <= QUIET_CPU_SHARE * wall_s,
+        "figures": measure_run(run.capture, run.topic, pair.leaders, latencies),
+    }
+    (run.capture / "manifest.json").write_text(json.dumps(facts, indent=1) + "\n")
+    return run.capture
+
+
+def _play(bed: Bed, run: Run) -> None:
+    """Starts the clients, watches their exporters while they send, and ends them."""
+    ports = free_ports(len(run.pair.traffic))
+    clients = [_start(bed, run, number, port) for number, port in enumerate(ports)]
+    targets = [
+        Target(port, run.capture / f"scrapes/producers/load-{number}", SCRAPE_S)
+        for number, port in enumerate(ports)
+        if run.pair.clients(run.side)[number].version != RDKAFKA
+    ]
+    try:
+        sleep_until(run.start_ms - START_AFTER_MS // 3)
+        for target in targets:
+            target.fetch()  # the first page costs a second; not while the traffic runs
+        with scraping(targets, run.start_ms - SCRAPE_BEFORE_MS, run.end_ms + 60_000):
+            sleep_until(run.end_ms)
+            for client in clients:
+                wait_until(lambda client=client: "sent acked=" in client.tail(), "end", client)
+        for target in targets:
+            target.scrape()
+    finally:
+        for client in clients:
+            client.stop()
+    for client in clients:
+        if "late by" in client.tail() or " failed=0" not in client.tail():
+            raise LabError(f"{client.name}: {client.tail()}")
+
+
+def _plan_delays(bed: Bed, run: Run) -> None:
+    for broker in range(len(bed.cluster.brokers)):
+        bed.proxy.slow(broker, 0, 0, 0)
+    for delay in run.pair.delays:
+        from_ms, to_ms = (run.start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
+        bed.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
+
+
+def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
+    """A client that warms up on a topic of its own, plays its series at the start and stays."""
+    pair, topic, client = run.pair, run.topic, run.pair.clients(run.side)[number]
+    place = run.folder / f"load-{number}"
+    place.mkdir(parents=True)
+    config = {"bootstrap.servers": bed.cluster.bootstrap, "client.id": f"load-{number}", **client.config}
+    (place / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    pair.traffic[number].make().tofile(place / "series.bin")
+    lines = []
+    if pair.text:
+        (place / "lines.txt").write_text(make_text(pair.traffic[number].mean_bytes))
+        lines = [str(place / "lines.txt")]
+    files = [str(place / name) for name in ("client.properties", "series.bin", "latencies.bin")]
+    words = [files[0], topic, f"{topic}-warm-up", files[1], str(run.start_ms), files[2]]
+    if client.version == RDKAFKA:
+        return _start_rdkafka([*words, str(run.statistics(number))], place / "output.log")
+    arguments = [
+        f"-javaagent:{resolve_jars(EXPORTER)[0]}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}",
+        str(PRODUCERS / "PlayTraffic.java"), *words, *lines,
+    ]  # fmt: skip
+    return start_client(f"load-{number}", client.version, arguments, place / "output.log")
+
+
+def _start_rdkafka(words: list[str], output: Path) -> Process:
+    """It reports its statistics by itself, no exporter needed."""
+    command = [sys.executable, str(PRODUCERS / "rdkafka_traffic.py"), *words]
+    with output.open("wb") as sink:
+        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
+    return Process(output.parent.name, popen, output)
+
+
+def _copy_logs(bed: Bed, run: Run) -> None:
+    """The topic's partitions, where they lie, once the brokers' checkpoints know all of their records."""
+    sleep_until(read_clock_ms() + 4 * CHECKPOINT_MS)
+    for broker in bed.cluster.brokers:
+        target = run.capture / f"brokers/{broker.node_id}"
+        target.mkdir(parents=True)
+        shutil.copy2(broker.log_directory / "meta.properties", target)
+        version, _, *entries = (broker.log_directory / CHECKPOINT).read_text().splitlines()
+        own = [entry for entry in entries if entry.rsplit(" ", 2)[0] == run.topic]
+        (target / CHECKPOINT).write_text("\n".join([version, str(len(own)), *own, ""]))
+        for partition, leader in enumerate(run.pair.leaders):
+            if leader == broker.node_id:
+                source = bed.log_directory(run.topic, partition, leader)
+                shutil.copytree(source, target / source.name)
+                for index in (target / source.name).glob("*index"):
+                    _cut_index(index)
+
+
+def _cut_index(index: Path) -> None:
+    """To its entries, as a broker's clean stop does: an active segment's has 10 MB, nearly all of it zeros."""
+    entry_bytes = INDEX_ENTRY_BYTES[index.suffix]
+    used = len(index.read_bytes().rstrip(b"\0"))
+    with index.open("r+b") as file:
+        file.truncate(-(-used // entry_bytes) * entry_bytes)
+
+
+def main() -> None:
+    """Records what the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, required=True, help="of the settings")
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--only", nargs="+", default=[], metavar="PAIR")
+    parser.add_argument("--sides", nargs="+", default=SIDES, choices=SIDES)
+    parser.add_argument("--output", type=Path, default=COMMITTED)
+    arguments = parser.parse_args()
+    pairs = [
+        pair
+        for pair in draw_pairs(arguments.seed, arguments.seconds)
+        if not arguments.only or pair.name in arguments.only
+    ]
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    record_pairs(pairs, arguments.output, arguments.sides)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The report over all pairs: table after table, then the sum of it and every miss with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.lab.fidelity.misses import KnownMiss, explain
+from tests.lab.fidelity.pairs.compare import WRONG_WAY, format_rows, format_verdict
+from tests.lab.fidelity.pairs.pair import SIDES
+from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
+from tests.lab.fidelity.rows import MISSES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.lab.fidelity.pairs.compare import PairRow
+
+SEEDS = 20
+KNOWN: tuple[KnownMiss, ...] = ()
+"""Figures known to miss their bar or to go the wrong way; a table is named by its title up to the bar."""
+DOCUMENT = """\
+# Replayed and real runs
+
+Written by `make fidelity ARGS="--pairs --write FILE"`. Each pair is one traffic, sent twice to real brokers behind a proxy
+that delays: under one client (*before*) and under another (*after*), one after the other, each record at the same instant
+of the run with the same size and key. `partition-health replay` reads the recorded run's segments and its producers'
+scrapes, nothing of the other run. It tells what the other client would have given (*replayed*), and what the recorded one
+should have given, which is the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
+(`python -m tests.lab.fidelity.pairs.record --seed N`), the captures lie in `tests/data/pairs`.
+
+Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
+is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 %, records per batch 15 %, records/s 3 %, latencies
+30 %. *Right way*: the change between the two runs is larger than the bar, and the replay's has the same sign.
+
+```text
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was printed, and whether some miss has no known reason."""
+
+    text: str
+    has_new_miss: bool
+
+
+def report_pairs(folder: Path, only: Sequence[str] = (), sides: Sequence[str] = SIDES, seeds: int = SEEDS) -> Report:
+    """Prints the tables of a folder's recordings.
+
+    Args:
+        folder: Of archives.
+        only: Names of pairs; all without.
+        sides: Which recordings to replay.
+        seeds: How many.
+    """
+    parts, titled = [], []
+    for table in compare_pairs(read_recordings(folder), seeds, only, sides):
+        parts.append(f"{format_rows(table.title, table.rows)}\n{table.note}")
+        print(parts[-1], end="\n\n", flush=True)
+        titled += [(table.title.partition(" |")[0], row) for row in table.rows]
+    parts.append("\n".join([format_verdict([row for _, row in titled]), *_format_misses(titled)]))
+    print(parts[-1])
+    return Report("\n\n".join(parts), any(_is_off(row) and _explain(title, row) is None for title, row in titled))
+
+
+def _is_off(row: PairRow) -> bool:
+    return row.verdict == MISSES or row.way == WRONG_WAY
+
+
+def _explain(title: str, row: PairRow) -> str | None:
+    return explain(title, row.figure, KNOWN)
+
+
+def _format_misses(titled: Sequence[tuple[str, PairRow]]) -> list[str]:
+    return [
+        f"  {title}: {row.figure}, {f'off by {row.off} (bar {row.bar})' if row.predicted else 'not told'}"
+        f"{', wrong way' if row.way == WRONG_WAY else ''}: {_explain(title, row) or 'NOT EXPLAINED'}"
+        for title, row in titled
+        if _is_off(row)
+    ]

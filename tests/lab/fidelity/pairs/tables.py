@@ -1,0 +1,111 @@
+"""Tables of the committed pairs: each recording replayed as it was and under the other side's clients."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.archive import unpack_once
+from tests.lab.artifacts import cache_directory
+from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, RDKAFKA, SIDES, Pair, decode_pair
+from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+COMMITTED = Path(__file__).parents[3] / "data/pairs"
+ENDING = ".tar.zst"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run as committed.
+
+    Attributes:
+        capture: Where it lies, unpacked.
+        pair: What was run.
+        side: Whose run this is.
+        figures: What it gave.
+        is_quiet: Whether others left the machine alone.
+    """
+
+    capture: Path
+    pair: Pair
+    side: str
+    figures: Mapping[str, Any]
+    is_quiet: bool
+
+    @property
+    def other_side(self) -> str:
+        """The run that is predicted from this one."""
+        return AFTER if self.side == BEFORE else BEFORE
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """A title and rows; ``note`` has what the replay says of its own prediction."""
+
+    name: str
+    title: str
+    rows: Sequence[PairRow]
+    note: str
+
+
+def read_recordings(folder: Path = COMMITTED) -> dict[tuple[str, str], Recording]:
+    """Every archive of a folder, by pair and side."""
+    found = {}
+    for archive in sorted(folder.glob(f"*{ENDING}")):
+        capture = unpack_once(archive, cache_directory().parent / "pairs")
+        facts = json.loads((capture / "manifest.json").read_text())
+        pair = decode_pair(facts["pair"])
+        found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], facts["figures"], facts["is_quiet"])
+    return found
+
+
+def compare_pairs(
+    recordings: Mapping[tuple[str, str], Recording], seeds: int, only: Sequence[str] = (), sides: Sequence[str] = SIDES
+) -> Iterator[PairTable]:
+    """For each recording the back-test, and where its other side is at hand the prediction of that.
+
+    Args:
+        recordings: What to replay.
+        seeds: How many.
+        only: Names of pairs; all without.
+        sides: Which sides to replay: `AFTER` is the way back.
+    """
+    for (name, side), recording in recordings.items():
+        if (only and name not in only) or side not in sides:
+            continue
+        pair, other = recording.pair, recordings.get((name, recording.other_side))
+        found = predict(recording, seeds)
+        clients = [" and ".join(each.describe() for each in pair.clients(which)) for which in SIDES]
+        old, new = clients if side == BEFORE else reversed(clients)
+        quiet = "" if recording.is_quiet else ", not quiet"
+        in_use, candidate = found["in-use"], found.get("after")
+        title = f"{name}, {side}, as it was: {old}{quiet} | {pair.describe()}"
+        yield PairTable(name, title, compare_back_test(recording.figures, found), _tell(in_use))
+        if other and candidate:
+            quiet = "" if recording.is_quiet and other.is_quiet else ", not quiet"
+            title = f"{name}, {old} -> {new}{quiet} | {pair.describe()}"
+            yield PairTable(name, title, compare_change(recording.figures, other.figures, found), _tell(candidate))
+
+
+def predict(recording: Recording, seeds: int) -> dict[str, Prediction]:
+    """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
+    client, *others = recording.pair.clients(recording.other_side)
+    with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
+        candidates = Path(folder) / "candidates.yaml"
+        if client.version == RDKAFKA or any(each != client for each in others):
+            candidates.write_text("candidates: []\n")
+        else:
+            write_candidates(candidates, client)
+        return read_predictions(run_replay(recording.capture, candidates, seeds))
+
+
+def _tell(prediction: Prediction) -> str:
+    lines = [f"  trust: {prediction.trust}", *(f"  assumed: {each}" for each in prediction.assumptions)]
+    return "\n".join(lines)
