@@ -10,9 +10,21 @@ from pipeline.tables.health import HEALTH
 from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
 from pipeline.tables.replay import REPLAY
+from pipeline.tables.sessions import SESSIONS
 from pipeline.tables.silver import SILVER
 from pipeline.tables.table import Column, Table
 
-TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, ARRIVALS, *GOLD, *HEALTH, *ALERTING, *REPLAY)
+TABLES: tuple[Table, ...] = (
+    *BRONZE,
+    *SILVER,
+    *BROKER_TABLES,
+    *KEYS,
+    ARRIVALS,
+    *SESSIONS,
+    *GOLD,
+    *HEALTH,
+    *ALERTING,
+    *REPLAY,
+)
 
 __all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]
