@@ -5,10 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import Asset, ExceptionRetryPolicy, Param, RetryAction, RetryRule
+from airflow.sdk import (
+    Asset,
+    DeadlineAlert,
+    DeadlineReference,
+    ExceptionRetryPolicy,
+    Param,
+    RetryAction,
+    RetryRule,
+    SyncCallback,
+)
 
-from dags.notifiers import FailureMail
+from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
+from pipeline.config import load_config
 from pipeline.errors import DeliveryError, PipelineError, StorageConflictError
 
 OWNER = "platform"
@@ -44,6 +54,16 @@ DEFAULT_ARGS: dict[str, Any] = {
 }
 
 
+def late_alert() -> DeadlineAlert:
+    """Tells people of a run that is not over `late_after` after it was queued."""
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=timedelta(milliseconds=load_config().late_after_ms),
+        callback=SyncCallback(tell_late),
+        name="late",
+    )
+
+
 def range_params() -> dict[str, Param]:
     """Parameters of a run that is about a range of windows instead of one partition."""
     return {
@@ -60,6 +80,6 @@ def range_params() -> dict[str, Param]:
             None,
             type=["null", "boolean"],
             title="Notify",
-            description="Tell people of incidents; without an answer always but in a backfill.",
+            description="Tell people of incidents, or nobody; without an answer of windows that are news (mail.tell_within).",
         ),
     }

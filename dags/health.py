@@ -22,7 +22,7 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import DEFAULT_ARGS, REPLAYED, START_DATE, TAGS, range_params
+from dags.defaults import DEFAULT_ARGS, REPLAYED, START_DATE, TAGS, late_alert, range_params
 
 with DAG(
     dag_id="health",
@@ -32,6 +32,7 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULT_ARGS,
     params=range_params(),
+    deadline=late_alert(),
     tags=[*TAGS],
     doc_md=__doc__,
 ) as dag:

@@ -24,7 +24,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
-from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, range_params
+from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, late_alert, range_params
 from dags.schedule import last_tick, plan_schedule
 from pipeline.config import load_config
 
@@ -42,6 +42,7 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULT_ARGS,
     params=range_params(),
+    deadline=late_alert(),
     tags=[*TAGS],
     doc_md=__doc__,
 ) as dag:

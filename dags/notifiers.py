@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.bases.notifier import BaseNotifier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk.definitions.context import Context
 
 TRACEBACK_LINES = 15
@@ -49,3 +51,35 @@ class FailureMail(BaseNotifier):
 
         subject, text = describe_failure(context)
         deliver_text(subject, text)
+
+
+def describe_lateness(context: Mapping[str, Any]) -> tuple[str, str]:
+    """Subject and text about a run that is not over in time.
+
+    Args:
+        context: What Airflow tells of a missed deadline: `dag_run`, and `deadline` with its `deadline_time`.
+    """
+    dag_run = context["dag_run"]
+    windows = dag_run.get("partition_key") or (dag_run.get("conf") or {}).get("window") or "no window"
+    subject = f"[partition health] {dag_run['dag_id']} is late: {windows}"
+    lines = (
+        f"Run       {dag_run['dag_id']}, {dag_run.get('dag_run_id') or dag_run.get('run_id')}",
+        f"Window    {windows}",
+        f"Queued    {dag_run.get('queued_at')}",
+        f"Due       {context['deadline']['deadline_time']}",
+        "",
+        "It is not over in time: until it is, nobody knows how healthy this window was.",
+        "",
+        "What to do: see the run in Airflow. Queued and not started: the scheduler or its workers are busy or away, or an",
+        "earlier run holds the writer pool. Running for long: its log says which step. `late_after` in the configuration",
+        "sets the time.",
+        "",
+    )
+    return subject, "\n".join(lines)
+
+
+def tell_late(context: Mapping[str, Any]) -> None:
+    """Mails `describe_lateness` to the recipients of the configuration."""
+    from dags.mail import deliver_text  # noqa: PLC0415  # keeps DAG files light
+
+    deliver_text(*describe_lateness(context))

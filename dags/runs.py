@@ -9,8 +9,6 @@ from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, parse_instant_ms
 from pipeline.runs import RunContext, plan_runs
 
-_BACKFILL = "backfill"
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -48,14 +46,8 @@ def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunConte
         run_id=dag_run.run_id,
         now_ms=epoch_ms(ti.start_date),
         cluster=params.get("cluster"),
-        notify=is_told(dag_run, params),
+        notify=params.get("notify"),
     )
-
-
-def is_told(dag_run: Any, params: Mapping[str, Any]) -> bool:  # noqa: ANN401
-    """Whether people are told of incidents: the parameter `notify`; without it always but in a backfill."""
-    asked = params.get("notify")
-    return dag_run.run_type != _BACKFILL if asked is None else bool(asked)
 
 
 def epoch_ms(instant: datetime) -> int:

@@ -199,12 +199,13 @@ class Spark(_Frozen):
 
 
 class PipelineConfig(_Frozen):
-    """The whole configuration."""
+    """The whole configuration; a run that is not over `late_after` after it was queued is told as late."""
 
     warehouse: Path
     outbox: Path
     window: str = "PT1H"
     grace: str = "PT5M"
+    late_after: str = "PT1H"
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
     replay: Replay = Replay()
@@ -221,7 +222,7 @@ class PipelineConfig(_Frozen):
                 raise ValueError(f"candidate {name}: {'that name is taken' if name == IN_USE else 'named twice'}")
         return candidates
 
-    @field_validator("window", "grace")
+    @field_validator("window", "grace", "late_after")
     @classmethod
     def _duration(cls, text: str) -> str:
         parse_duration_ms(text)
@@ -238,6 +239,11 @@ class PipelineConfig(_Frozen):
     def window_ms(self) -> int:
         """Length of a window, milliseconds."""
         return parse_duration_ms(self.window)
+
+    @property
+    def late_after_ms(self) -> int:
+        """How long a run may take from its queueing, milliseconds."""
+        return parse_duration_ms(self.late_after)
 
     @property
     def grace_ms(self) -> int:

@@ -73,6 +73,7 @@ class Mail(_Frozen):
         webhooks: Where else it goes.
         digest_above: More changes than that in one window of a cluster are told in one message.
         mutes: File with what is kept quiet, and until when; `partition-health mute` writes it.
+        tell_within: Windows that ended longer before the run's now are no news: a backfill tells nobody, unless asked to.
         give_up_after: A message that cannot be delivered for so long is given up, and said so.
     """
 
@@ -82,13 +83,14 @@ class Mail(_Frozen):
     webhooks: tuple[Webhook, ...] = ()
     digest_above: int = Field(10, ge=1)
     mutes: Path = Path("mutes.yaml")
+    tell_within: str = "P1D"
     give_up_after: str = "P3D"
 
-    @field_validator("give_up_after")
+    @field_validator("tell_within", "give_up_after")
     @classmethod
-    def _span(cls, give_up_after: str) -> str:
-        parse_duration_ms(give_up_after)
-        return give_up_after
+    def _span(cls, text: str) -> str:
+        parse_duration_ms(text)
+        return text
 
     @field_validator("webhooks")
     @classmethod
@@ -98,6 +100,11 @@ class Mail(_Frozen):
             if names.count(name) > 1:
                 raise ValueError(f"webhook {name}: that name is taken")
         return webhooks
+
+    @property
+    def tell_within_ms(self) -> int:
+        """How old news may be, milliseconds."""
+        return parse_duration_ms(self.tell_within)
 
     @property
     def give_up_after_ms(self) -> int:

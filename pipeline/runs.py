@@ -26,7 +26,7 @@ class RunContext:
         run_id: Identity of the run, written into every row.
         now_ms: The clock.
         force: Replace stored windows even where the source now covers less.
-        notify: Tell people of incidents; without it they are stored only.
+        notify: Tell people of incidents, or store them only; None tells those of windows that are news.
     """
 
     config: PipelineConfig
@@ -35,7 +35,7 @@ class RunContext:
     run_id: str
     now_ms: int
     force: bool = False
-    notify: bool = True
+    notify: bool | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -81,7 +81,7 @@ def plan_runs(
     now_ms: int,
     cluster: str | None = None,
     force: bool = False,
-    notify: bool = True,
+    notify: bool | None = None,
 ) -> tuple[RunContext, ...]:
     """One context per cluster (or for the one named) over the windows of the span.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -13,15 +14,13 @@ from expectations import gates
 from expectations.replay_gate import check_replayed
 from pipeline.config import load_config
 from pipeline.errors import HealthGateError, PipelineError
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, replay, score_health
+from pipeline.jobs import deliver_alerts, ingest, raise_incidents, recommend, replay, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.row_counts import count_rows
 from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
-    import argparse
-
     from pyspark.sql import SparkSession
 
     from pipeline.config import PipelineConfig
@@ -52,7 +51,9 @@ def add_parser(
         "--force", action="store_true", help="replace stored windows of which the source now holds less"
     )
     parser.add_argument(
-        "--no-notify", dest="notify", action="store_false", help="store incidents and tell nobody, as for a backfill"
+        "--notify",
+        action=argparse.BooleanOptionalAction,
+        help="tell people of all incidents, or of none; else of those in windows that are news (mail.tell_within)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
@@ -132,6 +133,7 @@ def _run_cluster(spark: SparkSession, run: RunContext, errors: list[PipelineErro
         sys.stderr.write(f"cluster {run.cluster_name}: the replay failed: {error}\n")
     windows = score_health.pending_windows(run)
     scored = score_health.run(spark, run, windows)
+    recommend.run(run, windows)
     health = gates.check_health(spark, run, windows)
     raised = raise_incidents.run(run, health.verdicts)
     return {

@@ -33,6 +33,10 @@ def main() -> None:
             "assets": _assets_of(dag.timetable),
             "params": sorted(dag.params),
             "end_date": str(dag.end_date),
+            "deadlines": [
+                (alert.reference.reference_name, alert.interval.total_seconds(), alert.callback.path)
+                for alert in dag.deadline or ()
+            ],
             "tasks": {
                 task.task_id: {
                     "owner": task.owner,

@@ -62,6 +62,16 @@ def test_every_failure_is_told_once(described):
     assert described["dags"]["health"]["tasks"]["health_verdict"]["retries"] == 0
 
 
+def test_every_run_about_windows_has_a_deadline(described):
+    late = [["DagRunQueuedAtDeadline", 3600.0, "dags.notifiers.tell_late"]]
+    assert {dag_id: dag["deadlines"] for dag_id, dag in described["dags"].items()} == {
+        "ingest": late,
+        "replay": late,
+        "health": late,
+        "maintenance": [],
+    }
+
+
 def test_tasks_that_write_tables_wait_for_each_other(described):
     pools = {(dag_id, name): task["pool"] for dag_id, name, task in tasks(described)}
     assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {("health", "health_verdict")}
@@ -87,7 +97,7 @@ def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
     assert described["dags"]["replay"]["assets"] == ["partition_health_ingested"]
     assert described["dags"]["health"]["assets"] == ["partition_health_replayed"]
     for dag_id in ("ingest", "replay", "health"):
-        assert described["dags"][dag_id]["params"] == ["cluster", "window"]
+        assert described["dags"][dag_id]["params"] == ["cluster", "notify", "window"]
 
 
 def test_a_live_cluster_is_scheduled_without_end(described):

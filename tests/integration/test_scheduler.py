@@ -9,6 +9,8 @@ import sqlite3
 import time
 from contextlib import closing
 from datetime import UTC, datetime
+from email import message_from_bytes
+from email.policy import default
 
 import pytest
 from deltalake import DeltaTable
@@ -69,7 +71,7 @@ def settings(port, log_port):
 def backfilled(described, capture_slice, tmp_path_factory):
     """Task states and the configuration, after the backfill and the replay and health runs that its asset events cause."""
     folder = tmp_path_factory.mktemp("scheduled")
-    config = capture_slice.write_config(folder)
+    config = capture_slice.write_config(folder, late_after="PT5S")  # a JVM alone takes longer
     home = described["home"].copy_to(folder / "airflow", config, **settings(*free_ports(2)))
     first, last = (datetime.fromtimestamp(w.start_ms / 1000, UTC).isoformat() for w in capture_slice.windows[::2])
     deadline_s = time.monotonic() + BOUND_S
@@ -141,10 +143,20 @@ def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged,
     assert rows_of(table, backfilled["config"]) == rows_of(table, ranged_config) != []
 
 
+def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
+    mails = [message_from_bytes(p.read_bytes(), policy=default) for p in backfilled["config"].outbox.glob("*.eml")]
+    late = {mail["Subject"].removeprefix("[partition health] ") for mail in mails if "is late" in mail["Subject"]}
+
+    keys = [format_instant(window.start_ms) for window in capture_slice.windows]
+    assert {f"ingest is late: {key}" for key in keys} <= late
+
+
 def test_and_the_same_incident_and_mail(backfilled, ranged):
     _, ranged_config = ranged
     assert rows_of(INCIDENTS, backfilled["config"]) == rows_of(INCIDENTS, ranged_config) != []
-    names = [sorted(p.name for p in config.outbox.glob("*.eml")) for config in (backfilled["config"], ranged_config)]
+    names = [
+        sorted(p.name for p in config.outbox.glob("*_K-*.eml")) for config in (backfilled["config"], ranged_config)
+    ]
     assert names[0] == names[1]
     assert len(names[0]) == 1
 

@@ -80,10 +80,16 @@ def _mutes(run: RunContext) -> tuple[tuple[Mute, ...], tuple[str, ...]]:
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:
     """Why nobody is told, by key of the change."""
-    if not run.notify:
+    if run.notify is False:
         return {change.key: "a run without notices" for change in changes}
+    oldest_ms = run.as_of_ms - run.config.mail.tell_within_ms - run.config.window_ms
+    no_news = {
+        change.key: "its window ended longer ago than mail.tell_within"
+        for change in changes
+        if run.notify is None and change.window_start_ms < oldest_ms
+    }
     found = {change.key: find_mute(mutes, run.cluster_name, change) for change in changes}
-    return {key: mute.describe() for key, mute in found.items() if mute is not None}
+    return no_news | {key: mute.describe() for key, mute in found.items() if mute is not None}
 
 
 def _fold(

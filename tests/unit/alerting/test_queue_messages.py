@@ -27,7 +27,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 
 
-def a_run(tmp_path, *, notify=True, **mail):
+def a_run(tmp_path, *, notify=None, now_ms=T0_MS + 60 * MINUTE_MS, **mail):
     config = PipelineConfig(
         warehouse=tmp_path / "warehouse",
         outbox=tmp_path / "outbox",
@@ -37,7 +37,7 @@ def a_run(tmp_path, *, notify=True, **mail):
     )
     ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
     span = TimeWindow(T0_MS, T0_MS + MINUTE_MS)
-    return plan_runs(config, span, run_id="r1", now_ms=T0_MS + 60 * MINUTE_MS, notify=notify)[0]
+    return plan_runs(config, span, run_id="r1", now_ms=now_ms, notify=notify)[0]
 
 
 def change(number, state="new", minute=0):
@@ -158,10 +158,24 @@ def judged(minute, *, is_blind):
     )
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("notify", "age_ms", "mail_count"),
+    [(None, DAY_MS, 1), (None, DAY_MS + MINUTE_MS + 1, 0), (True, 9 * DAY_MS, 1), (False, DAY_MS, 0)],
+)
+def test_old_news_is_told_only_when_asked_for(notify, age_ms, mail_count, tmp_path):
+    run = a_run(tmp_path, notify=notify, now_ms=T0_MS + age_ms)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+
+    assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == mail_count
+
+
 @pytest.mark.parametrize(
     ("mutes", "notify", "said"),
     [
-        ("- {subject: log_*, until: 2026-11-22, reason: move}", True, "muted until 2026-11-22: move"),
+        ("- {subject: log_*, until: 2026-11-22, reason: move}", None, "muted until 2026-11-22: move"),
         ("", False, "a run without notices"),
     ],
 )
