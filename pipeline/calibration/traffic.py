@@ -34,7 +34,7 @@ class Pattern(StrEnum):
     """Anywhere, independent of each other."""
 
 
-def choose_pattern(at_ms: NDArray[np.int64]) -> Pattern:
+def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     """Tells bursts from steady traffic.
 
     Independent records at n per span of 50 ms occupy 50 (1 - exp(-n / 50)) of its milliseconds; bursts fewer. Spans with

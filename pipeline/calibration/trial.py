@@ -1,0 +1,175 @@
+"""A producer's minute simulated with what it uses and given delays: what calibration holds against the recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.service import make_broker
+from pipeline.calibration.traffic import choose_pattern, place_within_ms
+from pipeline.simulator.measured import MEASURED_COSTS
+from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.result import Connection, Lane
+from pipeline.simulator.scenario import Producer, Scenario, Topic
+from pipeline.simulator.simulate import simulate
+from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.baseline import Baseline
+    from pipeline.calibration.batches import SessionBatches
+    from pipeline.calibration.service import ServiceModel
+    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.simulator.client import Compression
+
+_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
+"""Of a producer that has run for a while."""
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SessionTopic:
+    """A topic of a producer session.
+
+    Attributes:
+        traffic: Its records.
+        batches: And batches.
+        leaders: Of each partition the leader's id, or -1.
+        baseline: What it uses, with a strategy that the simulator follows.
+        compression: What its codec does, or None.
+    """
+
+    traffic: SessionTraffic
+    batches: SessionBatches
+    leaders: tuple[int, ...]
+    baseline: Baseline
+    compression: Compression | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerFigures:
+    """Arrays with an element per broker, in the order asked for.
+
+    Attributes:
+        record_count: float64[b].
+        batch_count: float64[b].
+        latency_ms: Mean of requests; NaN where nothing tells; float64[b].
+    """
+
+    record_count: NDArray[np.float64]
+    batch_count: NDArray[np.float64]
+    latency_ms: NDArray[np.float64]
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Of the records."""
+        share: NDArray[np.float64] = self.record_count / max(self.record_count.sum(), 1.0)
+        return share
+
+    @property
+    def records_per_batch(self) -> NDArray[np.float64]:
+        """On average."""
+        ratio: NDArray[np.float64] = self.record_count / np.maximum(self.batch_count, 1.0)
+        return ratio
+
+
+def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
+    """What was sent in a time: batches by their first record."""
+    first, last = np.searchsorted(topic.traffic.elapsed_ms, (np.array([start_ms, end_ms]) - topic.traffic.start_ms))
+    traffic = replace(
+        topic.traffic,
+        elapsed_ms=topic.traffic.elapsed_ms[first:last],
+        body_bytes=topic.traffic.body_bytes[first:last],
+        partition=topic.traffic.partition[first:last],
+        key_index=topic.traffic.key_index[first:last],
+    )
+    base_ms = topic.batches.base_ms
+    return replace(topic, traffic=traffic, batches=topic.batches.select((base_ms >= start_ms) & (base_ms < end_ms)))
+
+
+def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
+    """What the recording says."""
+    leader = np.concatenate([topic.batches.leader for topic in topics])
+    records = np.concatenate([topic.batches.record_count for topic in topics])
+    is_on = leader[None, :] == np.array(broker_ids)[:, None]
+    return BrokerFigures(
+        (is_on * records).sum(axis=1).astype(np.float64),
+        is_on.sum(axis=1).astype(np.float64),
+        np.full(len(broker_ids), np.nan),
+    )
+
+
+def simulate_trial(
+    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int, *, strategy: str | None = None
+) -> BrokerFigures:
+    """Simulates what topics of one session got; a keyless record's recorded partition is not looked at.
+
+    Args:
+        topics: At least one with records; the first one's settings hold.
+        models: Of all brokers, in the order wanted.
+        seed: Chance.
+        strategy: In place of the baseline's.
+    """
+    baseline = topics[0].baseline
+    resolved = resolve_producer(
+        baseline.client,
+        baseline.version,
+        baseline.config,
+        strategy=strategy or baseline.strategy,
+        compression=topics[0].compression,
+    )
+    place = {model.broker_id: number for number, model in enumerate(models)}
+    start_ms = min(_first_ms(topic.traffic) for topic in topics if len(topic.traffic))
+    scenario = Scenario(
+        "calibration",
+        tuple(make_broker(model, start_ms) for model in models),
+        tuple(
+            Topic(f"{number}", tuple(place.get(leader, -1) for leader in topic.leaders))
+            for number, topic in enumerate(topics)
+        ),
+        (
+            Producer(
+                "session",
+                (Traffic(_merge(topics, start_ms, seed), targets=tuple(Target(topic=n) for n in range(len(topics)))),),
+                resolved.family,
+                baseline.version,
+                resolved.settings,
+                _COSTS,
+            ),
+        ),
+    )
+    result = simulate(scenario, seed)
+    lanes = [result.lanes_of_broker(number) for number in range(len(models))]
+    requests = np.array([result.connections[number, Connection.REQUESTS] for number in range(len(models))])
+    return BrokerFigures(
+        np.array([result.count(own, Lane.DONE_RECORDS) for own in lanes], np.float64),
+        np.array([result.count(own, Lane.DONE_BATCHES) for own in lanes], np.float64),
+        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / _NS_PER_MS, np.nan),
+    )
+
+
+def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded:
+    """The topics' records in the order of their times."""
+    due, body, partition, target = [], [], [], []
+    for number, topic in enumerate(topics):
+        traffic = topic.traffic
+        if not len(traffic):
+            continue
+        since_ns = (_first_ms(traffic) - start_ms) * _NS_PER_MS
+        placed = place_within_ms(traffic.elapsed_ms.astype(np.int64), choose_pattern(traffic.elapsed_ms), seed)
+        due.append(placed + since_ns)
+        body.append(traffic.body_bytes.astype(np.int64))
+        partition.append(np.where(traffic.is_keyed, traffic.partition, KEYLESS).astype(np.int64))
+        target.append(np.full(len(traffic), number, np.int64))
+    order = np.argsort(np.concatenate(due), kind="stable")
+    columns = [np.concatenate(column)[order] for column in (due, body, partition, target)]
+    return Recorded(*columns)
+
+
+def _first_ms(traffic: SessionTraffic) -> int:
+    return int(traffic.start_ms) + int(traffic.elapsed_ms[0])
