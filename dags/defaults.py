@@ -5,16 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import (
-    Asset,
-    DeadlineAlert,
-    DeadlineReference,
-    ExceptionRetryPolicy,
-    Param,
-    RetryAction,
-    RetryRule,
-    SyncCallback,
-)
+from airflow.sdk import Asset, ExceptionRetryPolicy, Param, RetryAction, RetryRule
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL

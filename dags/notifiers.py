@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
+from dags.task_log import last_lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,6 +40,9 @@ def describe_failure(context: Any) -> tuple[str, str]:  # noqa: ANN401 - Airflow
     if isinstance(error, BaseException) and error.__traceback__ is not None:
         frames = "".join(traceback.format_tb(error.__traceback__)).splitlines()
         lines += ["", *frames[-TRACEBACK_LINES:]]
+    log_lines = last_lines(ti)
+    if log_lines:
+        lines += ["", f"The last {len(log_lines)} lines of its log:", "", *log_lines]
     lines += ["", "What to do: see the triage notes of the DAG (its page in Airflow, tab Details).", ""]
     return subject, "\n".join(lines)
 
