@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.compilation import part
 from pipeline.simulator import layout as at
+from pipeline.simulator.heap_kernels import take_object
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES
 from pipeline.simulator.size_kernels import estimate_compressed_bytes, measure_record_bytes
 
@@ -20,12 +21,7 @@ MS = 1_000_000
 @part
 def take_block(memory: Array) -> int:
     """An empty block."""
-    block = memory[at.FREE_BLOCK]
-    if block == at.NONE:
-        block = memory[at.HEAP]
-        memory[at.HEAP] = block + at.BLOCK_WORDS
-    else:
-        memory[at.FREE_BLOCK] = memory[block + at.BLOCK_NEXT]
+    block = take_object(memory, at.FREE_BLOCK, at.BLOCK_WORDS)
     memory[block + at.BLOCK_NEXT] = at.NONE
     memory[block + at.BLOCK_USED] = 0
     return block
@@ -34,12 +30,7 @@ def take_block(memory: Array) -> int:
 @part
 def take_batch(memory: Array) -> int:
     """A batch of zeros."""
-    batch = memory[at.FREE_BATCH]
-    if batch == at.NONE:
-        batch = memory[at.HEAP]
-        memory[at.HEAP] = batch + at.BATCH_WORDS
-    else:
-        memory[at.FREE_BATCH] = memory[batch + at.BATCH_NEXT]
+    batch = take_object(memory, at.FREE_BATCH, at.BATCH_WORDS)
     for word in range(at.BATCH_WORDS):
         memory[batch + word] = 0
     return batch

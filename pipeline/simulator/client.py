@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from pipeline.simulator.distribution import Distribution
+from pipeline.simulator.distribution import ALIKE, Distribution
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -59,16 +59,17 @@ class ThreadCosts:
 
     Attributes:
         append_ns: `send()` that joins a batch, from one record to the next.
-        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call, and where the two threads share
-            a core, the sender's turn.
-        wake_ns: From the call until the sender, asleep in its poll, looks at its queues.
-        response_wake_ns: The same from a response's arrival.
+        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call.
+        wake_ns: From that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before
+            the call returned, because the two threads share a core.
+        response_wake_ns: From a response's arrival until the sender looks.
         loop_ns: One turn of the sender; at least 1.
         request_ns: What a turn takes longer for each request it sends.
         transit_ns: From a turn until its requests are at the broker.
         timer_ns: How much longer than asked a poll sleeps.
         metadata_ns: How long the first `send()` waits for metadata.
         connect_ns: From the first wish to send to a broker until the connection is ready.
+        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
     """
 
     append_ns: int = 1_000
@@ -81,6 +82,7 @@ class ThreadCosts:
     timer_ns: int = 0
     metadata_ns: int = 0
     connect_ns: int = 0
+    run_to_run_ppm: Distribution = ALIKE
 
 
 @dataclass(frozen=True)

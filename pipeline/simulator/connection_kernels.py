@@ -38,7 +38,6 @@ def answer_request(memory: Array, connection: int, now_ns: int) -> int:
     throttle_ns = _charge(memory, connection, memory[request + at.REQUEST_BYTES], now_ns)
     memory[request + at.REQUEST_THROTTLE] = throttle_ns
     memory[connection + at.CONNECTION_DEAF_UNTIL] = now_ns + throttle_ns
-    memory[connection + at.CONNECTION_IDLE_SINCE] = now_ns
     following = memory[request + at.REQUEST_NEXT]
     memory[connection + at.CONNECTION_HEAD] = following
     if following == at.NONE:
@@ -91,6 +90,7 @@ def _serve(memory: Array, connection: int, now_ns: int) -> int:
     if not is_error:
         _write_batches(memory, request)
     done_ns = start_ns + service_ns
+    memory[connection + at.CONNECTION_IDLE_SINCE] = done_ns
     delay_ns = read_step(memory, memory[broker + at.BROKER_DELAY], done_ns)
     if delay_ns:
         oversleep = memory[broker + at.BROKER_OVERSLEEP]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+PPM = 1_000_000
+
 
 @dataclass(frozen=True)
 class Distribution:
@@ -40,6 +42,15 @@ class Distribution:
         """
         return _make_table(self)
 
+    def scaled(self, ppm: int) -> Distribution:
+        """So many parts per million of it, rounded down.
+
+        >>> Distribution(((0.0, 10), (1.0, 30))).scaled(1_500_000).points
+        ((0.0, 15), (1.0, 45))
+        """
+        points = tuple((probability, value * ppm // PPM) for probability, value in self.points)
+        return Distribution(points, self.mean and max(self.mean * ppm // PPM, 1))
+
     @classmethod
     def constant(cls, value: int) -> Distribution:
         """A single value."""
@@ -59,6 +70,8 @@ def _make_table(distribution: Distribution) -> NDArray[np.int64]:
 
 
 ZERO = Distribution()
+ALIKE = Distribution.constant(PPM)
+"""A factor that is always 1."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ RUN_FIGURES = (
 """Of a whole run, as the perf test's last line has them."""
 MORE_RUN_FIGURES = ("record_count", "payload_bytes")
 """Of a whole run: acknowledged records, and their keys and values."""
-RECOVERY_FIGURES = ("backlog_s", "recovery_s", "recovered_ratio")
-"""Of a whole run, with a recovery to watch."""
 LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")
 """Of a broker or a partition."""
 MORE_LOAD_FIGURES = (

@@ -18,6 +18,7 @@ from pipeline.simulator.random_stream import derive_stream, draw_index
 from pipeline.simulator.run_memory import RunMemory
 
 if TYPE_CHECKING:
+    from pipeline.simulator.client import Settings, ThreadCosts
     from pipeline.simulator.scenario import Broker, Producer, Scenario
 
 _FIRST_HEAP_WORDS = 1 << 14
@@ -145,7 +146,7 @@ def _fill_producer(memory: RunMemory, scenario: Scenario, number: int, producer:
     broker_count = len(scenario.brokers)
     lane_words = -(-len(scenario.leaders) // WORD_BITS)
     broker_words = -(-broker_count // WORD_BITS)
-    settings, costs = producer.settings, producer.costs
+    memory.fill(first, _list_settings(producer.settings) | _list_costs(memory, producer.costs))
     memory.fill(
         first,
         {
@@ -153,43 +154,6 @@ def _fill_producer(memory: RunMemory, scenario: Scenario, number: int, producer:
             at.PRODUCER_NUMBER: number,
             at.PRODUCER_CLOCK: len(scenario.producers) * broker_count + number,
             at.PRODUCER_IS_JAVA: producer.family is Family.JAVA,
-            at.PRODUCER_PLACEMENT: int(settings.placement),
-            at.PRODUCER_IS_BUILT_IN: settings.placement in _BUILT_IN,
-            at.PRODUCER_ASKS_TWICE: settings.placement in _TWO_QUESTIONS,
-            at.PRODUCER_IS_ADAPTIVE: settings.is_adaptive,
-            at.PRODUCER_AVAILABILITY_TIMEOUT_MS: settings.availability_timeout_ns // MS,
-            at.PRODUCER_STICKY_LINGER: settings.sticky_linger_ns,
-            at.PRODUCER_BATCH_BYTES: settings.batch_bytes,
-            at.PRODUCER_RECORD_LIMIT: settings.batch_record_count,
-            at.PRODUCER_LINGER: settings.linger_ns,
-            at.PRODUCER_BUFFER_BYTES: settings.buffer_memory_bytes,
-            at.PRODUCER_FREE_BYTES: settings.buffer_memory_bytes,
-            at.PRODUCER_MAX_BLOCK: settings.max_block_ns,
-            at.PRODUCER_MAX_REQUEST_BYTES: settings.max_request_bytes,
-            at.PRODUCER_MAX_IN_FLIGHT: settings.max_in_flight_count,
-            at.PRODUCER_ACKS: settings.acks,
-            at.PRODUCER_IS_IDEMPOTENT: settings.is_idempotent,
-            at.PRODUCER_RETRY_COUNT: settings.retry_count,
-            at.PRODUCER_BACKOFF: settings.backoff_ns,
-            at.PRODUCER_BACKOFF_MAX: settings.backoff_max_ns,
-            at.PRODUCER_BACKOFF_JITTER_PPM: settings.backoff_jitter_ppm,
-            at.PRODUCER_REQUEST_TIMEOUT: settings.request_timeout_ns,
-            at.PRODUCER_DELIVERY_TIMEOUT: settings.delivery_timeout_ns,
-            at.PRODUCER_RECONNECT_BACKOFF: settings.reconnect_backoff_ns,
-            at.PRODUCER_SHARES_DRAIN_INDEX: settings.drains_from_shared_index,
-            at.PRODUCER_THROTTLES_ITSELF: settings.throttles_itself,
-            at.PRODUCER_RATIO_PPM: settings.compression.ratio_ppm if settings.compression else -1,
-            at.PRODUCER_OVERHEAD_BYTES: settings.compression.overhead_bytes if settings.compression else 0,
-            at.PRODUCER_APPEND: costs.append_ns,
-            at.PRODUCER_WAKE_CALL: memory.put_distribution(costs.wake_call_ns),
-            at.PRODUCER_WAKE: memory.put_distribution(costs.wake_ns),
-            at.PRODUCER_RESPONSE_WAKE: memory.put_distribution(costs.response_wake_ns),
-            at.PRODUCER_LOOP: costs.loop_ns,
-            at.PRODUCER_REQUEST: costs.request_ns,
-            at.PRODUCER_TIMER: costs.timer_ns,
-            at.PRODUCER_METADATA: costs.metadata_ns,
-            at.PRODUCER_CONNECT: costs.connect_ns,
-            at.PRODUCER_TRANSIT: costs.transit_ns,
             at.PRODUCER_LANES: _locate(memory, at.LANES, number * len(scenario.leaders), at.LANE_WORDS),
             at.PRODUCER_STATES: _locate(memory, at.STATES, number * len(scenario.topics), at.STATE_WORDS),
             at.PRODUCER_CONNECTIONS: _locate(memory, at.CONNECTIONS, number * broker_count, at.CONNECTION_WORDS),
@@ -208,6 +172,55 @@ def _fill_producer(memory: RunMemory, scenario: Scenario, number: int, producer:
     memory.key_stream(first + at.PRODUCER_WAKE_STREAM, "wake", number)
     memory.key_stream(first + at.PRODUCER_RESPONSE_WAKE_STREAM, "response wake", number)
     memory.key_stream(first + at.PRODUCER_BACKOFF_STREAM, "backoff", number)
+
+
+def _list_settings(settings: Settings) -> dict[int, int]:
+    """Fields of a producer that its configuration sets."""
+    return {
+        at.PRODUCER_PLACEMENT: int(settings.placement),
+        at.PRODUCER_IS_BUILT_IN: settings.placement in _BUILT_IN,
+        at.PRODUCER_ASKS_TWICE: settings.placement in _TWO_QUESTIONS,
+        at.PRODUCER_IS_ADAPTIVE: settings.is_adaptive,
+        at.PRODUCER_AVAILABILITY_TIMEOUT_MS: settings.availability_timeout_ns // MS,
+        at.PRODUCER_STICKY_LINGER: settings.sticky_linger_ns,
+        at.PRODUCER_BATCH_BYTES: settings.batch_bytes,
+        at.PRODUCER_RECORD_LIMIT: settings.batch_record_count,
+        at.PRODUCER_LINGER: settings.linger_ns,
+        at.PRODUCER_BUFFER_BYTES: settings.buffer_memory_bytes,
+        at.PRODUCER_FREE_BYTES: settings.buffer_memory_bytes,
+        at.PRODUCER_MAX_BLOCK: settings.max_block_ns,
+        at.PRODUCER_MAX_REQUEST_BYTES: settings.max_request_bytes,
+        at.PRODUCER_MAX_IN_FLIGHT: settings.max_in_flight_count,
+        at.PRODUCER_ACKS: settings.acks,
+        at.PRODUCER_IS_IDEMPOTENT: settings.is_idempotent,
+        at.PRODUCER_RETRY_COUNT: settings.retry_count,
+        at.PRODUCER_BACKOFF: settings.backoff_ns,
+        at.PRODUCER_BACKOFF_MAX: settings.backoff_max_ns,
+        at.PRODUCER_BACKOFF_JITTER_PPM: settings.backoff_jitter_ppm,
+        at.PRODUCER_REQUEST_TIMEOUT: settings.request_timeout_ns,
+        at.PRODUCER_DELIVERY_TIMEOUT: settings.delivery_timeout_ns,
+        at.PRODUCER_RECONNECT_BACKOFF: settings.reconnect_backoff_ns,
+        at.PRODUCER_SHARES_DRAIN_INDEX: settings.drains_from_shared_index,
+        at.PRODUCER_THROTTLES_ITSELF: settings.throttles_itself,
+        at.PRODUCER_RATIO_PPM: settings.compression.ratio_ppm if settings.compression else -1,
+        at.PRODUCER_OVERHEAD_BYTES: settings.compression.overhead_bytes if settings.compression else 0,
+    }
+
+
+def _list_costs(memory: RunMemory, costs: ThreadCosts) -> dict[int, int]:
+    """Fields of a producer that say what its threads cost."""
+    return {
+        at.PRODUCER_APPEND: costs.append_ns,
+        at.PRODUCER_WAKE_CALL: memory.put_distribution(costs.wake_call_ns),
+        at.PRODUCER_WAKE: memory.put_distribution(costs.wake_ns),
+        at.PRODUCER_RESPONSE_WAKE: memory.put_distribution(costs.response_wake_ns),
+        at.PRODUCER_LOOP: costs.loop_ns,
+        at.PRODUCER_REQUEST: costs.request_ns,
+        at.PRODUCER_TIMER: costs.timer_ns,
+        at.PRODUCER_METADATA: costs.metadata_ns,
+        at.PRODUCER_CONNECT: costs.connect_ns,
+        at.PRODUCER_TRANSIT: costs.transit_ns,
+    }
 
 
 def _locate(memory: RunMemory, kind: int, number: int, word_count: int) -> int:

@@ -147,16 +147,16 @@ def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64
     (100000, 110000, 2000000)
     """
     _check_points(points)
-    values: list[int] = []
-    place = 0
-    for probability in list_probabilities():
-        while points[place + 1][0] < probability:
-            place += 1
-        (low_p, low), (high_p, high) = points[place], points[place + 1]
-        ratio = (probability - low_p) / (high_p - low_p) if high_p > low_p else 1.0
-        values.append(low + int((high - low) * ratio))
-    values[0], values[-1] = points[0][1], points[-1][1]  # the distribution may jump there
-    return np.array(values, np.int64)
+    known = np.array([probability for probability, _ in points])
+    values = np.array([value for _, value in points], np.int64)
+    wanted = np.array(list_probabilities())
+    place = np.maximum(np.searchsorted(known, wanted, side="left") - 1, 0)
+    low, span = values[place], values[place + 1] - values[place]
+    width = known[place + 1] - known[place]
+    ratio = np.divide(wanted - known[place], width, out=np.ones(len(wanted)), where=width > 0)
+    table: NDArray[np.int64] = low + (span * ratio).astype(np.int64)
+    table[0], table[-1] = values[0], values[-1]  # the distribution may jump there
+    return table
 
 
 def _check_points(points: Sequence[tuple[float, int]]) -> None:

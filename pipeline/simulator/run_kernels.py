@@ -105,9 +105,10 @@ def _conclude(
     tail = memory[lane + at.LANE_TAIL]
     wakes_sender = memory[tail + at.BATCH_RECORD_COUNT] == 1 or memory[lane + at.LANE_LENGTH] > 1
     wakes_sender = wakes_sender or is_full(memory, tail, memory[producer + at.PRODUCER_RECORD_LIMIT])
-    if wakes_sender and call_sender(memory, producer, now_ns):
+    if wakes_sender and not memory[producer + at.PRODUCER_IS_CALLED]:
         wake_call = memory[producer + at.PRODUCER_WAKE_CALL]
         returned_ns += draw_from(memory, wake_call, thread + at.THREAD_WAKE_CALL_STREAM)
+        call_sender(memory, producer, now_ns, returned_ns)
     return _go_on(memory, producer, thread, returned_ns, now_ns)
 
 
@@ -166,7 +167,7 @@ def _go_on(memory: Array, producer: int, thread: int, returned_ns: int, now_ns: 
 def _close(memory: Array, producer: int, now_ns: int) -> None:
     """Once all its threads have ended, a producer is closed: everything that waits is sent."""
     memory[producer + at.PRODUCER_IS_CLOSING] = 1
-    call_sender(memory, producer, now_ns)
+    call_sender(memory, producer, now_ns, now_ns)
 
 
 @part

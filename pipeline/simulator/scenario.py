@@ -29,6 +29,8 @@ counted over all topics of the scenario.
 | `replica wait` | connection | each request with acks=all |
 | `error` | connection | each request within an error window |
 | `backoff` | producer | each batch that goes back |
+| `service of the run` | broker | once, before the first event |
+| `threads of the run` | producer | once, before the first event |
 
 A draw from a distribution with one value may be left out: it changes nothing.
 """
@@ -40,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.client import Family, Settings, ThreadCosts
-from pipeline.simulator.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.distribution import ALIKE, ZERO, Distribution, Steps
 from pipeline.simulator.traffic import OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
@@ -55,12 +57,14 @@ class Service:
 
     Attributes:
         request_ns: For each request.
-        idle: The same where the connection was idle before: for as many nanoseconds or longer, so it is; the last of
-            these that holds counts. Rising. Threads that slept for long wake slowly.
+        idle: The same where the broker had been idle for the connection before: for as many nanoseconds or longer, so it
+            is; the last of these that holds counts. Rising. Threads that slept for long wake slowly. While a response
+            is held back the broker is idle, so one behind a delay is never warm.
         partition_ns: For each partition in the request beyond the first.
         kib_ns: For each 1,024 bytes of batches, in proportion, rounded down.
         warm_up_percent: 100 is none; so much at time 0, falling in a straight line to 100 at `warm_up_ns`.
         warm_up_ns: See there.
+        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
     """
 
     request_ns: Distribution = ZERO
@@ -69,6 +73,7 @@ class Service:
     kib_ns: int = 0
     warm_up_percent: int = 100
     warm_up_ns: int = 0
+    run_to_run_ppm: Distribution = ALIKE
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pipeline.simulator.bit_kernels import find_mark, set_mark
 from pipeline.simulator.chance_kernels import draw_from
 from pipeline.simulator.clock_kernels import NEVER, read_clock, set_clock
 from pipeline.simulator.connection_kernels import submit_request
+from pipeline.simulator.heap_kernels import take_object
 from pipeline.simulator.queue_kernels import take_to_send
 from pipeline.simulator.ready_kernels import add_to_request, drain, find_ready, is_lane_ready
 from pipeline.simulator.response_kernels import expire_batches, find_head_expiry, find_timeout, handle_connections
@@ -22,7 +23,7 @@ MS = 1_000_000
 
 
 @part
-def rouse(memory: Array, producer: int, now_ns: int, distribution: int, stream: int) -> None:
+def rouse(memory: Array, producer: int, now_ns: int, roused_ns: int, distribution: int, stream: int) -> None:
     """Makes the sender's next turn come: after the present one, or if it sleeps as soon as it is awake."""
     clock = memory[producer + at.PRODUCER_CLOCK]
     due_ns = read_clock(memory, memory[at.TREE], clock)
@@ -31,25 +32,24 @@ def rouse(memory: Array, producer: int, now_ns: int, distribution: int, stream: 
         set_clock(memory, memory[at.TREE], clock, min(due_ns, busy_until_ns))
     elif not memory[producer + at.PRODUCER_IS_WAKING]:
         memory[producer + at.PRODUCER_IS_WAKING] = 1
-        due_ns = min(due_ns, now_ns + draw_from(memory, distribution, stream))
+        due_ns = min(due_ns, roused_ns + draw_from(memory, distribution, stream))
         set_clock(memory, memory[at.TREE], clock, due_ns)
 
 
 @part
-def call_sender(memory: Array, producer: int, now_ns: int) -> bool:
-    """A thread calls `wakeup`; returns whether that cost it a system call."""
-    if memory[producer + at.PRODUCER_IS_CALLED]:
-        return False
-    memory[producer + at.PRODUCER_IS_CALLED] = 1
-    rouse(memory, producer, now_ns, memory[producer + at.PRODUCER_WAKE], producer + at.PRODUCER_WAKE_STREAM)
-    return True
+def call_sender(memory: Array, producer: int, now_ns: int, returned_ns: int) -> None:
+    """A thread calls `wakeup`, which returns later; the first call since the last turn counts."""
+    if not memory[producer + at.PRODUCER_IS_CALLED]:
+        memory[producer + at.PRODUCER_IS_CALLED] = 1
+        distribution = memory[producer + at.PRODUCER_WAKE]
+        rouse(memory, producer, now_ns, returned_ns, distribution, producer + at.PRODUCER_WAKE_STREAM)
 
 
 @part
 def note_response(memory: Array, producer: int, now_ns: int) -> None:
     """A response arrives in the socket, or a connection is ready."""
     distribution = memory[producer + at.PRODUCER_RESPONSE_WAKE]
-    rouse(memory, producer, now_ns, distribution, producer + at.PRODUCER_RESPONSE_WAKE_STREAM)
+    rouse(memory, producer, now_ns, now_ns, distribution, producer + at.PRODUCER_RESPONSE_WAKE_STREAM)
 
 
 @part
@@ -70,12 +70,7 @@ def _can_send(memory: Array, producer: int, connection: int, now_ns: int) -> boo
 @part
 def _take_request(memory: Array, producer: int, now_ns: int) -> int:
     """An empty request."""
-    request = memory[at.FREE_REQUEST]
-    if request == at.NONE:
-        request = memory[at.HEAP]
-        memory[at.HEAP] = request + at.REQUEST_WORDS
-    else:
-        memory[at.FREE_REQUEST] = memory[request + at.REQUEST_NEXT]
+    request = take_object(memory, at.FREE_REQUEST, at.REQUEST_WORDS)
     for word in range(at.REQUEST_WORDS):
         memory[request + word] = 0
     memory[request + at.REQUEST_HOLDERS] = 2

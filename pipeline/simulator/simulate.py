@@ -17,6 +17,7 @@ from pipeline.simulator.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.lay_out import lay_out
 from pipeline.simulator.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
 from pipeline.simulator.run_kernels import FINISHED, OUT_OF_MEMORY, OUT_OF_RECORDS, continue_run, start_run
+from pipeline.simulator.run_to_run import settle_run
 from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def simulate(
     >>> int(simulate(scenario, 1).lanes[:, Lane.DONE_RECORDS].sum())
     5000
     """
-    memory = lay_out(scenario, seed, traces=traces, fed_record_count=fed_record_count)
+    memory = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
     start_run(memory.words)
     while (status := continue_run(memory.words, _EVENTS_AT_A_TIME)) != FINISHED:
         if status == OUT_OF_MEMORY:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pipeline.simulator.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
-from pipeline.simulator.distribution import Distribution, Steps
+from pipeline.simulator.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.record_size import measure_body_bytes
 from pipeline.simulator.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
 from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
@@ -27,6 +27,11 @@ def distributions(draw, low, high):
     return Distribution(tuple(zip((0.0, draw(st.sampled_from([0.5, 0.9, 0.99])), 1.0), values, strict=True)))
 
 
+def factors():
+    """By which one run differs from another."""
+    return st.sampled_from([ALIKE, ALIKE, Distribution(((0.0, 500_000), (1.0, 2_000_000)))])
+
+
 @st.composite
 def brokers(draw, broker_id):
     service = Service(
@@ -36,6 +41,7 @@ def brokers(draw, broker_id):
         kib_ns=draw(st.integers(0, 20_000)),
         warm_up_percent=draw(st.sampled_from([100, 300])),
         warm_up_ns=draw(st.sampled_from([0, 50 * MS])),
+        run_to_run_ppm=draw(factors()),
     )
     errors = draw(st.sampled_from([(), (), (ErrorWindow(0, 30 * MS), ErrorWindow(40 * MS, 80 * MS, 300_000))]))
     return Broker(
@@ -155,6 +161,7 @@ def producers(draw, all_topics, name):
         metadata_ns=draw(st.sampled_from([0, 3 * MS])),
         connect_ns=draw(st.sampled_from([0, MS])),
         transit_ns=draw(st.sampled_from([0, 50_000])),
+        run_to_run_ppm=draw(factors()),
     )
     return Producer(
         name=name,

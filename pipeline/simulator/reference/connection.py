@@ -121,7 +121,6 @@ class Connection:
         request = self._queue.popleft()
         request.throttle_ns = self._quota.charge(request.size_bytes, now_ns)
         self._deaf_until_ns = now_ns + request.throttle_ns
-        self._idle_since_ns = now_ns
         return request, self._serve(now_ns) if self._queue else None
 
     def cut(self) -> None:
@@ -139,6 +138,7 @@ class Connection:
             for batch in request.batches:
                 batch.is_written = batch.is_written or batch not in request.refused
         done_ns = start_ns + service_ns
+        self._idle_since_ns = done_ns
         delay_ns = self._broker.delay_ns.at(done_ns)
         if delay_ns:
             done_ns += delay_ns + self._oversleep.draw(self._broker.oversleep_ns)

@@ -12,6 +12,7 @@ from pipeline.simulator.reference.connection import Connection, Handlers
 from pipeline.simulator.reference.sender import Sender
 from pipeline.simulator.reference.sending_thread import SendingThread, Waiting
 from pipeline.simulator.reference.tally import Tally
+from pipeline.simulator.run_to_run import settle_run
 
 if TYPE_CHECKING:
     from pipeline.simulator.reference.append import Outcome
@@ -31,7 +32,7 @@ def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -
     Returns:
         Counters, latencies and traces: the same as `simulate` gives.
     """
-    return _Run(scenario, seed, has_traces=traces).run()
+    return _Run(settle_run(scenario, seed), seed, has_traces=traces).run()
 
 
 class _Clocks:
@@ -211,8 +212,9 @@ class _Run:
         lane = sender.accumulator.first_lane + partition
         self._tally.count_append(producer, lane, now_ns, pool.total_bytes - pool.free_bytes)
         returned_ns = now_ns + costs.append_ns
-        if outcome.wakes_sender and sender.call(now_ns):
+        if outcome.wakes_sender and not sender.is_called:
             returned_ns += self._wake_calls[number].draw(costs.wake_call_ns)
+            sender.call(now_ns, returned_ns)
             self._set_sender(producer)
         self._go_on(number, record, returned_ns, now_ns)
 
@@ -234,5 +236,5 @@ class _Run:
         sender = self._senders[producer]
         if is_done and not sender.accumulator.is_closing:
             sender.accumulator.is_closing = True
-            if sender.call(now_ns):
-                self._set_sender(producer)
+            sender.call(now_ns, now_ns)
+            self._set_sender(producer)

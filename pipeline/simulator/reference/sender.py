@@ -57,6 +57,9 @@ class Sender:
         number: The producer's index.
         seed: The run's.
         tally: Counts.
+
+    Attributes:
+        is_called: `wakeup` was called since the last turn: more calls are free.
     """
 
     def __init__(self, scenario: Scenario, number: int, seed: int, tally: Tally) -> None:
@@ -72,28 +75,26 @@ class Sender:
         self._response_wake = Stream(seed, "response wake", number)
         self._backoff = Stream(seed, "backoff", number)
         self._busy_until_ns = 0
-        self._is_called = False
+        self.is_called = False
         self._is_waking = False
 
-    def call(self, now_ns: int) -> bool:
-        """A thread calls `wakeup`; returns whether that cost it a system call."""
-        if self._is_called:
-            return False
-        self._is_called = True
-        self._rouse(now_ns, is_response=False)
-        return True
+    def call(self, now_ns: int, returned_ns: int) -> None:
+        """A thread calls `wakeup`, which returns later; the first call since the last turn counts."""
+        if not self.is_called:
+            self.is_called = True
+            self._rouse(now_ns, returned_ns, is_response=False)
 
     def receive(self, broker: int, request: Request, now_ns: int) -> None:
         """A response arrives in the socket."""
         self.links[broker].arrived.append(request)
-        self._rouse(now_ns, is_response=True)
+        self._rouse(now_ns, now_ns, is_response=True)
 
     def connect(self, broker: int, now_ns: int) -> None:
         """A connection is ready."""
         self.links[broker].is_connected, self.links[broker].is_connecting = True, False
-        self._rouse(now_ns, is_response=True)
+        self._rouse(now_ns, now_ns, is_response=True)
 
-    def _rouse(self, now_ns: int, *, is_response: bool) -> None:
+    def _rouse(self, now_ns: int, roused_ns: int, *, is_response: bool) -> None:
         if now_ns < self._busy_until_ns:
             self.due_ns = min(self.due_ns, self._busy_until_ns)
         elif not self._is_waking:
@@ -103,11 +104,11 @@ class Sender:
                 if is_response
                 else (self._wake, self._costs.wake_ns)
             )
-            self.due_ns = min(self.due_ns, now_ns + stream.draw(distribution))
+            self.due_ns = min(self.due_ns, roused_ns + stream.draw(distribution))
 
     def take_turn(self, now_ns: int) -> Turn:
         """Makes a turn; `due_ns` says when the next one is."""
-        self._is_called = self._is_waking = False
+        self.is_called = self._is_waking = False
         self._tally.count_turn(self._number)
         turn = Turn()
         for broker in range(len(self.links)):
