@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.alerting.action_sections import actions_section, execute_section, plan_attachments
 from pipeline.alerting.broker_share_sections import (
     brokers_section,
-    causes_section,
     confidence_section,
     counted_windows,
     impact_section,
@@ -16,6 +16,7 @@ from pipeline.alerting.broker_share_sections import (
     topics_section,
     trend_section,
 )
+from pipeline.alerting.cause_sections import causes_section
 from pipeline.alerting.content import Content, Figure
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.alerting.queries import incident_span
@@ -47,11 +48,14 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         ValueError: if the broker is not among the window's brokers or has no share there.
     """
     is_open = evidence.change.is_open
+    actions = evidence.recommendations if is_open else ()
     why = (topics_section(evidence), causes_section(evidence), partitions_section(evidence)) if is_open else ()
     sections = (
         impact_section(evidence),
+        actions_section(actions),
         brokers_section(evidence),
         *why,
+        execute_section(actions),
         trend_section(evidence),
         confidence_section(evidence),
         *rows_sections(evidence),
@@ -71,6 +75,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         figures=_figures(evidence),
         sections=tuple(section for section in sections if section is not None),
         footer=_footer(evidence),
+        attachments=plan_attachments(actions),
     )
 
 

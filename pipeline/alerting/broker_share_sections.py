@@ -28,11 +28,6 @@ MOST_PARTITIONS = 5
 MOST_TREND = 12
 _NAME = 48
 _SAME_LATENCY_RATIO = 1.2
-_MEANINGS = (
-    "it leads more partitions than its part; elect preferred leaders, or move some",
-    "it leads partitions of busier topics; spread these over the brokers",
-    "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
-)
 
 
 def said_when(evidence: BrokerShareEvidence) -> str:
@@ -149,29 +144,6 @@ def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
         for row in shown
     )
     return Section(title="Its hottest partitions", table=Table(columns=columns, rows=rows))
-
-
-def causes_section(evidence: BrokerShareEvidence) -> Section | None:
-    """The exact split of the excess, and what its largest term means; None where unknown."""
-    causes = evidence.causes
-    if causes is None:
-        return None
-    terms = (("leaders", causes.leaders), ("topic mix", causes.topic_mix), ("partition skew", causes.partition_skew))
-    largest = max(range(3), key=lambda place: terms[place][1])
-    total = causes.leaders + causes.topic_mix + causes.partition_skew
-    columns = (Column(title="cause"), Column(title="points", is_number=True))
-    return Section(
-        title="Why it is hot",
-        text=(
-            f"The {format_points(total)} points above its fair share split exactly into three. "
-            f"Most of it is {terms[largest][0]}: {_MEANINGS[largest]}.",
-        ),
-        table=Table(
-            columns=columns,
-            rows=tuple((name, format_points(points)) for name, points in terms),
-            marked=frozenset({largest}),
-        ),
-    )
 
 
 def brokers_section(evidence: BrokerShareEvidence) -> Section:

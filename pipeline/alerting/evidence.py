@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.incident import IncidentChange
     from pipeline.model.load import BrokerLoad
+    from pipeline.model.recommendation import Recommendation
     from pipeline.model.window import TimeWindow
 
 
@@ -58,11 +59,17 @@ class CauseTerms:
         leaders: From leading more partitions than its capacity's part.
         topic_mix: From leading partitions of busier topics.
         partition_skew: From its partitions being hotter than their topics' mean.
+        heavy_keys: Of the skew, from keys that no hash can spread; None where it was not split.
+        hash_luck: Of the skew, what chance does to so many keys; None likewise.
+        remainder: The rest of the skew; None likewise.
     """
 
     leaders: float
     topic_mix: float
     partition_skew: float
+    heavy_keys: float | None = None
+    hash_luck: float | None = None
+    remainder: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +112,7 @@ class BrokerShareEvidence:
         chance_ratio: Ratio that chance alone exceeds once in a thousand windows, or None.
         latency: Latency beside peers, or None without producer metrics.
         earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
+        recommendations: What to do, by rank; may be empty.
         owner: Who looks after the cluster; may be empty.
         time_zone: The owner's, an IANA name.
     """
@@ -124,6 +132,7 @@ class BrokerShareEvidence:
     chance_ratio: float | None
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
     owner: str = ""
     time_zone: str = "UTC"
 

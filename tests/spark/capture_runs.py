@@ -13,7 +13,7 @@ import yaml
 
 from expectations import gates
 from pipeline.config import load_config
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
+from pipeline.jobs import deliver_alerts, ingest, raise_incidents, recommend, score_health
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.rows import load_rows
@@ -147,6 +147,7 @@ def run_all(spark, context, *, check_data=True):
         trust_windows(context.warehouse, context.cluster_name, context.windows)
     windows = score_health.pending_windows(context)
     score_health.run(spark, context, windows)
+    recommend.run(context, windows)
     health = gates.check_health(spark, context, windows)
     raise_incidents.run(context, health.verdicts)
     delivered = deliver_alerts.run(context.config, None, now_ms=context.now_ms)

@@ -17,9 +17,11 @@ from pipeline.alerting.evidence import (
 from pipeline.measures.source_arrivals import RECORD_SOURCES
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.model.load import BrokerLoad
+from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
+from pipeline.tables.health import RECOMMENDATIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         earlier=tuple(
             _broker_load(row) for row in _rows_of_window(run, BROKER_SHARE, TimeWindow(first_ms, window.start_ms))
         ),
+        recommendations=_recommendations(run, window, change.subject),
         owner=run.cluster.owner,
         time_zone=run.cluster.time_zone,
     )
@@ -116,7 +119,22 @@ def _causes(row: dict[str, Any]) -> CauseTerms | None:
     if row["leaders_term"] is None:
         return None
     return CauseTerms(
-        leaders=row["leaders_term"], topic_mix=row["topic_mix_term"], partition_skew=row["partition_skew_term"]
+        leaders=row["leaders_term"],
+        topic_mix=row["topic_mix_term"],
+        partition_skew=row["partition_skew_term"],
+        heavy_keys=row["heavy_keys_term"],
+        hash_luck=row["hash_luck_term"],
+        remainder=row["remainder_term"],
+    )
+
+
+def _recommendations(run: RunContext, window: TimeWindow, subject: str) -> tuple[Recommendation, ...]:
+    """What to do about the subject, by rank."""
+    names = {field.name for field in fields(Recommendation)} - {"window_start_ms"}
+    rows = [row for row in _rows_of_window(run, RECOMMENDATIONS, window) if row["subject"] == subject]
+    return tuple(
+        Recommendation(window_start_ms=window.start_ms, **{name: row[name] for name in names})
+        for row in sorted(rows, key=lambda row: row["rank"])
     )
 
 

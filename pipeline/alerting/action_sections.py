@@ -1,0 +1,105 @@
+"""What to do about a hot broker, in a mail: the ranked table, how to carry it out, and the files to do it with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.alerting.content import Attachment, Column, Section, Table
+from pipeline.alerting.numbers import format_bytes, format_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.model.recommendation import Recommendation
+
+MOST_ACTIONS = 5
+_EVEN = 0.005
+
+
+def actions_section(recommendations: Sequence[Recommendation]) -> Section | None:
+    """Actions by rank with their predicted ratio and cost; None without any.
+
+    Args:
+        recommendations: Of one broker and window, by rank.
+    """
+    shown = recommendations[:MOST_ACTIONS]
+    if not shown:
+        return None
+    columns = (
+        Column(title="", is_number=True),
+        Column(title="action"),
+        Column(title="ratio after", is_number=True),
+        Column(title="copies", is_number=True),
+    )
+    rows = tuple(
+        (
+            f"{row.rank}.",
+            row.title,
+            format_predicted(row),
+            format_bytes(row.moved_bytes) if row.moved_bytes else "nothing",
+        )
+        for row in shown
+    )
+    marked = frozenset(place for place, row in enumerate(shown) if row.is_enough)
+    note = "Marked: enough to resolve the incident." if marked else "None of these alone is enough."
+    first = shown[0]
+    return Section(
+        title="What to do",
+        text=tuple(f"{row.rank}. {row.text}" for row in shown if row is first or row.moved_bytes or not row.is_enough)[
+            :3
+        ],
+        table=Table(columns=columns, rows=rows, marked=marked, note=note),
+    )
+
+
+def format_predicted(recommendation: Recommendation) -> str:
+    """Predicted ratio, and its range where chance or unknown keys leave one."""
+    low, high = recommendation.predicted_ratio_low, recommendation.predicted_ratio_high
+    ratio = format_ratio(recommendation.predicted_ratio)
+    return f"{ratio} [{format_ratio(low)}, {format_ratio(high)}]" if high - low > _EVEN else ratio
+
+
+def execute_section(recommendations: Sequence[Recommendation]) -> Section | None:
+    """How to carry out the first plan that comes with files; None without one.
+
+    Args:
+        recommendations: Of one broker and window, by rank.
+    """
+    plan = _first_plan(recommendations)
+    if plan is None:
+        return None
+    server = "--bootstrap-server $BOOTSTRAP"
+    lines = []
+    if plan.reassignment_json is not None:
+        lines += [
+            f"kafka-reassign-partitions {server} --reassignment-json-file reassignment.json --execute",
+            f"kafka-reassign-partitions {server} --reassignment-json-file reassignment.json --verify",
+        ]
+    lines.append(f"kafka-leader-election {server} --election-type preferred --path-to-json-file election.json")
+    back = " `rollback.json` is the assignment as it is now." if plan.rollback_json is not None else ""
+    return Section(
+        title=f"How to: {plan.title}",
+        text=(f"With the files attached; repeat `--verify` until it reports all as complete.{back}",),
+        code="\n".join(lines),
+    )
+
+
+def plan_attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
+    """The files of the first plan that comes with files: reassignment, election, the way back.
+
+    Args:
+        recommendations: Of one broker and window, by rank.
+    """
+    plan = _first_plan(recommendations)
+    if plan is None:
+        return ()
+    files = {
+        "reassignment.json": plan.reassignment_json,
+        "election.json": plan.election_json,
+        "rollback.json": plan.rollback_json,
+    }
+    return tuple(Attachment(name=name, subtype="json", text=text) for name, text in files.items() if text is not None)
+
+
+def _first_plan(recommendations: Sequence[Recommendation]) -> Recommendation | None:
+    return next((row for row in recommendations if row.election_json is not None), None)

@@ -1,0 +1,92 @@
+"""What a candidate of the replay would mean to those who have to do it, and what it does to the brokers' shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.alerting.numbers import format_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.replay_settings import Candidate
+
+CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, LOSES_ORDER = 1, 2, 3, 5, 6
+_UPGRADES = {
+    "java-builtin": "Kafka client 3.3 or later",
+    "java-builtin-uniform": "Kafka client 3.3 or later with `partitioner.adaptive.partitioning.enable=false`",
+}
+_OLD_JAVA = ("java-sticky", "java-default", "java-round-robin-2")
+
+
+def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
+    """Title, cost and caveat of a candidate; None where it is no advice, such as another family's client.
+
+    Args:
+        candidate: As configured.
+        topic: Topic it was replayed for.
+        comparison: Its row of `gold.scenario_comparison`, or nothing.
+    """
+    name = format_name(topic)
+    moved = comparison.get("keys_moved_ratio") or 0.0
+    caveat = f"{moved:.0%} of its keys would go to other partitions: their order is at risk once." if moved else ""
+    if candidate.brokers:
+        return None  # a what-if about brokers is nothing a producer can do
+    if candidate.partitions is not None:
+        count = comparison.get("partition_count")
+        title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
+        return title, PARTITIONS, caveat
+    if "ignore-keys" in (candidate.partitioner or ""):
+        title = f"let the producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
+        return title, LOSES_ORDER, "Records of one key are then in no order."
+    found = _describe_client(candidate, name, comparison.get("baseline") or "")
+    return None if found is None else (*found, caveat)
+
+
+def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[str, int] | None:
+    settings = ", ".join(f"`{key}={value}`" for key, value in sorted(candidate.config.items()))
+    also = f" and set {settings}" if settings else ""
+    partitioner = candidate.partitioner or baseline
+    if candidate.client is not None:
+        return f"upgrade the producers of {name} to client {candidate.client}{also}", UPGRADE
+    if partitioner == baseline:
+        return (f"set {settings} on the producers of {name}", CONFIG_LINE) if settings else None
+    if partitioner in _UPGRADES and baseline.startswith(_OLD_JAVA):
+        return f"upgrade the producers of {name} to {_UPGRADES[partitioner]}{also}", UPGRADE
+    if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
+        return f"use {partitioner} for the producers of {name}{also}", PARTITIONER
+    return None
+
+
+def predict_ratios(
+    shares: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
+) -> dict[int, tuple[float, float, float]]:
+    """Share ratios of all brokers if one topic were spread as a candidate does; everything else stays.
+
+    Args:
+        shares: Rows of `gold.broker_share` of the window.
+        placed: Rows of `gold.replay_brokers` of the candidate and topic.
+        topic_bytes: Bytes of the topic in the window, as on disk.
+
+    Returns:
+        Low, median and high by broker.
+    """
+    total = sum(row["size_bytes"] for row in shares)
+    by_broker = {row["broker_id"]: row for row in placed}
+    ratios = {}
+    for row in shares:
+        to = by_broker.get(row["broker_id"])
+        recorded = (to["recorded_share"] or 0.0) if to else 0.0
+        of_topic = (
+            (0.0, 0.0, 0.0)
+            if to is None
+            else tuple((to[name] if to[name] is not None else recorded) - recorded for name in _SHARES)
+        )
+        low, median, high = (
+            (row["size_bytes"] + change * topic_bytes) / total / row["expected_share"] for change in of_topic
+        )
+        ratios[row["broker_id"]] = (low, median, high)
+    return ratios
+
+
+_SHARES = ("share_low", "share", "share_high")

@@ -1,0 +1,55 @@
+"""Section of a mail about why a broker is hot: the exact split, whose job its largest part is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.alerting.content import Column, Section, Table
+from pipeline.alerting.numbers import format_points
+
+if TYPE_CHECKING:
+    from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms
+
+_INDENT = "· "
+_MEANINGS = {
+    "leaders": "it leads more partitions than its part; elect preferred leaders, or move some",
+    "topic mix": "it leads partitions of busier topics; spread these over the brokers",
+    "partition skew": "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
+    "heavy keys": "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
+    "hash luck": "what chance does to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
+    "remainder": "its partitions get more than their topics' mean, and not through their keys; look at partitioner and batching of the producers, and at how fast the broker answers",
+}
+
+
+def causes_section(evidence: BrokerShareEvidence) -> Section | None:
+    """The exact split of the excess, and what its largest term means; None where unknown."""
+    causes = evidence.causes
+    if causes is None:
+        return None
+    terms = [("leaders", causes.leaders), ("topic mix", causes.topic_mix), ("partition skew", causes.partition_skew)]
+    largest = max(terms, key=lambda term: term[1])[0]
+    total = causes.leaders + causes.topic_mix + causes.partition_skew
+    below = _below_skew(causes)
+    meaning = max(below, key=lambda term: term[1])[0] if largest == "partition skew" and below else largest
+    of_it = f", of that {meaning}" if meaning != largest else ""
+    rows = [(name, format_points(points)) for name, points in terms]
+    rows += [(f"{_INDENT}{name}", format_points(points)) for name, points in below]
+    return Section(
+        title="Why it is hot",
+        text=(
+            f"The {format_points(total)} points above its fair share split exactly into three. "
+            f"Most of it is {largest}{of_it}: {_MEANINGS[meaning]}.",
+        ),
+        table=Table(
+            columns=(Column(title="cause"), Column(title="points", is_number=True)),
+            rows=tuple(rows),
+            marked=frozenset({[name for name, _ in terms].index(largest)}),
+            note="Partition skew splits on into the three rows below it." if below else "",
+        ),
+    )
+
+
+def _below_skew(causes: CauseTerms) -> list[tuple[str, float]]:
+    if causes.heavy_keys is None or causes.hash_luck is None or causes.remainder is None:
+        return []
+    return [("heavy keys", causes.heavy_keys), ("hash luck", causes.hash_luck), ("remainder", causes.remainder)]

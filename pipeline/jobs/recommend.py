@@ -1,0 +1,159 @@
+"""What to do about brokers above their share: `gold.recommendations`, from leaders, replicas and the replay."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pipeline.alerting.candidate_effects import describe_candidate, predict_ratios
+from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.runs import JobReport
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.tables.health import RECOMMENDATIONS
+from pipeline.tables.replay import REPLAY_BROKERS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.model.recommendation import Recommendation
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+JOB = "recommend"
+_FOLLOWING = 0.5
+_Row = dict[str, Any]
+
+
+def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
+    """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
+
+    Args:
+        run: What the run is about.
+        windows: Windows that were scored.
+    """
+    if not windows:
+        return JobReport(job=JOB)
+    limit = run.cluster.gate.limit_ratio
+    hot: dict[int, list[_Row]] = defaultdict(list)
+    for row in _rows(run, BROKER_SHARE, windows):
+        if (row["share_ratio"] or 0) >= limit and (row["chance_p_value"] or 0) <= run.cluster.gate.chance_level:
+            hot[milliseconds_of(row["window_start"])].append(row)
+    found = [
+        recommendation
+        for start_ms, rows in sorted(hot.items())
+        for recommendation in _recommend(run, TimeWindow(start_ms, start_ms + run.config.window_ms), rows)
+    ]
+    rows = rows_of(RECOMMENDATIONS, (_row(run, value) for value in found), run_id=run.run_id)
+    version = replace_rows(rows, run.warehouse, RECOMMENDATIONS, cluster=run.cluster_name, windows=tuple(windows))
+    return JobReport(job=JOB, table_versions={RECOMMENDATIONS.name: version})
+
+
+def _row(run: RunContext, value: Recommendation) -> _Row:
+    columns = asdict(value)
+    return {"cluster": run.cluster_name, "window_start": instant_of(columns.pop("window_start_ms")), **columns}
+
+
+def _rows(run: RunContext, table: Table, windows: Sequence[TimeWindow]) -> list[_Row]:
+    rows: list[_Row] = load_rows(run.warehouse, table, cluster=run.cluster_name, windows=tuple(windows)).to_pylist()
+    return rows
+
+
+def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list[Recommendation]:
+    shares = _rows(run, BROKER_SHARE, (window,))
+    capacities = {row["broker_id"]: row["capacity"] for row in shares}
+    registered = {row["broker_id"]: row for row in _rows(run, BROKERS, (window,))}
+    brokers = [
+        PlacementBroker(
+            broker_id=broker_id,
+            rack=registered.get(broker_id, {}).get("rack"),
+            capacity=capacity,
+            is_fenced=bool(registered.get(broker_id, {}).get("is_fenced")),
+        )
+        for broker_id, capacity in sorted(capacities.items())
+    ]
+    loads = _rows(run, PARTITION_HEALTH, (window,))
+    partitions = place_partitions(loads, _rows(run, CLUSTER_STATE, (window,)))
+    effects = _effects(run, window, shares, loads)
+    return [
+        recommendation
+        for row in hot
+        for recommendation in recommend(
+            HotBroker(
+                broker_id=row["broker_id"],
+                window_start_ms=window.start_ms,
+                share_ratio=row["share_ratio"],
+                target_ratio=run.cluster.gate.resolves_at,
+                load_follows=_follows(row),
+            ),
+            partitions,
+            brokers,
+            effects,
+        )
+    ]
+
+
+def _follows(row: _Row) -> bool:
+    excess = row["share"] - row["expected_share"]
+    return row["remainder_term"] is not None and row["remainder_term"] > _FOLLOWING * excess
+
+
+def place_partitions(loads: Sequence[_Row], state: Sequence[_Row]) -> list[PlacedPartition]:
+    """Replicas of `bronze.cluster_state` beside what their partitions carried.
+
+    Args:
+        loads: Rows of `gold.partition_health` of one window.
+        state: Rows of `bronze.cluster_state` of the same window.
+    """
+    carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
+    replicas: dict[tuple[str, str, int], list[_Row]] = defaultdict(list)
+    for row in state:
+        if row["reassignment"] is None:
+            replicas[row["topic"], row["topic_id"], row["partition"]].append(row)
+    return [
+        PlacedPartition(
+            topic=key[0],
+            partition=key[2],
+            replicas=tuple(row["replica_id"] for row in rows),
+            leader_id=rows[0]["leader_id"],
+            in_sync=tuple(row["replica_id"] for row in rows if row["is_in_sync"] is not False),
+            load_bytes=carried.get(key, 0),
+            size_bytes=max((row["size_bytes"] or 0) for row in rows),
+        )
+        for key, unordered in sorted(replicas.items())
+        for rows in [sorted(unordered, key=lambda row: row["replica_position"])]
+    ]
+
+
+def _effects(
+    run: RunContext, window: TimeWindow, shares: Sequence[_Row], loads: Sequence[_Row]
+) -> list[CandidateEffect]:
+    candidates = {candidate.name: candidate for candidate in run.config.candidates}
+    topic_bytes: dict[str, int] = defaultdict(int)
+    for row in loads:
+        topic_bytes[row["topic"]] += row["size_bytes"]
+    placed: dict[tuple[str, str], list[_Row]] = defaultdict(list)
+    for row in _rows(run, REPLAY_BROKERS, (window,)):
+        if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
+            placed[row["candidate"], row["topic"]].append(row)
+    compared = {(row["candidate"], row["topic"]): row for row in _rows(run, SCENARIO_COMPARISON, (window,))}
+    effects = []
+    for (name, topic), rows in sorted(placed.items()):
+        described = describe_candidate(candidates[name], topic, _comparison(compared, name, topic))
+        if described is not None:
+            title, cost, caveat = described
+            ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
+            effects.append(
+                CandidateEffect(name=name, topic=topic, title=title, cost=cost, caveat=caveat, ratios=ratios)
+            )
+    return effects
+
+
+def _comparison(compared: Mapping[tuple[str, str], _Row], name: str, topic: str) -> _Row:
+    return compared.get((name, topic), {})

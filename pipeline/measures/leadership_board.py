@@ -1,0 +1,163 @@
+"""Who leads what while a plan is made, and the single steps a plan is made of."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.measures.imbalance import expected_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.model.placement import PlacedPartition, PlacementBroker
+
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.int64]
+
+PAIRS_TRIED = 64
+MOST_PLACEMENTS = 20_000
+HARDLY = 0.005
+EVENNESS = 1e-6
+"""Weight of being even at all beside being below the target: it decides between changes that are equal otherwise."""
+
+
+class Board:
+    """Loads of the brokers while a plan is made."""
+
+    def __init__(
+        self, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], target: float
+    ) -> None:
+        self.brokers = sorted(brokers, key=lambda broker: broker.broker_id)
+        self.place = {broker.broker_id: number for number, broker in enumerate(self.brokers)}
+        self.partitions = sorted(
+            (p for p in partitions if p.leader_id in self.place), key=lambda p: (p.topic, p.partition)
+        )
+        self.fair = expected_shares([broker.capacity for broker in self.brokers])
+        self.target = target
+        self.total = float(sum(p.load_bytes for p in self.partitions)) or 1.0
+        self.weight = np.array([p.load_bytes for p in self.partitions], np.float64) / self.total
+        self.leader = np.array([self.place[p.leader_id] for p in self.partitions], np.int64)
+        self.shares: Floats = np.bincount(self.leader, self.weight, len(self.brokers)).astype(np.float64)
+
+    def potential(self, shares: Floats, place: Places | slice = slice(None)) -> Floats:
+        """How far brokers are above the target, squared, and a little for being uneven at all."""
+        fair = self.fair[place]
+        ratio = shares / fair
+        cost: Floats = fair * (np.maximum(0.0, ratio - self.target) ** 2 + EVENNESS * (ratio - 1) ** 2)
+        return cost
+
+    def gains(self, partition: Places, receiver: Places) -> Floats:
+        """What the potential loses when each partition's leadership goes to the receiver."""
+        giver, weight = self.leader[partition], self.weight[partition]
+        before = self.potential(self.shares)
+        after = self.potential(self.shares[giver] - weight, giver) + self.potential(
+            self.shares[receiver] + weight, receiver
+        )
+        gain: Floats = before[giver] + before[receiver] - after
+        gain[giver == receiver] = -np.inf
+        return gain
+
+    def lead(self, partition: int, receiver: int) -> None:
+        """Gives a partition's leadership to a broker; both by place."""
+        self.shares[self.leader[partition]] -= self.weight[partition]
+        self.shares[receiver] += self.weight[partition]
+        self.leader[partition] = receiver
+
+    def peak(self) -> float:
+        """Largest share ratio of any broker."""
+        return float((self.shares / self.fair).max())
+
+    def is_done(self) -> bool:
+        """No broker is above the target."""
+        return self.peak() <= self.target * (1 + 1e-12)
+
+    def ratios(self) -> dict[int, float]:
+        """Share ratio by broker id, without what rounding adds up over many changes."""
+        exact = np.bincount(self.leader, self.weight, len(self.brokers)) / self.fair
+        return {broker.broker_id: float(exact[number]) for number, broker in enumerate(self.brokers)}
+
+
+def change(board: Board, number: Places, receiver: Places, price: Floats, least_gain: float) -> bool:
+    """Makes the change that gains most for its price; where no single one gains, the best two together.
+
+    Returns:
+        Whether there was one.
+    """
+    gains = board.gains(number, receiver)
+    best = int(np.argmax(gains / price))
+    if gains[best] > least_gain:
+        board.lead(int(number[best]), int(receiver[best]))
+        return True
+    pairs: list[tuple[float, int, int]] = []
+    for one in np.argsort(-gains, kind="stable")[:PAIRS_TRIED].tolist():
+        giver = int(board.leader[number[one]])
+        if giver == receiver[one]:
+            continue
+        board.lead(int(number[one]), int(receiver[one]))
+        both = gains[one] + board.gains(number, receiver)
+        both[number == number[one]] = -np.inf
+        other = int(np.argmax(both / (price[one] + price)))
+        if both[other] > least_gain:
+            pairs.append((-float(both[other]) / float(price[one] + price[other]), one, other))
+        board.lead(int(number[one]), giver)
+    if not pairs:
+        return False
+    for place in min(pairs)[1:]:
+        board.lead(int(number[place]), int(receiver[place]))
+    return True
+
+
+def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bool:
+    """Makes the cheapest of all combinations of changes that leave no broker above the target.
+
+    Only where there are few: each partition stays or goes to one of its receivers.
+
+    Returns:
+        Whether there are few enough and one of them does it; else nothing is changed.
+    """
+    choices: dict[int, list[tuple[int, float]]] = {
+        place: [(int(board.leader[place]), 0.0)] for place in np.unique(number).tolist()
+    }
+    for place, to, cost in zip(number.tolist(), receiver.tolist(), price.tolist(), strict=True):
+        if to != board.leader[place]:
+            choices[place].append((to, cost))
+    sizes = [len(options) for options in choices.values()]
+    if not sizes or np.prod(sizes, dtype=np.float64) > MOST_PLACEMENTS:
+        return False
+    places = np.array(list(choices), np.int64)
+    combined = np.array(list(itertools.product(*(range(size) for size in sizes))), np.int64)
+    shares = np.tile(board.shares, (len(combined), 1))
+    rows, cost = np.arange(len(combined)), np.zeros(len(combined))
+    for column, place in enumerate(places.tolist()):
+        options = np.array([to for to, _ in choices[place]], np.int64)[combined[:, column]]
+        cost += np.array([paid for _, paid in choices[place]])[combined[:, column]]
+        shares[:, board.leader[place]] -= board.weight[place]
+        np.add.at(shares, (rows, options), board.weight[place])
+    good = np.flatnonzero(np.all(shares <= board.target * board.fair * (1 + 1e-12), axis=1))
+    if not len(good):
+        return False
+    moves = (combined[good] > 0).sum(axis=1)
+    best = good[np.lexsort((moves, cost[good]))[0]]
+    for column, place in enumerate(places.tolist()):
+        board.lead(place, choices[place][int(combined[best, column])][0])
+    return True
+
+
+def take_back(board: Board, changes: Sequence[tuple[int, int]]) -> None:
+    """Undoes changes that are not needed: the highest broker is below the target without them, or hardly higher.
+
+    Args:
+        board: After the changes.
+        changes: Place of the partition and of who led it before, those to be undone first.
+    """
+    allowed = max(board.target, board.peak() * (1 + HARDLY)) * (1 + 1e-12)
+    for number, giver in changes:
+        receiver = int(board.leader[number])
+        board.lead(number, giver)
+        if board.peak() > allowed:
+            board.lead(number, receiver)

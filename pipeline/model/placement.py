@@ -1,0 +1,64 @@
+"""Where partitions lie and what they carry: what a reassignment is planned from and what it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPartition:
+    """A partition, its replicas and its load in a window.
+
+    Attributes:
+        topic: Topic.
+        partition: Number.
+        replicas: Brokers in assignment order; the first is the preferred leader.
+        leader_id: Who leads; negative for nobody.
+        in_sync: Replicas that may be elected; all of them where the source does not say.
+        load_bytes: Bytes appended in the window: what its leader carries.
+        size_bytes: Bytes of one replica on disk: what moving it copies.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader_id: int
+    in_sync: tuple[int, ...]
+    load_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementBroker:
+    """A broker that may take partitions.
+
+    Attributes:
+        broker_id: Its id.
+        rack: Its rack, or None.
+        capacity: Capacity weight, above 0.
+        is_fenced: Not serving: nothing is moved to it.
+    """
+
+    broker_id: int
+    rack: str | None = None
+    capacity: float = 1.0
+    is_fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMove:
+    """What changes for one partition.
+
+    Attributes:
+        topic: Topic.
+        partition: Number.
+        replicas: Replicas as they are.
+        new_replicas: As they will be; the first is to lead.
+        moved_bytes: Copied between brokers: 0 where only the order changes.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    new_replicas: tuple[int, ...]
+    moved_bytes: int

@@ -1,0 +1,136 @@
+"""Plans on random clusters. Oracles: the rules as invariants, loads added up anew, and all placements of small clusters."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
+from pipeline.model.placement import PlacedPartition, PlacementBroker
+
+TARGET = 1.2
+PLANS = (plan_election, plan_leaders, plan_replicas)
+
+
+@st.composite
+def clusters(draw):
+    ids = draw(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True))
+    brokers = [
+        PlacementBroker(
+            broker_id=broker_id,
+            rack=draw(st.sampled_from([None, "a", "b", "c"])),
+            capacity=draw(st.sampled_from([1.0, 1.0, 2.0])),
+            is_fenced=draw(st.integers(0, 9)) == 0,
+        )
+        for broker_id in ids
+    ]
+    partitions = []
+    for number in range(draw(st.integers(1, 14))):
+        replicas = tuple(draw(st.permutations(ids))[: draw(st.integers(1, len(ids)))])
+        in_sync = tuple(replica for replica in replicas if draw(st.integers(0, 4))) or replicas[:1]
+        partitions.append(
+            PlacedPartition(
+                topic=draw(st.sampled_from("ab")),
+                partition=number,
+                replicas=replicas,
+                leader_id=draw(st.sampled_from([*in_sync, -1])),
+                in_sync=in_sync,
+                load_bytes=draw(st.integers(0, 10**12)),
+                size_bytes=draw(st.integers(0, 10**13)),
+            )
+        )
+    return partitions, brokers
+
+
+def ratios_of(partitions, brokers, moves):
+    """Share ratios, added up from the leaders that a plan leaves."""
+    leaders = {(move.topic, move.partition): move.new_replicas[0] for move in moves}
+    loads = dict.fromkeys((broker.broker_id for broker in brokers), 0)
+    for partition in partitions:
+        if partition.leader_id >= 0:
+            loads[leaders.get((partition.topic, partition.partition), partition.leader_id)] += partition.load_bytes
+    total, capacity = sum(loads.values()), sum(broker.capacity for broker in brokers)
+    return {b.broker_id: loads[b.broker_id] / (total or 1) * capacity / b.capacity for b in brokers}
+
+
+@given(clusters())
+def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster):
+    partitions, brokers = cluster
+    by_key = {(p.topic, p.partition): p for p in partitions}
+    broker_of = {broker.broker_id: broker for broker in brokers}
+    before = max(ratios_of(partitions, brokers, ()).values())
+    for make in PLANS:
+        plan = make(partitions, brokers, target_ratio=TARGET)
+        for move in plan.moves:
+            partition = by_key[move.topic, move.partition]
+            new = set(move.new_replicas) - set(partition.replicas)
+            assert len(set(move.new_replicas)) == len(move.new_replicas) == len(partition.replicas)
+            assert move.new_replicas[0] in {*partition.in_sync, *new}
+            assert move.new_replicas[0] != partition.leader_id
+            assert not any(broker_of[broker_id].is_fenced for broker_id in {*new, move.new_replicas[0]})
+            assert move.moved_bytes == len(new) * partition.size_bytes
+            assert not new or plan.kind == "move_replicas"
+            racks = [len({broker_of[r].rack for r in held}) for held in (partition.replicas, move.new_replicas)]
+            assert racks[1] >= racks[0]
+        assert plan.ratios == pytest.approx(ratios_of(partitions, brokers, plan.moves))
+        if make is not plan_election:
+            assert plan.peak_ratio <= max(before, TARGET) * (1 + 1e-9)
+
+
+@given(clusters(), st.randoms())
+def test_the_same_cluster_gives_the_same_plan_in_whatever_order_it_comes(cluster, shuffler):
+    partitions, brokers = cluster
+    for make in PLANS:
+        plan = make(partitions, brokers, target_ratio=TARGET)
+        other = make(
+            shuffler.sample(partitions, len(partitions)), shuffler.sample(brokers, len(brokers)), target_ratio=TARGET
+        )
+        assert (plan.moves, plan.ratios) == (other.moves, other.ratios)
+
+
+def small_cluster(rng):
+    brokers = [PlacementBroker(broker_id=number) for number in range(rng.choice([3, 4]))]
+    replica_count = rng.choice([1, 2])
+    partitions = []
+    for number in range(rng.randint(4, 6)):
+        replicas = tuple(rng.sample(range(len(brokers)), replica_count))
+        load, size = rng.randint(1, 100), rng.randint(1, 1_000)
+        partitions.append(
+            PlacedPartition(
+                topic="a",
+                partition=number,
+                replicas=replicas,
+                leader_id=replicas[0],
+                in_sync=replicas,
+                load_bytes=load,
+                size_bytes=size,
+            )
+        )
+    return partitions, brokers
+
+
+def fewest_bytes(partitions, brokers, target):
+    """Over all choices of leaders."""
+    total, best = sum(p.load_bytes for p in partitions), None
+    for leaders in itertools.product(range(len(brokers)), repeat=len(partitions)):
+        pairs = list(zip(partitions, leaders, strict=True))
+        loads = [sum(p.load_bytes for p, leader in pairs if leader == b) for b in range(len(brokers))]
+        if max(loads) * len(brokers) <= target * total:
+            cost = sum(0 if leader in p.replicas else p.size_bytes for p, leader in pairs)
+            best = cost if best is None else min(best, cost)
+    return best
+
+
+def test_plans_of_small_clusters_copy_the_least_that_reaches_the_target():
+    rng = random.Random(1)
+    for _ in range(40):
+        partitions, brokers = small_cluster(rng)
+        least = fewest_bytes(partitions, brokers, 1.3)
+        if least is not None:
+            plan = plan_replicas(partitions, brokers, target_ratio=1.3)
+            assert plan.peak_ratio <= 1.3 * (1 + 1e-9)
+            assert plan.moved_bytes == least
