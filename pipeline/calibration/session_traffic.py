@@ -23,8 +23,6 @@ UNNAMED_EMPTY_KEY = -3
 """In place of an index: the key has no bytes, and the configuration stores no ids of keys."""
 
 CREATE_TIME = "CreateTime"
-ID_DIGITS = 16
-"""Of a key id's hex digits so many make its number in `SessionTraffic.keys`."""
 
 MINUTE_MS = 60_000
 
@@ -45,7 +43,8 @@ class SessionTraffic:
         body_bytes: int32, as `simulator.record_size.measure_body_bytes` has it.
         partition: int32, where it was written.
         key_index: int32, index into `keys`, or `NO_KEY`, `UNNAMED_KEY`, `UNNAMED_EMPTY_KEY`.
-        keys: int64, rising: numbers of the key ids, see `number_of_key_id`.
+        keys: int64, rising: the first 64 bits of key ids, see `codec.key_numbers.number_of_id`; in Spark SQL
+            `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`.
         timestamp_types: `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant,
             that of its append.
         unreadable_record_count: Records besides these, in batches that could not be read.
@@ -115,17 +114,6 @@ class SessionTraffic:
         """By record: it came in an even minute of UTC."""
         is_even: NDArray[np.bool_] = (self.start_ms // MINUTE_MS + self.elapsed_ms // MINUTE_MS) % 2 == 0
         return is_even
-
-
-def number_of_key_id(key_id: str) -> int:
-    """The number that stands for a key id in arrivals: its first 16 hex digits, as a signed 64-bit number.
-
-    In Spark SQL it is `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`.
-
-    >>> number_of_key_id("a99694912f493eb5aa0255297fd8d299")
-    -6226626083508633931
-    """
-    return int.from_bytes(bytes.fromhex(key_id[:ID_DIGITS]), "big", signed=True)
 
 
 def join_minutes(rows: pa.Table | pa.RecordBatch) -> SessionTraffic:

@@ -20,6 +20,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.live_source import LIVE_CLUSTER
 from pipeline.model.window import instant_of
 from pipeline.runs import JobReport
+from pipeline.sources.arrival_frames import arrival_frame, arrival_options
 from pipeline.sources.arrivals import iter_arrivals
 from pipeline.sources.cluster_reading import (
     CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS,
@@ -35,6 +36,7 @@ from pipeline.sources.cluster_rows import (
 from pipeline.sources.frames import batch_frame, leader_epoch_frame, register_sources, sample_frame, summary_rows
 from pipeline.sources.key_frames import choose_questions, key_frame, key_options, question_frame
 from pipeline.sources.live.frames import (
+    live_arrivals,
     live_batches,
     live_frame,
     live_keys,
@@ -63,6 +65,7 @@ from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import collect_coverage, load_stored_windows, windows_to_keep
+from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import (
     BROKERS,
@@ -75,6 +78,7 @@ from pipeline.tables.bronze import (
 )
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms.arrivals import join_arrivals
 from pipeline.transforms.batches import as_record_batches, with_leader, with_window
 from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.keys import (
@@ -168,6 +172,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
         metrics_written = beside.submit(_write_metrics, run, found_now, expired)
         versions = _write_cluster(run, found_now.reading, expired) | _write_traffic(spark, run, found_now, expired)
         versions |= _write_keys(spark, run, found_now, expired)
+        versions |= _write_arrivals(spark, run, found_now, expired)
     versions |= metrics_written.result() | _merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = _commit_windows(run, found_now, stored, expired, versions)
     found_now.samples.unpersist()
@@ -218,11 +223,13 @@ def _read_batches(
     if reading.live is None:
         batches = batch_frame(spark, reads, run.as_of_ms, run.span)
         return reading, batches, None, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
-    counted = None
+    wanted: dict[str, str] = {}
     if _counts_keys(run, reading):
         known = reading.history.state_at(run.as_of_ms).partitions
-        counted = key_options(run, choose_questions(run, reading.live.reads, known))
-    fetched = live_frame(spark, reading.live, counted).cache()
+        wanted |= key_options(run, choose_questions(run, reading.live.reads, known))
+    if _reads_arrivals(run, reading):
+        wanted |= arrival_options(run, reading.live.slices)
+    fetched = live_frame(spark, reading.live, wanted).cache()
     summaries = live_summary_rows(fetched, run.config.window_ms)
     summaries += offset_summary_rows(reading.live, run.config.window_ms)
     live = with_losses(reading.live, live_shortfalls(fetched))
@@ -339,6 +346,34 @@ def _write_keys(
         versions[KEY_MATRICES.name] = _clear(run, KEY_MATRICES, fresh)
     rows.unpersist()
     return versions
+
+
+def _write_arrivals(
+    spark: SparkSession, run: RunContext, found: _Input, expired: dict[str, set[TimeWindow]]
+) -> dict[str, int]:
+    """When each record was created, how large it was and which key it had, by producer session."""
+    fresh = _fresh(run, expired.get(found.reading.record_source, set()))
+    if not fresh:
+        return {}
+    if not _reads_arrivals(run, found.reading):
+        _clear(run, ARRIVALS, fresh)
+        return {}  # nobody vouches for arrivals that were not read
+    live = found.reading.live
+    chunks = arrival_frame(spark, run, found.reads) if found.fetched is None else live_arrivals(found.fetched)
+    joined = join_arrivals(
+        chunks.where(F.col("window_start_ms").isin([window.start_ms for window in fresh])),
+        run.cluster_name,
+        is_named=run.config.keys.mode == "pseudonymous",
+        sampling_rate=1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions,
+    )
+    record_count = sum(row["record_count"] for row in found.window_rows())
+    return {ARRIVALS.name: _replace(run, ARRIVALS, joined, fresh, record_count)}
+
+
+def _reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:
+    """Arrivals are read where records are, and the configuration wants them."""
+    reads_records = reading.live is None or reading.live.source.read == "record_batches"
+    return run.config.replay.arrivals and reads_records
 
 
 def _counts_keys(run: RunContext, reading: ClusterReading) -> bool:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.plan import Shortfall, format_fetches
-from pipeline.sources.live.source import BATCH, KEY, PROBLEM, RANGE, SOURCE_NAME
+from pipeline.sources.live.source import ARRIVAL, BATCH, KEY, PROBLEM, RANGE, SOURCE_NAME
 from pipeline.sources.record_batches import ARROW_SCHEMA
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ _UNKNOWN_COUNTS = (
 )
 
 
-def live_frame(spark: SparkSession, reading: LiveReading, key_options: Mapping[str, str] | None = None) -> DataFrame:
-    """Batches, problems, ranges and keys of everything that is to be fetched; see `source`. Read twice, it fetches twice.
+def live_frame(spark: SparkSession, reading: LiveReading, wanted: Mapping[str, str] | None = None) -> DataFrame:
+    """Batches, problems, ranges, keys and arrivals of everything that is to be fetched; see `source`. Read twice, it fetches twice.
 
     Args:
         spark: Session.
         reading: The plan.
-        key_options: What to count of keys, from `key_frames.key_options`; nothing by default.
+        wanted: What to count of keys, from `key_frames.key_options`, and what to read of arrivals, from
+            `arrival_frames.arrival_options`; nothing by default.
     """
     return (
         spark.read.format(SOURCE_NAME)
@@ -44,7 +46,7 @@ def live_frame(spark: SparkSession, reading: LiveReading, key_options: Mapping[s
         .option("source", reading.source.model_dump_json(by_alias=True))
         .option("as_of_ms", str(reading.observed_at_ms))
         .option("spark_partitions", str(spark.sparkContext.defaultParallelism))
-        .options(**(key_options or {}))
+        .options(**(wanted or {}))
         .load()
     )
 
@@ -157,6 +159,11 @@ def live_batches(fetched: DataFrame, reading: LiveReading) -> DataFrame:
     for piece in reading.slices:
         in_span = in_span | F.col("event_time_ms").between(piece.start_ms, piece.end_ms - 1)
     return fetched.where((F.col("row_kind") == BATCH) & in_span).select(*ARROW_SCHEMA.names)
+
+
+def live_arrivals(fetched: DataFrame) -> DataFrame:
+    """What was packed of arrivals, in the columns of `kafka_arrivals`."""
+    return fetched.where(F.col("row_kind") == ARRIVAL).select(*CHUNK_SCHEMA.names)
 
 
 def live_keys(fetched: DataFrame) -> DataFrame:

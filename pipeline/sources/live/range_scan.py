@@ -10,17 +10,22 @@ import numpy as np
 from pipeline.codec.buffers import decode_buffer, scan_buffer
 from pipeline.codec.problems import limit_problems
 from pipeline.codec.scans import HEADER_ROW, HeaderScan
+from pipeline.sources.aborted_batches import match_markers, read_markers
+from pipeline.sources.arrival_scan import time_batches
 from pipeline.sources.event_time import assign_event_times
 from pipeline.sources.key_scan import NO_WINDOW, choose_windows, count_window_keys
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.segment_scan import SENSELESS, ScannedSegment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from pipeline.codec.arrivals import BatchTimes
+    from pipeline.codec.scans import RecordScan
     from pipeline.model.log import Problem
+    from pipeline.sources.arrival_scan import ArrivalScanSettings
     from pipeline.sources.key_scan import KeyScanSettings, WindowKeys
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
@@ -105,25 +110,46 @@ def scan_range(
 
 
 def iter_range_keys(
-    scanned: ScannedSegment,
-    replies: Sequence[tuple[bytes, HeaderScan]],
-    settings: KeyScanSettings,
-    *,
-    is_small: bool,
+    scanned: ScannedSegment, chunks: Iterable[RecordScan], settings: KeyScanSettings, *, is_small: bool
 ) -> Iterator[WindowKeys]:
     """What each key of a range got, window after window.
 
     Args:
         scanned: The range's batches.
-        replies: What `scan_range` handed on.
+        chunks: Their records.
         settings: Which windows, and how many keys to hold.
         is_small: Read by plain Python.
     """
     starts = choose_windows(scanned, settings)
     if (starts == NO_WINDOW).all():
         return
-    chunks = (decode_buffer(data, headers, by_kernels=not is_small) for data, headers in replies)
     yield from count_window_keys(chunks, starts, settings.max_distinct_keys, is_small=is_small)
+
+
+def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: bool) -> Iterator[RecordScan]:
+    """The records of a range, a reply at a time.
+
+    Args:
+        replies: What `scan_range` handed on.
+        is_small: Read by plain Python.
+    """
+    for data, headers in replies:
+        yield decode_buffer(data, headers, by_kernels=not is_small)
+
+
+def time_range_batches(
+    scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ArrivalScanSettings
+) -> BatchTimes:
+    """What a packer of arrivals is told of each batch.
+
+    Args:
+        scanned: The range's batches.
+        replies: What `scan_range` handed on.
+        settings: Which windows.
+    """
+    types = [read_markers(np.frombuffer(data, np.uint8), headers) for data, headers in replies]
+    is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
+    return time_batches(scanned, settings, is_aborted)
 
 
 def _as_segment(headers: HeaderScan, read: FetchRead, straddled_until: int, as_of_ms: int) -> ScannedSegment:

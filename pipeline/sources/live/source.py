@@ -4,7 +4,7 @@ One Spark partition holds some ranges; its task connects once and reads them one
 range's headers are in memory. Rows of kind `batch` have the columns of `kafka_record_batches`; `problem` says what was
 wrong, its `position` being an offset; `range` says how far a range was read (`base_offset` to `last_offset`, exclusive)
 and, in `reason`, why no farther. Rows of kind `key`, where asked for, are those of `kafka_key_counts`, made of the same
-replies: records are fetched once.
+replies: records are fetched once. So are rows of kind `arrival`, those of `kafka_arrivals`.
 
 Options: `plan` (from `format_fetches`), `source` (the configured source as JSON: secrets by the names of their
 variables), `as_of_ms`, `spark_partitions`, and those of `key_frames.key_options` where keys are to be counted.
@@ -18,13 +18,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.errors import SourceUnreachableError
 from pipeline.live_source import LiveCluster
+from pipeline.sources.arrival_scan import pack_on_the_way
+from pipeline.sources.arrival_source import OPTION as ARRIVALS
+from pipeline.sources.arrival_source import make_chunk, read_settings
 from pipeline.sources.key_counts import make_row_maker
 from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
-from pipeline.sources.live.range_scan import SMALL_RANGE_BYTES, ScannedRange, iter_range_keys, scan_range
+from pipeline.sources.live.range_scan import (
+    SMALL_RANGE_BYTES,
+    ScannedRange,
+    iter_range_keys,
+    iter_range_scans,
+    scan_range,
+    time_range_batches,
+)
 from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
 
 if TYPE_CHECKING:
@@ -32,12 +43,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from pipeline.codec.arrivals import PackedArrivals
     from pipeline.codec.scans import HeaderScan
+    from pipeline.sources.arrival_scan import ArrivalScanSettings
     from pipeline.sources.key_rows import KeyRowMaker
     from pipeline.sources.segment_scan import ScannedSegment
 
 SOURCE_NAME = "kafka_live_batches"
-BATCH, PROBLEM, RANGE, KEY = "batch", "problem", "range", "key"
+BATCH, PROBLEM, RANGE, KEY, ARRIVAL = "batch", "problem", "range", "key", "arrival"
 _OWN_FIELDS = pa.schema(
     [
         ("row_kind", pa.string()),
@@ -47,7 +60,8 @@ _OWN_FIELDS = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
-SCHEMA = pa.schema([*_OWN_FIELDS, *(field for field in KEY_SCHEMA if field.name not in _OWN_FIELDS.names)])
+_FIELDS = {field.name: field for field in (*CHUNK_SCHEMA, *KEY_SCHEMA, *_OWN_FIELDS)}
+SCHEMA = pa.schema(list(_FIELDS.values()))
 _SQL_TYPES = {
     pa.int64(): "bigint",
     pa.string(): "string",
@@ -76,6 +90,7 @@ class LiveBatchReader(DataSourceReader):
         # Taken up where the plan is made and pickled along: workers need no variables, and no option holds a secret.
         self._secrets = read_secrets(self._source.client)
         self._keys = make_row_maker(options) if "mode" in options else None
+        self._arrivals = read_settings(options[ARRIVALS]) if ARRIVALS in options else None
 
     def partitions(self) -> list[InputPartition]:
         """Groups the ranges into Spark partitions."""
@@ -97,11 +112,12 @@ class LiveBatchReader(DataSourceReader):
         try:
             for read in partition.reads:
                 replies: list[tuple[bytes, HeaderScan]] = []
-                keep = None if self._keys is None else (lambda *reply, kept=replies: kept.append(reply))
+                reads_records = self._keys is not None or self._arrivals is not None
+                keep = (lambda *reply, kept=replies: kept.append(reply)) if reads_records else None
                 found = scan_range(connection, read, as_of_ms, given_up=given_up, on_reply=keep)
                 yield from _rows(read, found)
-                if self._keys is not None:
-                    yield from _key_rows(read, found.scanned, replies, self._keys)
+                if replies:
+                    yield from _record_rows(read, found.scanned, replies, self._keys, self._arrivals)
         finally:
             connection.close()
 
@@ -162,14 +178,29 @@ def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def _key_rows(
-    read: FetchRead, scanned: ScannedSegment, replies: list[tuple[bytes, HeaderScan]], maker: KeyRowMaker
+def _record_rows(
+    read: FetchRead,
+    scanned: ScannedSegment,
+    replies: list[tuple[bytes, HeaderScan]],
+    keys: KeyRowMaker | None,
+    arrivals: ArrivalScanSettings | None,
 ) -> Iterator[pa.RecordBatch]:
+    """What was counted of keys, then the arrivals, both of records that are decoded once."""
     is_small = read.size_bytes < SMALL_RANGE_BYTES
-    for found in iter_range_keys(scanned, replies, maker.settings, is_small=is_small):
-        rows = maker.make_rows(read, found)
-        if rows.num_rows:
-            yield _widen(rows, KEY)
+    scans = iter_range_scans(replies, is_small=is_small)
+    packed: list[PackedArrivals] = []
+    if arrivals is not None:
+        times = time_range_batches(scanned, replies, arrivals)
+        scans = pack_on_the_way(scans, times, arrivals.make_packer(read.topic, is_small=is_small), packed)
+    if keys is not None:
+        for found in iter_range_keys(scanned, scans, keys.settings, is_small=is_small):
+            rows = keys.make_rows(read, found)
+            if rows.num_rows:
+                yield _widen(rows, KEY)
+    for _ in scans:  # what nobody asked for keys
+        continue
+    for chunk in packed:
+        yield _widen(make_chunk(read, chunk), ARRIVAL)
 
 
 def _said(read: FetchRead) -> dict[str, Any]:

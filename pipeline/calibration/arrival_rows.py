@@ -1,0 +1,276 @@
+"""From packed chunks of arrivals to rows of `silver.arrivals`.
+
+Chunks come with those of one session, topic and minute side by side, by the time of their first record. No more than a few
+million records are held at once, however many a minute has: what lies before the first record of the newest chunk can
+be put in order and handed on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.calibration.arrival_order import Records, derive_seed, put_in_order
+from pipeline.calibration.session_traffic import NO_KEY
+from pipeline.codec.arrivals import COUNTS
+from pipeline.tables.arrivals import RECORDS_PER_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+BLOCK_RECORDS = 2 * RECORDS_PER_ROW
+"""So many records are gathered before they are put in order."""
+
+GROUP = (
+    *("window_start_ms", "topic", "topic_id", "producer_id", "producer_epoch"),
+    *("minute_start_ms", "timestamp_type"),
+)
+"""Columns that tell apart what is put in order by itself; chunks are sorted by them, then by `first_ms`."""
+
+CHUNK_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int64()),
+        ("window_start_ms", pa.int64()),
+        ("minute_start_ms", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int64()),
+        ("timestamp_type", pa.string()),
+        ("record_count", pa.int64()),
+        *((name, pa.int64()) for name in COUNTS),
+        ("first_ms", pa.int64()),
+        ("at_ms", pa.binary()),
+        ("body_bytes", pa.binary()),
+        ("key_number", pa.binary()),
+    ]
+)
+"""A chunk of a segment, one group of it: arrays as the bytes of `PackedArrivals`; no `key_number` where all keys are null."""
+
+ROW_SCHEMA = pa.schema(
+    [
+        *(CHUNK_SCHEMA.field(name) for name in GROUP),
+        ("part", pa.int64()),
+        ("record_count", pa.int64()),
+        *((name, pa.int64()) for name in COUNTS),
+        ("gap_ms", pa.list_(pa.int32())),
+        ("body_bytes", pa.list_(pa.int32())),
+        ("partition", pa.list_(pa.int32())),
+        ("key_index", pa.list_(pa.int32())),
+        ("keys", pa.list_(pa.int64())),
+    ]
+)
+"""Rows of `silver.arrivals` with instants as milliseconds."""
+
+
+def join_chunks(
+    chunks: Iterable[pa.RecordBatch], *, is_named: bool, block_records: int = BLOCK_RECORDS
+) -> Iterator[pa.RecordBatch]:
+    """Puts the records of chunks in order.
+
+    Args:
+        chunks: Of `CHUNK_SCHEMA`, sorted by `GROUP` and `first_ms`; how they are cut into record batches plays no part.
+        is_named: Key numbers are those of ids; else of `UnnamedKeys`.
+        block_records: How many records to gather.
+
+    Yields:
+        Of `ROW_SCHEMA`.
+    """
+    joiner = _Joiner(is_named=is_named)
+    limit = block_records
+    for chunk in chunks:
+        joiner.add(chunk)
+        if joiner.record_count >= limit:
+            yield from joiner.hand_on()
+            limit = max(block_records, 2 * joiner.record_count)  # else one long millisecond is sorted again and again
+    yield from joiner.finish()
+
+
+class _Joiner:
+    """Chunks that wait; those of the last group may not be all there yet."""
+
+    def __init__(self, *, is_named: bool) -> None:
+        self._is_named = is_named
+        self._held: list[pa.RecordBatch] = []
+        self._first_part = 0  # of the first group held: earlier ones were handed on
+        self.record_count = 0
+
+    def add(self, chunk: pa.RecordBatch) -> None:
+        if chunk.num_rows:
+            self._held.append(chunk)
+            self.record_count += _count(chunk)
+
+    def hand_on(self) -> Iterator[pa.RecordBatch]:
+        """Rows of all groups but the last; of that one whole rows, as far as no later chunk can add to them."""
+        held = pa.concat_batches(self._held)
+        starts = _group_starts(held)
+        last = int(starts[-1])
+        if last:
+            yield self._make(held.slice(0, last), starts[:-1])
+            self._first_part = 0
+        yield from self._hand_on_last(held.slice(last))
+
+    def _hand_on_last(self, held: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._hold(held)
+        safe_ms = held["first_ms"][held.num_rows - 1].as_py()
+        records = _unpack(held, np.zeros(1, np.int64))
+        count = int(np.count_nonzero(records.at_ms < safe_ms)) // RECORDS_PER_ROW * RECORDS_PER_ROW
+        if not count:
+            return
+        ordered = put_in_order(records, _seeds(held, np.zeros(1, np.int64)))
+        head = held.slice(0, 1)
+        yield _make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, [0]), self._first_part, self._is_named)
+        self._first_part += count // RECORDS_PER_ROW
+        self._hold(_pack(head, ordered.take(slice(count, None))))
+
+    def _hold(self, held: pa.RecordBatch) -> None:
+        self._held, self.record_count = [held], _count(held)
+
+    def _make(self, held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.RecordBatch:
+        ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
+        names = held.take(pa.array(starts))
+        return _make_rows(names, ordered, _sum_counts(held, starts), self._first_part, self._is_named)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """All that is left."""
+        held = pa.concat_batches(self._held) if self._held else None
+        if held is not None and held.num_rows:
+            yield self._make(held, _group_starts(held))
+
+
+def _count(chunk: pa.RecordBatch) -> int:
+    return int(chunk["record_count"].to_numpy().sum())
+
+
+def _group_starts(held: pa.RecordBatch) -> NDArray[np.int64]:
+    """Where each group's first chunk is."""
+    is_first = np.zeros(held.num_rows, np.bool_)
+    is_first[0] = True
+    for name in GROUP:
+        column = held[name]
+        is_first[1:] |= np.asarray(pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)))
+    return np.flatnonzero(is_first)
+
+
+def _seeds(held: pa.RecordBatch, starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    names = held.select(GROUP).take(pa.array(starts)).to_pylist()
+    return np.array([derive_seed(*name.values()) for name in names], np.uint64)
+
+
+def _sum_counts(held: pa.RecordBatch, starts: NDArray[np.int64] | list[int]) -> dict[str, NDArray[np.int64]]:
+    return {name: np.add.reduceat(held[name].to_numpy(), starts) for name in COUNTS}
+
+
+def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> Records:
+    """The records of chunks."""
+    counts = held["record_count"].to_numpy()
+    group = np.searchsorted(starts, np.arange(held.num_rows), side="right") - 1
+    key_number = np.zeros(int(counts.sum()), np.int64)
+    is_keyed = np.asarray(pc.binary_length(held["key_number"])) > 0
+    key_number[np.repeat(is_keyed, counts)] = np.frombuffer(_bytes(held["key_number"]), np.int64)
+    return Records(
+        group=np.repeat(group, counts),
+        at_ms=np.frombuffer(_bytes(held["at_ms"]), np.uint16),
+        body_bytes=np.frombuffer(_bytes(held["body_bytes"]), np.int32),
+        partition=np.repeat(held["partition"].to_numpy().astype(np.int32), counts),
+        key_number=key_number,
+    )
+
+
+def _bytes(column: pa.Array) -> memoryview:
+    """All values one after another; nothing is copied."""
+    _, ends, data = column.buffers()
+    offsets = np.frombuffer(ends, np.int32, len(column) + 1, offset=4 * column.offset)
+    return memoryview(data or b"")[offsets[0] : offsets[-1]]
+
+
+def _pack(head: pa.RecordBatch, records: Records) -> pa.RecordBatch:
+    """Records of one group as chunks again, one a partition, whose other counts were told."""
+    order = np.argsort(records.partition, kind="stable")
+    packed = records.take(order)
+    partitions, first, counts = np.unique(packed.partition, return_index=True, return_counts=True)
+    shared = head.select(GROUP).to_pylist()[0]
+    rows = [
+        {
+            **shared,
+            **dict.fromkeys(COUNTS, 0),
+            "partition": partition,
+            "record_count": count,
+            "first_ms": int(packed.at_ms[start : start + count].min()),
+            "at_ms": packed.at_ms[start : start + count].tobytes(),
+            "body_bytes": packed.body_bytes[start : start + count].tobytes(),
+            "key_number": packed.key_number[start : start + count].tobytes(),
+        }
+        for partition, start, count in zip(partitions.tolist(), first.tolist(), counts.tolist(), strict=True)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=CHUNK_SCHEMA)
+
+
+def _make_rows(
+    names: pa.RecordBatch,
+    ordered: Records,
+    counts: dict[str, NDArray[np.int64]],
+    first_part: int,
+    is_named: bool,  # noqa: FBT001
+) -> pa.RecordBatch:
+    """Rows of groups.
+
+    Args:
+        names: A chunk of each group.
+        ordered: Their records.
+        counts: Sums by group, told in its first row.
+        first_part: Number of the first group's first row; of others it is 0.
+        is_named: See `join_chunks`.
+    """
+    of_group = np.bincount(ordered.group, minlength=names.num_rows)
+    row_counts = np.maximum(1, -(-of_group // RECORDS_PER_ROW))  # a group without records has a row too
+    group = np.repeat(np.arange(names.num_rows), row_counts)
+    first_row = np.cumsum(row_counts) - row_counts
+    part = np.arange(len(group)) - first_row[group]
+    record_counts = np.clip(of_group[group] - part * RECORDS_PER_ROW, 0, RECORDS_PER_ROW)
+    ends = np.concatenate([[0], np.cumsum(record_counts)])
+    gap_ms = ordered.at_ms.astype(np.int32)
+    gap_ms[1:] -= ordered.at_ms[:-1]
+    starts = ends[:-1][record_counts > 0]
+    gap_ms[starts] = ordered.at_ms[starts]
+    keys, key_ends, key_index = _index_keys(ordered.key_number, record_counts, is_named=is_named)
+    of_rows = names.select(GROUP).take(pa.array(group))
+    columns = {name: of_rows[name] for name in GROUP}
+    is_head = part == 0
+    columns["part"] = pa.array(part + np.where(group == 0, first_part, 0))
+    columns["record_count"] = pa.array(record_counts)
+    columns |= {name: pa.array(np.where(is_head, sums[group], 0)) for name, sums in counts.items()}
+    columns["gap_ms"] = _lists(ends, gap_ms)
+    columns["body_bytes"] = _lists(ends, ordered.body_bytes)
+    columns["partition"] = _lists(ends, ordered.partition)
+    columns["key_index"] = _lists(ends, key_index)
+    columns["keys"] = _lists(key_ends, keys)
+    return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
+
+
+def _lists(ends: NDArray[np.int64], values: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(values))
+
+
+def _index_keys(
+    key_number: NDArray[np.int64], record_counts: NDArray[np.int64], *, is_named: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """The distinct keys of each row, rising; where each row's end, with a 0 in front; and by record its key's place."""
+    if not is_named:
+        no_keys = np.zeros(0, np.int64), np.zeros(len(record_counts) + 1, np.int64)
+        return *no_keys, (NO_KEY - key_number).astype(np.int32)
+    key_index = np.full(len(key_number), NO_KEY, np.int32)
+    keyed = np.flatnonzero(key_number)
+    row = np.repeat(np.arange(len(record_counts)), record_counts)[keyed]
+    order = np.lexsort((key_number[keyed], row)) if len(record_counts) > 1 else np.argsort(key_number[keyed])
+    numbers, rows = key_number[keyed][order], row[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (np.diff(numbers) != 0) | (np.diff(rows) != 0)
+    key_ends = np.concatenate([[0], np.cumsum(np.bincount(rows[is_new], minlength=len(record_counts)))])
+    key_index[keyed[order]] = np.cumsum(is_new) - 1 - key_ends[rows]
+    return numbers[is_new], key_ends, key_index

@@ -1,0 +1,57 @@
+"""Recorded arrivals as a Spark frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.environment import environment_secret
+from pipeline.sources.arrival_source import OPTION, PSEUDONYMOUS, SOURCE_NAME, ArrivalSource, format_settings
+from pipeline.sources.key_secret import ensure_secret, read_secret
+from pipeline.sources.segment_plan import format_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.model.window import TimeWindow
+    from pipeline.runs import RunContext
+    from pipeline.sources.segment_plan import SegmentRead
+
+
+def arrival_options(run: RunContext, slices: Sequence[TimeWindow] = ()) -> dict[str, str]:
+    """Options of `kafka_arrivals` (and `kafka_live_batches`) that say what is read and stored: all but the plan.
+
+    Args:
+        run: Says which windows, and what is stored about keys.
+        slices: Of a sampled source the times that are read.
+
+    Raises:
+        ConfigError: The secret cannot be made or read.
+    """
+    keys = run.config.keys
+    if keys.mode == PSEUDONYMOUS:
+        if keys.secret_variable is None:
+            ensure_secret(keys.secret)
+        read_secret(keys.secret, environment_secret(keys.secret_variable))  # fails here, before Spark works
+    return {OPTION: format_settings(run, slices)}
+
+
+def arrival_frame(spark: SparkSession, run: RunContext, reads: Sequence[SegmentRead]) -> DataFrame:
+    """Rows of `kafka_arrivals` over the segments, for the run's windows; see there.
+
+    Args:
+        spark: Session.
+        run: Says which windows, and what is stored about keys.
+        reads: Segments to scan.
+
+    Raises:
+        ConfigError: The secret cannot be made or read.
+    """
+    spark.dataSource.register(ArrivalSource)
+    options = {
+        "plan": format_plan(reads),
+        "spark_partitions": str(spark.sparkContext.defaultParallelism),
+        **arrival_options(run),
+    }
+    return spark.read.format(SOURCE_NAME).options(**options).load()

@@ -1,0 +1,155 @@
+"""One segment file, scanned for arrivals: its records by producer session, minute and window.
+
+The batches that count, and their windows, are those of `kafka_record_batches`, control batches left out. Records of
+aborted transactions were load: they are among the others, and counted. Which transactions were aborted the markers in the
+segment tell, and where they end in a later one, that one's transaction index.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.arrivals import BatchTimes, Packer, PlainPacker
+from pipeline.codec.key_numbers import PlainKeyNumbers, UnnamedKeys
+from pipeline.codec.segment import SMALL_FILE_BYTES, SMALL_RECORD_COUNT, iter_record_scans
+from pipeline.errors import InputError
+from pipeline.sources.aborted_batches import find_aborted
+from pipeline.sources.key_scan import NO_WINDOW, KeyScanSettings, choose_windows, count_records
+from pipeline.sources.segment_scan import SENSELESS, ScannedSegment, scan_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from pipeline.codec.arrivals import PackedArrivals
+    from pipeline.codec.key_ids import KeySecret
+    from pipeline.codec.scans import RecordScan
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.segment_plan import SegmentRead
+
+_KERNELS = "pipeline.codec.arrival_kernels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalScanSettings:
+    """What a scan for arrivals is told; picklable, with the secret in it, which shows nowhere.
+
+    Attributes:
+        scan: The run's now, its windows.
+        secret: Behind the ids of keys; None where none are stored.
+        clear_topics: Topics whose keys are stored in clear.
+        slices: Of a sampled source the times that are read; the windows whole where there are none.
+    """
+
+    scan: KeyScanSettings
+    secret: KeySecret | None
+    clear_topics: frozenset[str] = frozenset()
+    slices: tuple[TimeWindow, ...] = ()
+
+    def make_packer(self, topic: str, *, is_small: bool) -> Packer:
+        """A packer for a partition of a topic.
+
+        Args:
+            topic: The topic.
+            is_small: The records are few: importing Numba would take longer.
+        """
+        if is_small and _KERNELS not in sys.modules:
+            if self.secret is None:
+                return PlainPacker(UnnamedKeys())
+            return PlainPacker(PlainKeyNumbers(self.secret, is_clear=topic in self.clear_topics))
+        # Numba takes longer to import than a small file to read
+        from pipeline.codec.arrival_packing import KernelPacker, make_key_numbers  # noqa: PLC0415
+
+        return KernelPacker(make_key_numbers(self.secret, is_clear=topic in self.clear_topics))
+
+
+def iter_arrivals(read: SegmentRead, settings: ArrivalScanSettings) -> Iterator[PackedArrivals]:
+    """Packs the arrivals of a segment, chunk after chunk.
+
+    A file that cannot be read gives none; `kafka_segment_summaries` tells why.
+
+    Args:
+        read: Which file.
+        settings: Which windows, and what is stored of keys.
+    """
+    scanned = scan_segment(read, settings.scan.as_of_ms, check_crc=False)
+    if not isinstance(scanned, ScannedSegment):
+        return
+    starts = choose_windows(scanned, settings.scan)
+    wanted = np.flatnonzero(starts != NO_WINDOW)
+    if not wanted.size:
+        return
+    first, last = int(wanted[0]), int(wanted[-1])
+    position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
+    end = int(position[last]) + int(size_bytes[last])
+    is_small = read.size_bytes < SMALL_FILE_BYTES and count_records(scanned) <= SMALL_RECORD_COUNT
+    try:
+        times = time_batches(scanned, settings, find_aborted(Path(read.path), scanned.headers))
+        chunks = iter_record_scans(Path(read.path), start=int(position[first]), end=end)
+        yield from pack_chunks(chunks, times.part(first, last + 1), settings.make_packer(read.topic, is_small=is_small))
+    except (InputError, OSError):  # gone since, as retention takes files
+        return
+
+
+def time_batches(scanned: ScannedSegment, settings: ArrivalScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
+    """What the packer is told of each batch.
+
+    Args:
+        scanned: The batches.
+        settings: Which windows.
+        is_aborted: By batch.
+    """
+    event_time_ms = scanned.times.event_time_ms
+    counts = scanned.is_countable
+    if settings.slices:
+        inside = [(event_time_ms >= piece.start_ms) & (event_time_ms < piece.end_ms) for piece in settings.slices]
+        counts = counts & np.any(inside, axis=0)
+    return BatchTimes(
+        window_start_ms=np.where(counts, choose_windows(scanned, settings.scan), NO_WINDOW),
+        event_time_ms=event_time_ms,
+        is_outlier=scanned.times.is_outlier,
+        is_aborted=is_aborted,
+    )
+
+
+def pack_on_the_way(
+    chunks: Iterable[RecordScan], times: BatchTimes, packer: Packer, packed: list[PackedArrivals]
+) -> Iterator[RecordScan]:
+    """Hands scanned records on, packed besides: so that they are decoded once.
+
+    Args:
+        chunks: Scanned with keys.
+        times: For exactly the batches of the chunks.
+        packer: Does it.
+        packed: Takes what was packed.
+    """
+    done = 0
+    for scan in chunks:
+        packed += pack_chunks([scan], times.part(done, done + len(scan.headers)), packer)
+        done += len(scan.headers)
+        yield scan
+
+
+def pack_chunks(chunks: Iterable[RecordScan], times: BatchTimes, packer: Packer) -> Iterator[PackedArrivals]:
+    """Packs scanned records.
+
+    Args:
+        chunks: Scanned with keys.
+        times: For exactly the batches of the chunks.
+        packer: Does it.
+    """
+    done = 0
+    for scan in chunks:
+        own = times.part(done, done + len(scan.headers))
+        # A wrapper that turns out to make no sense only when it is opened is no load.
+        countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
+        packed = packer.pack(scan, own.where(countable))
+        done += len(scan.headers)
+        if len(packed.groups):
+            yield packed
