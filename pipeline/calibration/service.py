@@ -44,6 +44,7 @@ class ServiceModel:
         delay_ms: What a request takes longer; of several minutes the median.
         delay_series: Pairs of a start in epoch milliseconds and the delay from then on, rising.
         is_identifiable: The data tell the delay; else it is configured or assumed.
+        is_settled: Metrics tell of this time, hardly of the minute before it.
         assumptions: In sentences.
     """
 
@@ -54,6 +55,7 @@ class ServiceModel:
     delay_ms: Parameter
     delay_series: tuple[tuple[int, float], ...] = ()
     is_identifiable: bool = False
+    is_settled: bool = True
     assumptions: tuple[str, ...] = ()
 
 

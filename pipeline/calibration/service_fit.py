@@ -45,6 +45,7 @@ _LEAST_REQUESTS = 30
 _CLIENT_MS = 0.2
 """Of a latency, what the client's own threads and its socket take."""
 _UNSURE_MS = 0.3
+_SETTLED_RATIO = 0.2
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def fit_services(
     models = {}
     for broker_id in broker_ids:
         own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
-        times = [_estimate(node, before) for before, node in zip([None, *own[:-1]], own, strict=True)]
+        times = [_estimate(node, before) for before, node in zip([None, *own], own, strict=False)]
         inside = [
-            (node.start_ms, time)
+            time
             for node, time in zip(own, times, strict=True)
             if time is not None and node.start_ms < end_ms and node.end_ms > start_ms
         ]
@@ -145,25 +146,43 @@ def _invert_queue(under_way: float) -> float:
     return high
 
 
-def _estimate(node: NodeMetrics, before: NodeMetrics | None) -> Parameter | None:
+@dataclass(frozen=True)
+class _Estimate:
+    """A time's delay; settled where Kafka's average tells hardly of the minute before."""
+
+    at_ms: int
+    delay: Parameter
+    is_settled: bool
+
+
+def _estimate(node: NodeMetrics, before: NodeMetrics | None) -> _Estimate | None:
     """The delay that a time's metrics tell, or None."""
     rate, latency_ms = node.request_rate_per_s, node.request_latency_avg_ms
     if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
         return None
     if rate * (node.end_ms - node.start_ms) / 1000 < _LEAST_REQUESTS:
         return None
-    own_ms, is_settled = _take_out_stale(node, before)
+    own_ms, is_settled = take_out_stale(node, before)
     time = estimate_request_time(rate, own_ms)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
     if value < _LEAST_DELAY_MS and time.source == MEASURED:
         value, low = 0.0, 0.0
     source = time.source if is_settled else INFERRED
-    return Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
+    delay = Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
+    return _Estimate(node.start_ms, delay, is_settled)
 
 
-def _take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> tuple[float, bool]:
-    """A minute's own latency: Kafka's average holds a part of the minute before; and whether that part is small."""
+def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> tuple[float, bool]:
+    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before.
+
+    Args:
+        node: With rate and latency.
+        before: What ended as it began, or None.
+
+    Returns:
+        The latency in milliseconds, and whether hardly anything was taken out.
+    """
     rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
     length_ms = node.end_ms - node.start_ms
     if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
@@ -173,44 +192,51 @@ def _take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> tuple[floa
     old_part = old / (old + (1 - ratio) * rate)
     own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
     own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
-    return own_ms, abs(own_ms - latency_ms) <= 0.2 * max(latency_ms, 1.0)
+    return own_ms, abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + _UNSURE_MS
 
 
-def _model_from(broker_id: int, times: Sequence[tuple[int, Parameter]]) -> ServiceModel:
+def _model_from(broker_id: int, times: Sequence[_Estimate]) -> ServiceModel:
     """A model from the delays of a window's minutes: of the even ones; the odd ones take their neighbours'."""
-    fitted = [(at_ms, time) for at_ms, time in times if is_fit_minute(at_ms)]
+    fitted = [time for time in times if is_fit_minute(time.at_ms)]
     assumptions = []
     if len(times) == 1 or not fitted:
         fitted = list(times)
         assumptions.append(f"broker {broker_id}: fitted on all minutes there are; no other minute can judge it")
-    values = [time.value for _, time in fitted]
-    middle = sorted(values)[(len(values) - 1) // 2]
-    typical = next(time for _, time in fitted if time.value == middle)
-    series = _fill_series([at_ms for at_ms, _ in times], [(at_ms, time.value) for at_ms, time in fitted])
-    if typical.source == INFERRED:
+    settled = [time for time in fitted if time.is_settled]
+    values = sorted(time.delay.value for time in settled or fitted)
+    middle = values[(len(values) - 1) // 2]
+    typical = next(time for time in settled or fitted if time.delay.value == middle)
+    if not typical.is_settled:
         assumptions.append(
-            f"broker {broker_id}: its connection is neither idle nor saturated: a delay of {typical.low:.1f} to {typical.high:.1f} ms fits"
+            f"broker {broker_id}: its latency is mostly that of the minute before: Kafka's averages trail"
         )
-    base = assume_service(broker_id)
+    elif typical.delay.source == INFERRED:
+        assumptions.append(
+            f"broker {broker_id}: its connection is neither idle nor saturated:"
+            f" a delay of {typical.delay.low:.1f} to {typical.delay.high:.1f} ms fits"
+        )
     return replace(
-        base,
-        delay_ms=typical,
-        delay_series=series,
+        assume_service(broker_id),
+        delay_ms=typical.delay,
+        delay_series=tuple((time.at_ms, _fill(time.at_ms, fitted)) for time in times),
         is_identifiable=True,
+        is_settled=typical.is_settled,
         assumptions=tuple(assumptions),
     )
 
 
-def _fill_series(starts: Sequence[int], fitted: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """The delay of every minute; one that was not fitted takes the mean of the fitted ones next to it."""
-    known = dict(fitted)
-    series = []
-    for at_ms in starts:
-        if at_ms not in known:
-            earlier = [value for other, value in fitted if other < at_ms][-1:]
-            later = [value for other, value in fitted if other > at_ms][:1]
-            near = earlier + later
-            series.append((at_ms, sum(near) / len(near)))
-        else:
-            series.append((at_ms, known[at_ms]))
-    return tuple(series)
+def _fill(at_ms: int, fitted: Sequence[_Estimate]) -> float:
+    """A minute's delay: its own; of one that was not fitted the mean of those next to it.
+
+    One whose latency is mostly that of the minute before is either like those before or like those after.
+    """
+    earlier = [time.delay.value for time in fitted if time.at_ms < at_ms and time.is_settled][-1:]
+    later = [time.delay.value for time in fitted if time.at_ms > at_ms and time.is_settled][:1]
+    near = earlier + later
+    own = next((time for time in fitted if time.at_ms == at_ms), None)
+    if own is None:
+        near = near or [time.delay.value for time in fitted]
+        return sum(near) / len(near)
+    if own.is_settled or not near:
+        return own.delay.value
+    return min(near, key=lambda value: abs(value - own.delay.value))
