@@ -36,7 +36,7 @@ def make_run(setting, *, first_record_ms=0, batches=1400, rate=2000.0, foreign_c
 def test_delays_keep_the_time_of_the_bed():
     """The tool's first record came 700 ms after the start, 150 of them for metadata: delays begin so much earlier."""
     setting = Setting("schedule", (PerfLoad(MIDDLE, 2048, 61440),), (Delay(0, 30, 6, 14), Delay(0, 5, 14, 20)))
-    profile = replace(LAB, costs={"": replace(LAB.costs_of(""), metadata_ns=150 * MS)})
+    profile = replace(LAB, costs={"": replace(LAB.costs[""], metadata_ns=150 * MS)})
 
     slow, *others = make_scenario(setting, profile, make_run(setting, first_record_ms=700)).brokers
 

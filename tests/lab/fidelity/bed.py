@@ -81,16 +81,23 @@ def start_client(name: str, version: str, arguments: Sequence[str], output: Path
 
 
 class CpuMeter:
-    """Processor time used by others while a run lasts."""
+    """Processor time used by others while a run lasts.
+
+    Those of the class that runs only where nobody else wants to (SCHED_IDLE) are left out: they yield at once.
+    """
 
     def __init__(self, bed: Bed) -> None:
         self._bed = bed
         self._start = self._read()
+        self._yielding = _read_yielding()
 
     def foreign_cpu_s(self) -> float:
         """Processor seconds since the start that neither the bed nor its clients (ended ones) nor we used."""
         busy, own = self._read()
-        return max(0.0, busy - self._start[0] - (own - self._start[1]))
+        yielding_s = 0.0
+        for pid, used_s in _read_yielding().items():
+            yielding_s += max(used_s - self._yielding.get(pid, 0.0), 0.0)
+        return max(0.0, busy - self._start[0] - (own - self._start[1]) - yielding_s)
 
     def _read(self) -> tuple[float, float]:
         fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
@@ -102,3 +109,16 @@ class CpuMeter:
             words = Path(f"/proc/{process.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
             own += (int(words[11]) + int(words[12])) / TICKS_PER_S
         return busy, own
+
+
+def _read_yielding() -> dict[int, float]:
+    """Processor seconds of each process in the class SCHED_IDLE, its ended children's with them."""
+    used = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.sched_getscheduler(int(entry.name)) == os.SCHED_IDLE:
+                words = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                used[int(entry.name)] = sum(map(int, words[11:15])) / TICKS_PER_S
+        except OSError:
+            continue  # it has ended meanwhile
+    return used

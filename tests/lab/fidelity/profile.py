@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.simulator import measured
 from pipeline.simulator.client import ThreadCosts
-from pipeline.simulator.distribution import Distribution
+from pipeline.simulator.distribution import ALIKE, PPM, Distribution
 from pipeline.simulator.scenario import Service
+from tests.lab.fidelity.services import QUANTILES
+from tests.lab.fidelity.settings import PerfLoad, SeriesLoad
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-APPEND_NS = 5_000  # of a burst's first send(), what comes before the call that wakes the sender
+BURSTS = "bursts"
+WAKING = ("returned_to_ready", "released_to_ready", "turn_to_turn_awake", "ready_to_arrived_idle")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What brokers, the proxy and clients' threads take."""
+    """What brokers, the proxy and clients' threads take.
+
+    Attributes:
+        name: Of the bed.
+        service: Of brokers.
+        hold_beyond_ns: How much longer than asked the proxy holds a response.
+        sleep_beyond_ns: How much longer than asked the perf test sleeps.
+        costs: Of threads, by `name_timing`.
+    """
 
     name: str
-    services: Mapping[str, Service]  # by client version: brokers wake as often as that client's requests come
+    service: Service
     hold_beyond_ns: Distribution
     sleep_beyond_ns: Distribution
     costs: Mapping[str, ThreadCosts]
 
-    def service_of(self, version: str) -> Service:
-        """As that client meets it, or any measured one."""
-        return self.services.get(version) or next(iter(self.services.values()))
-
-    def costs_of(self, version: str) -> ThreadCosts:
-        """Of that client, or of any measured one."""
-        return self.costs.get(version) or next(iter(self.costs.values()))
+    def costs_of(self, load: PerfLoad | SeriesLoad) -> ThreadCosts:
+        """Measured with such a load, or with the nearest there is: its version first, then any in bursts."""
+        names = (name_timing(load), load.version, BURSTS if is_in_bursts(load) else "")
+        return next((self.costs[name] for name in names if name in self.costs), next(iter(self.costs.values())))
 
 
 LAB = Profile(
     "lab",
-    {"": measured.MEASURED_SERVICE},
+    measured.MEASURED_SERVICE,
     measured.MEASURED_OVERSLEEP,
     measured.MEASURED_PERF_TEST_OVERSLEEP,
     {"": measured.MEASURED_COSTS},
@@ -45,50 +53,83 @@ LAB = Profile(
 """The bed of the runs quoted in `published.py`."""
 
 
+def is_in_bursts(load: PerfLoad | SeriesLoad) -> bool:
+    """Whether the sender sleeps for long between many records at once."""
+    return isinstance(load, SeriesLoad) and load.series.pattern == "bursts"
+
+
+def name_timing(load: PerfLoad | SeriesLoad) -> str:
+    """Which of a bed's timings fits a load."""
+    if is_in_bursts(load):
+        return BURSTS
+    return f"{load.version} lz4" if load.config.get("compression.type") == "lz4" else load.version
+
+
 def make_profile(name: str, timings: Mapping[str, Mapping[str, Any]]) -> Profile:
-    """The profile that `timings.summarise` measured.
+    """The profile of a bed that `timings.summarise` measured.
 
     Args:
         name: Of the bed.
-        timings: By client version.
+        timings: By `name_timing`.
     """
     first = next(iter(timings.values()))
+    spread = measure_spread(timings)
+    slow = next(each for each in first["services"].values() if each["hold_beyond"])
     return Profile(
         name,
-        {version: _make_service(each) for version, each in timings.items()},
-        _distribution(first, first["responses"]["hold_beyond_whole_ms"]),
-        _distribution(first, first["tool"]["sleep_beyond_3_ms"]),
-        {version: _make_costs(each) for version, each in timings.items()},
+        make_service(next(iter(each for each in first["services"].values() if not each["hold_beyond"]))),
+        distribute(slow["hold_beyond"]),
+        distribute(first["tool"]["sleep_beyond_3_ms"]),
+        {key: replace(_make_costs(each), run_to_run_ppm=spread) for key, each in timings.items()},
     )
 
 
-def _make_service(timings: Mapping[str, Any]) -> Service:
-    busy, *idle = timings["model"]["service"]
+def measure_spread(timings: Mapping[str, Mapping[str, Any]]) -> Distribution:
+    """By which factor, in parts per million, threads' costs differ between timings of the same load.
+
+    A timing's factor is the mean of its medians' ratios to those of the load's first timing.
+    """
+    first = next(iter(timings))
+    alike = [each["sender"] for name, each in timings.items() if name == first or name.startswith(f"{first}, ")]
+    median = QUANTILES.index(0.5)
+    factors = sorted(
+        round(PPM * sum(sender[name]["ns"][median] / alike[0][name]["ns"][median] for name in WAKING) / len(WAKING))
+        for sender in alike
+    )
+    if len(factors) == 1:
+        return ALIKE
+    return Distribution(tuple((place / (len(factors) - 1), factor) for place, factor in enumerate(factors)))
+
+
+def make_service(measured_service: Mapping[str, Any]) -> Service:
+    """A broker's service as `services.summarise_services` measured it."""
+    busy, *idle = measured_service["classes"]
     return Service(
-        request_ns=_distribution(timings, busy),
+        request_ns=distribute(busy),
         partition_ns=measured.MEASURED_SERVICE.partition_ns,
-        kib_ns=timings["model"]["kib_ns"],
-        idle=tuple((row["idle_from_ns"], _distribution(timings, row)) for row in idle),
+        kib_ns=measured_service["kib_ns"],
+        idle=tuple((row["idle_from_ns"], distribute(row)) for row in idle),
     )
+
+
+def distribute(sample: Mapping[str, Any], less: int = 0) -> Distribution:
+    """The distribution of a sample's quantiles."""
+    values = [max(value - less, 0) for value in sample["ns"]]
+    return Distribution(tuple(zip(QUANTILES, values, strict=True)))
 
 
 def _make_costs(timings: Mapping[str, Any]) -> ThreadCosts:
-    tool, model = timings["tool"], timings["model"]
-    median = timings["quantiles"].index(0.5)
+    tool, sender = timings["tool"], timings["sender"]
+    median = QUANTILES.index(0.5)
     append_ns = tool["later_steps"]["ns"][median]
     return ThreadCosts(
         append_ns=append_ns,
-        wake_call_ns=_distribution(timings, tool["first_send"], less=append_ns),
-        wake_ns=_distribution(timings, model["first_send_to_ready"], less=APPEND_NS),
-        response_wake_ns=_distribution(timings, model["released_to_ready"]),
-        loop_ns=model["turn_to_turn_awake"]["ns"][median],
-        transit_ns=model["ready_to_arrived_idle"]["ns"][median],
+        wake_call_ns=distribute(tool["first_send"], less=append_ns),
+        wake_ns=distribute(sender["returned_to_ready"]),
+        response_wake_ns=distribute(sender["released_to_ready"]),
+        loop_ns=sender["turn_to_turn_awake"]["ns"][median],
+        transit_ns=sender["ready_to_arrived_idle"]["ns"][median],
         timer_ns=measured.MEASURED_COSTS.timer_ns,
         metadata_ns=measured.MEASURED_COSTS.metadata_ns,
         connect_ns=measured.MEASURED_COSTS.connect_ns,
     )
-
-
-def _distribution(timings: Mapping[str, Any], sample: Mapping[str, Any], less: int = 0) -> Distribution:
-    values = [max(value - less, 0) for value in sample["ns"]]
-    return Distribution(tuple(zip(timings["quantiles"], values, strict=True)))

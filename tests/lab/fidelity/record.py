@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ import numpy as np
 from pipeline.codec.segment import scan_headers
 from tests.lab.artifacts import BROKER_VERSION, java_program
 from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
+from tests.lab.fidelity.profile import BURSTS
 from tests.lab.fidelity.recordings import Recordings, read_recordings, write_recordings
-from tests.lab.fidelity.run import PERF_TOOL, run_setting
+from tests.lab.fidelity.run import PERF_TOOL, make_text, run_setting
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
 from tests.lab.fidelity.timings import TimedRun, summarise
 from tests.lab.process import LabError
@@ -32,8 +33,36 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.settings import Setting
 
 WARM_UP_RECORDS = 100_000
-TIMED_S, TIMED_SKIP_S = 16, 5
-TIMED_RATE, TIMED_BYTES, TIMED_DELAY_MS = 2048, 512, 20.0
+TIMED_S, TIMED_SKIP_S = 24, 12
+TIMED_BYTES, TIMED_DELAY_MS = 512, 20.0
+TIMED_AGAIN_EVERY = 4  # settings: how the bed's state changes meanwhile
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A load whose client is timed.
+
+    Attributes:
+        version: Of the client.
+        rate_per_s: Its records.
+        burst_records: So many at once; 0 is the perf test's throttle.
+        codec: With one, values are text that compresses.
+    """
+
+    version: str
+    rate_per_s: int = 2048
+    burst_records: int = 0
+    codec: str = "none"
+
+
+TIMINGS = {
+    MIDDLE: Timing(MIDDLE),
+    OLD: Timing(OLD),
+    NEW: Timing(NEW),
+    BURSTS: Timing(MIDDLE, 1500, burst_records=150),
+    f"{NEW} lz4": Timing(NEW, 3000, codec="lz4"),
+}
+"""What is timed before a recording, by `profile.name_timing`."""
 
 
 def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True) -> Recordings:
@@ -57,9 +86,9 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
             warm_up(bed)
             timings = known.timings
             if with_timings or not timings:
-                timings = {version: time_client(bed, version, root) for version in (MIDDLE, OLD, NEW)}
+                timings = {name: time_client(bed, timing, root) for name, timing in TIMINGS.items()}
             recorded = Recordings(describe_bed(), timings, known.runs)
-            for setting in settings:
+            for number, setting in enumerate(settings, start=1):
                 try:
                     run = run_setting(bed, setting, root / setting.name)
                 except LabError as failure:
@@ -68,6 +97,9 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
                 say(f"{setting.name}: {'quiet' if run.is_quiet else 'not quiet'}, {run.foreign_cpu_s} s, {run.tools}")
                 others = [each for each in recorded.runs if each[0].name != setting.name]
                 recorded = replace(recorded, runs=(*others, (setting, run)))
+                if number % TIMED_AGAIN_EVERY == 0:
+                    again = {f"{MIDDLE}, again {len(recorded.timings)}": time_client(bed, TIMINGS[MIDDLE], root)}
+                    recorded = replace(recorded, timings={**recorded.timings, **again})
                 write_recordings(recorded, file)
             return recorded
     finally:
@@ -105,32 +137,34 @@ def warm_up(bed: Bed) -> None:
             client.stop()
 
 
-def time_client(bed: Bed, version: str, root: Path) -> dict[str, Any]:
-    """What a client of that version costs on this bed, at the rate of the published experiment without linger."""
-    topic = f"timed-{version}-{read_clock_ms()}"
+def time_client(bed: Bed, timing: Timing, root: Path) -> dict[str, Any]:
+    """What a client costs on this bed, without linger, one of three brokers slow."""
+    topic = f"timed-{timing.version}-{read_clock_ms()}"
     folder = root / topic
     folder.mkdir()
     bed.create_topic(topic, (0, 1, 2))
     now_ms = read_clock_ms()
     bed.proxy.slow(0, now_ms, now_ms + 600_000, TIMED_DELAY_MS)
     config = folder / "client.properties"
-    config.write_text(f"bootstrap.servers={bed.cluster.bootstrap}\nlinger.ms=0\n")
+    config.write_text(f"bootstrap.servers={bed.cluster.bootstrap}\nlinger.ms=0\ncompression.type={timing.codec}\n")
+    payload = folder / "payload.txt"
+    payload.write_text("x" * TIMED_BYTES if timing.codec == "none" else make_text(TIMED_BYTES))
     records, clock, requests = (folder / name for name in ("records.bin", "clock.bin", "requests.tsv"))
     bed.proxy.note_requests()
     meter, started_ms = CpuMeter(bed), read_clock_ms()
     arguments = [
-        str(PRODUCERS / "TimedLoad.java"), str(config), topic, str(TIMED_RATE * TIMED_S), str(TIMED_RATE),
-        str(TIMED_BYTES), str(records), str(clock),
+        str(PRODUCERS / "TimedLoad.java"), str(config), topic, str(timing.rate_per_s * TIMED_S),
+        str(timing.rate_per_s), str(payload), str(records), str(clock), str(timing.burst_records),
     ]  # fmt: skip
-    client = start_client(topic, version, arguments, folder / "output.log")
+    client = start_client(topic, timing.version, arguments, folder / "output.log")
     try:
         if client.wait(timeout_s=90):
-            raise LabError(f"timing {version} failed:\n{client.tail()}")
+            raise LabError(f"{timing} failed:\n{client.tail()}")
     finally:
         client.stop()
     load = {"foreign_cpu_s": round(meter.foreign_cpu_s(), 2), "wall_s": (read_clock_ms() - started_ms) / 1000}
     bed.proxy.write_requests(requests)
-    sys.stderr.write(f"timed {version}: {load}\n")
+    sys.stderr.write(f"timed {timing}: {load}\n")
     bases = {partition: _read_bases(bed.log_directory(topic, partition, partition)) for partition in range(3)}
     return load | summarise(TimedRun.read(records, clock, requests, bases, TIMED_SKIP_S))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import re
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pipeline.codec.segment import scan_headers
 from tests.lab.fidelity.bed import PRODUCERS, CpuMeter, start_client
+from tests.lab.fidelity.services import read_requests, summarise_services
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting
 from tests.lab.process import LabError
 from tests.lab.recording import read_clock_ms
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from tests.lab.process import Process
 
 PERF_TOOL = "org.apache.kafka.tools.ProducerPerformance"
-START_AFTER_MS = 4_000  # JVMs up, classes loaded
+WARM_UP_SUFFIX = "-warm-up"
+START_AFTER_MS = 24_000  # JVMs up, classes loaded, code compiled
+READY_BEFORE_MS = 1_000
+WARM_UP_REQUESTS, WARM_UP_S = 40_000, 5
 QUIET_CPU_SHARE = 0.03  # of one processor, used by others, below which a run's latencies count
 TOTAL = re.compile(
     r"^(?P<record_count>\d+) records sent, (?P<throughput_records_per_s>[\d.]+) records/sec .*?, "
@@ -53,7 +57,8 @@ class PartitionFigures:
 class RealRun:
     """What a real run gave.
 
-    ``first_record_ms`` is the earliest CreateTime after the start. ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load.
+    ``first_record_ms`` is the earliest CreateTime after the start. ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load;
+    ``services`` what each broker took for requests, see `services.summarise_services`.
     """
 
     setting: str
@@ -64,6 +69,7 @@ class RealRun:
     partitions: tuple[PartitionFigures, ...]
     tools: tuple[dict[str, float], ...]
     nodes: tuple[dict[str, dict[str, float]], ...]
+    services: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_quiet(self) -> bool:
@@ -83,9 +89,12 @@ def run_setting(bed: Bed, setting: Setting, folder: Path) -> RealRun:
     """
     folder.mkdir(parents=True, exist_ok=True)
     topic = f"{setting.name}-{read_clock_ms()}"
-    bed.create_topic(topic, setting.leaders)
+    for suffix in ("", WARM_UP_SUFFIX):
+        bed.create_topic(f"{topic}{suffix}", setting.leaders)
     start_ms = read_clock_ms() + START_AFTER_MS
+    start_ns = time.monotonic_ns() + START_AFTER_MS * 1_000_000  # the clock the proxy notes by
     _plan_delays(bed, setting, start_ms)
+    bed.proxy.note_requests()
     meter, started = CpuMeter(bed), time.monotonic()
     clients = [_start(bed, load, topic, start_ms, folder / f"load-{n}") for n, load in enumerate(setting.loads)]
     try:
@@ -96,13 +105,25 @@ def run_setting(bed: Bed, setting: Setting, folder: Path) -> RealRun:
     finally:
         for client in clients:
             client.stop()
+    bed.proxy.write_requests(folder / "requests.tsv")
     texts = [client.output.read_text() for client in clients]
+    if any("late by" in text for text in texts):
+        raise LabError(f"{setting.name}: a client was still warming up at the start")
     logs = [_read_partition(bed, topic, partition, leader) for partition, leader in enumerate(setting.leaders)]
     partitions = tuple(figures for figures, _ in logs)
     first_record_ms = min(first_ms for _, first_ms in logs) - start_ms
     tools, nodes = tuple(map(read_total, texts)), tuple(map(read_nodes, texts))
+    services = summarise_services(read_requests(folder / "requests.tsv", from_ns=start_ns))
     run = RealRun(
-        setting.name, start_ms, first_record_ms, round(foreign_cpu_s, 2), round(wall_s, 1), partitions, tools, nodes
+        setting.name,
+        start_ms,
+        first_record_ms,
+        round(foreign_cpu_s, 2),
+        round(wall_s, 1),
+        partitions,
+        tools,
+        nodes,
+        services,
     )
     sent, stored = sum(tool["record_count"] for tool in tools), sum(each.record_count for each in partitions)
     if sent != stored:
@@ -140,26 +161,62 @@ def _plan_delays(bed: Bed, setting: Setting, start_ms: int) -> None:
 
 
 def _start(bed: Bed, load: PerfLoad | SeriesLoad, topic: str, start_ms: int, folder: Path) -> Process:
+    """A client that warms up on a topic of its own and begins at the instant.
+
+    Thousands of one-record requests, then some seconds of the load itself: both ways through the client are compiled.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    config = {"bootstrap.servers": bed.cluster.bootstrap, **load.config}
-    at = [str(PRODUCERS / "StartAt.java"), str(start_ms)]
     if isinstance(load, PerfLoad):
-        payload = folder / "payload.txt"
-        payload.write_text(make_text(load.value_bytes) if load.text else "x" * load.value_bytes)
-        arguments = [
-            *at, PERF_TOOL, "--topic", topic, "--num-records", str(load.record_count),
-            "--payload-file", str(payload), "--throughput", str(load.rate_per_s), "--print-metrics",
-            "--producer-props", *(f"{name}={value}" for name, value in config.items()),
-        ]  # fmt: skip
+        program = [str(PRODUCERS / "StartAt.java"), str(start_ms), PERF_TOOL]
+        lists = _perf_arguments(bed, load, topic, folder)
     else:
-        serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
-        lines = [f"{name}={value}" for name, value in config.items()]
-        settings_file = folder / "client.properties"
-        settings_file.write_text("\n".join([*lines, f"key.serializer={serializer}", f"value.serializer={serializer}"]))
-        series = folder / "arrivals.bin"
-        load.series.make().tofile(series)
-        arguments = [str(PRODUCERS / "PlayArrivals.java"), str(settings_file), topic, str(series), str(start_ms)]
-    return start_client(folder.name, load.version, arguments, folder / "output.log")
+        program = [str(PRODUCERS / "PlayArrivals.java")]
+        lists = _player_arguments(bed, load, topic, start_ms, folder)
+    warm_ups = [word for each in lists[:-1] for word in (*each, "--")]
+    return start_client(folder.name, load.version, [*program, *warm_ups, *lists[-1]], folder / "output.log")
+
+
+def _perf_arguments(bed: Bed, load: PerfLoad, topic: str, folder: Path) -> list[list[str]]:
+    payload = folder / "payload.txt"
+    payload.write_text(make_text(load.value_bytes) if load.text else "x" * load.value_bytes)
+    config = {"bootstrap.servers": bed.cluster.bootstrap, **load.config}
+    single = config | {"batch.size": "1", "linger.ms": "0"}
+
+    def words(to: str, count: int, rate: int, config: dict[str, str]) -> list[str]:
+        return [
+            "--topic", to, "--num-records", str(count), "--payload-file", str(payload), "--throughput", str(rate),
+            "--print-metrics", "--producer-props", *(f"{name}={value}" for name, value in config.items()),
+        ]  # fmt: skip
+
+    warm = f"{topic}{WARM_UP_SUFFIX}"
+    return [
+        words(warm, WARM_UP_REQUESTS, -1, single),
+        words(warm, load.rate_per_s * WARM_UP_S, load.rate_per_s, config),
+        words(topic, load.record_count, load.rate_per_s, config),
+    ]
+
+
+def _player_arguments(bed: Bed, load: SeriesLoad, topic: str, start_ms: int, folder: Path) -> list[list[str]]:
+    serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+    series = folder / "arrivals.bin"
+    records = load.series.make()
+    records.tofile(series)
+    begin = folder / "first-arrivals.bin"
+    records[records["due_ns"] < WARM_UP_S * 10**9].tofile(begin)
+    files = []
+    for name, more in (("single", {"batch.size": "1", "linger.ms": "0"}), ("client", {})):
+        config = {"bootstrap.servers": bed.cluster.bootstrap, **load.config, **more}
+        config |= {"key.serializer": serializer, "value.serializer": serializer}
+        files.append(folder / f"{name}.properties")
+        files[-1].write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    single, client = map(str, files)
+    warm = f"{topic}{WARM_UP_SUFFIX}"
+    flat_out, in_time = "0", str(start_ms - READY_BEFORE_MS - WARM_UP_S * 1000)
+    return [
+        [single, warm, str(series), flat_out],
+        [client, warm, str(begin), in_time],
+        [client, topic, str(series), str(start_ms)],
+    ]
 
 
 def make_text(value_bytes: int, lines: int = 64) -> str:

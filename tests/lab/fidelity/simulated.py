@@ -20,6 +20,7 @@ from pipeline.simulator.result import Connection, Lane, ProducerCount, Simulatio
 from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
 from pipeline.simulator.traffic import KEYLESS, NO_KEY, PerfTest, Recorded, Target, Traffic
 from tests.lab.fidelity.arrivals import KEY_COUNT, key_bytes
+from tests.lab.fidelity.profile import Profile, distribute, make_service
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tests.lab.fidelity.profile import Profile
     from tests.lab.fidelity.run import RealRun
 
 MS = 1_000_000
@@ -58,12 +58,12 @@ def make_scenario(
     """
     broker_count = max(setting.leaders) + 1
     compressed_ppm = find_compressed_ppm(setting, run)
-    late_ns = max(run.first_record_ms * MS - _metadata_ns(setting, profile), 0)
+    late_ns = max(run.first_record_ms * MS - _find_metadata_ns(setting.loads[0], profile, run), 0)
     producers = tuple(
-        _make_producer(setting, number, profile, strategy, compressed_ppm)
+        _make_producer(setting, number, profile, run, strategy=strategy, compressed_ppm=compressed_ppm)
         for number, strategy in enumerate(strategies or [None] * len(setting.loads))
     )
-    brokers = tuple(_make_broker(setting, broker, profile, late_ns) for broker in range(broker_count))
+    brokers = tuple(_make_broker(setting, broker, profile, run, late_ns) for broker in range(broker_count))
     return Scenario(setting.name, brokers, (Topic("topic", setting.leaders),), producers)
 
 
@@ -122,13 +122,19 @@ def _measure_load(result: SimulationResult, producer: int) -> dict[str, float]:
     return figures
 
 
-def _metadata_ns(setting: Setting, profile: Profile) -> int:
-    """The first record's CreateTime is read after this wait; the player has its metadata before the start."""
-    first = setting.loads[0]
-    return profile.costs_of(first.version).metadata_ns if isinstance(first, PerfLoad) else 0
+def _find_metadata_ns(load: PerfLoad | SeriesLoad, profile: Profile, run: RealRun) -> int:
+    """The first record's CreateTime is read after this wait; the player has its metadata before the start.
+
+    A client whose code is compiled has it sooner than one that has just started: no later than its first record.
+    """
+    if isinstance(load, SeriesLoad):
+        return 0
+    measured_ns = profile.costs_of(load).metadata_ns
+    return min(measured_ns, run.first_record_ms * MS) if run.first_record_ms else measured_ns
 
 
-def _make_broker(setting: Setting, broker: int, profile: Profile, late_ns: int) -> Broker:
+def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, late_ns: int) -> Broker:
+    """Its service as the proxy saw it in this run, or as on the profile's bed."""
     delays = [delay for delay in setting.delays if delay.broker == broker]
     late_s = late_ns / 1e9
     starts = sorted({0.0, *(max(at_s - late_s, 0.0) for delay in delays for at_s in (delay.from_s, delay.to_s))})
@@ -137,13 +143,14 @@ def _make_broker(setting: Setting, broker: int, profile: Profile, late_ns: int) 
         for at_s in starts
     ]
     steps = Steps(tuple(round(at_s * 1e9) for at_s in starts), tuple(round(value * MS) for value in values))
-    return Broker(
-        broker, profile.service_of(setting.loads[0].version), delay_ns=steps, oversleep_ns=profile.hold_beyond_ns
-    )
+    seen = run.services.get(str(broker))
+    service = make_service(seen) if seen else profile.service
+    held = seen["hold_beyond"] if seen else None
+    return Broker(broker, service, delay_ns=steps, oversleep_ns=distribute(held) if held else profile.hold_beyond_ns)
 
 
 def _make_producer(
-    setting: Setting, number: int, profile: Profile, strategy: str | None, compressed_ppm: int
+    setting: Setting, number: int, profile: Profile, run: RealRun, *, strategy: str | None, compressed_ppm: int
 ) -> Producer:
     load = setting.loads[number]
     compression = Compression(compressed_ppm) if "compression.type" in load.config else None
@@ -151,9 +158,7 @@ def _make_producer(
     traffic = (
         _make_perf_traffic(load, profile) if isinstance(load, PerfLoad) else _make_series(load, len(setting.leaders))
     )
-    costs = profile.costs_of(load.version)
-    if isinstance(load, SeriesLoad):
-        costs = replace(costs, metadata_ns=0)
+    costs = replace(profile.costs_of(load), metadata_ns=_find_metadata_ns(load, profile, run))
     return Producer(f"load-{number}", (traffic,), resolved.family, load.version, resolved.settings, costs)
 
 

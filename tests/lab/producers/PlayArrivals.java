@@ -13,14 +13,29 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Sends a given series of records at their instants: PlayArrivals SETTINGS_FILE TOPIC ARRIVALS_FILE EPOCH_MS.
+ * Sends a given series of records at their instants: PlayArrivals [WARM_UP... -- ...] SETTINGS_FILE TOPIC ARRIVALS_FILE
+ * EPOCH_MS.
  *
+ * Four arguments that end in "--" are another series, sent first and not reported: then the client's code is compiled.
  * ARRIVALS_FILE holds a long and two ints per record, big-endian: nanoseconds from EPOCH_MS, bytes of the value, number
  * of the key (-1: none). A blocked send() delays what follows. The last line printed is the perf tool's, with
  * latencies in fractions of a millisecond.
  */
 public class PlayArrivals {
     public static void main(String[] args) throws Exception {
+        int from = 0;
+        while (args.length - from > 4) {
+            play(Arrays.copyOfRange(args, from, from + 4));
+            from += 5;
+        }
+        long lateMs = System.currentTimeMillis() - Long.parseLong(args[from + 3]);
+        if (lateMs > 0) {
+            System.out.println("late by " + lateMs + " ms");
+        }
+        System.out.println(play(Arrays.copyOfRange(args, from, args.length)));
+    }
+
+    private static String play(String[] args) throws Exception {
         Properties settings = new Properties();
         try (FileInputStream in = new FileInputStream(args[0])) {
             settings.load(in);
@@ -53,15 +68,15 @@ public class PlayArrivals {
             });
         }
         producer.close();
-        report(latencyNs, System.nanoTime() - startNs, series);
+        return report(latencyNs, System.nanoTime() - startNs);
     }
 
-    private static void report(long[] latencyNs, long elapsedNs, byte[] series) {
+    private static String report(long[] latencyNs, long elapsedNs) {
         long[] sorted = Arrays.stream(latencyNs).filter(each -> each >= 0).sorted().toArray();
         double[] ms = Arrays.stream(sorted).mapToDouble(each -> each / 1e6).toArray();
         double rate = ms.length / (elapsedNs / 1e9);
-        System.out.printf(Locale.ROOT, "%d records sent, %.2f records/sec (%.2f MB/sec), %.2f ms avg latency, "
-            + "%.2f ms max latency, %.2f ms 50th, %.2f ms 95th, %.2f ms 99th, %.2f ms 99.9th.%n",
+        return String.format(Locale.ROOT, "%d records sent, %.2f records/sec (%.2f MB/sec), %.2f ms avg latency, "
+            + "%.2f ms max latency, %.2f ms 50th, %.2f ms 95th, %.2f ms 99th, %.2f ms 99.9th.",
             ms.length, rate, 0.0, Arrays.stream(ms).average().orElse(0), ms[ms.length - 1],
             at(ms, 0.5), at(ms, 0.95), at(ms, 0.99), at(ms, 0.999));
     }

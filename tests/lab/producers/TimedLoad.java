@@ -10,7 +10,9 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Properties;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -20,7 +22,9 @@ import org.apache.kafka.common.utils.Time;
 /**
  * ProducerPerformance's loop with that client's own throttler, noting System.nanoTime() of all it does.
  *
- * Arguments: SETTINGS_FILE TOPIC RECORDS RATE BYTES RECORDS_FILE CLOCK_FILE.
+ * Arguments: SETTINGS_FILE TOPIC RECORDS RATE PAYLOAD_FILE RECORDS_FILE CLOCK_FILE [BURST_RECORDS].
+ * Payloads are the file's lines in turn. With BURST_RECORDS so many are sent at once, bursts evenly apart, as PlayArrivals
+ * does it.
  * RECORDS_FILE gets five big-endian longs per record: before send(), after it, in the callback, partition, offset.
  * CLOCK_FILE gets two per reading of the clock by the sender's thread: 0 for milliseconds (Sender.runOnce reads it
  * before it looks for ready nodes) or 1 for nanoseconds (Selector.poll reads it before and after select() and when it
@@ -40,7 +44,8 @@ public class TimedLoad {
         String topic = args[1];
         int count = Integer.parseInt(args[2]);
         int rate = Integer.parseInt(args[3]);
-        byte[] payload = "x".repeat(Integer.parseInt(args[4])).getBytes();
+        byte[][] payloads = Files.readAllLines(Path.of(args[4])).stream().map(String::getBytes).toArray(byte[][]::new);
+        int burst = args.length > 7 ? Integer.parseInt(args[7]) : 0;
         long[] before = new long[count];
         long[] after = new long[count];
         long[] done = new long[count];
@@ -49,9 +54,18 @@ public class TimedLoad {
         KafkaProducer<byte[], byte[]> producer = create(settings);
         long startMs = System.currentTimeMillis();
         Throttle throttle = new Throttle(rate, startMs);
+        long startNs = System.nanoTime();
         for (int i = 0; i < count; i++) {
             int index = i;
-            ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, payload);
+            if (burst > 0 && i % burst == 0) {
+                long dueNs = startNs + i * 1_000_000_000L / rate;
+                for (long left = dueNs - System.nanoTime(); left > 0; left = dueNs - System.nanoTime()) {
+                    LockSupport.parkNanos(left);
+                }
+            }
+            byte[] payload = payloads[i % payloads.length];
+            ProducerRecord<byte[], byte[]> record =
+                new ProducerRecord<>(topic, burst > 0 ? Arrays.copyOf(payload, payload.length) : payload);
             long sendStartMs = System.currentTimeMillis();
             before[i] = System.nanoTime();
             producer.send(record, (metadata, error) -> {
@@ -60,7 +74,9 @@ public class TimedLoad {
                 offset[index] = error == null ? metadata.offset() : -1;
             });
             after[i] = System.nanoTime();
-            throttle.afterSend(i, sendStartMs);
+            if (burst == 0) {
+                throttle.afterSend(i, sendStartMs);
+            }
         }
         producer.close();
         write(args[5], before, after, done, place, offset);
@@ -68,7 +84,7 @@ public class TimedLoad {
         for (int i = 0; i < clockCount; i++) {
             kinds[i] = clockKind[i];
         }
-        write(args[6], kinds, java.util.Arrays.copyOf(clock, clockCount));
+        write(args[6], kinds, Arrays.copyOf(clock, clockCount));
         System.out.printf("sent %d records in %d ms%n", count, System.currentTimeMillis() - startMs);
     }
 
