@@ -30,7 +30,7 @@ MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000
 _NO_NUMBER = NOT_MET  # the line has been told of
 _OPENMETRICS_END = "# EOF"
-_PLAIN_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_PLAIN_SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?")
 _QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _LINE = re.compile(
     rf"""[ \t]*(?P<series>(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)?[ \t]*(?:\{{(?P<labels>(?:[^"}}]|{_QUOTED})*)\}})?)
@@ -92,7 +92,7 @@ class ExpositionReader:
         self.series: list[Series] = []
         self._choose = choose
         self._prefixes = EXPOSED_PREFIXES if choose is name_series else ()
-        self._table = SeriesTable()
+        self._table = SeriesTable(self._prefixes)
         self._places: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
@@ -110,7 +110,7 @@ class ExpositionReader:
             ([3.0], (('env', 'a'),))
         """
         if len(self._table) > REMEMBERED_SERIES:
-            self._table = SeriesTable()
+            self._table = SeriesTable(self._prefixes)
             self._places.clear()
         page = _Page(is_open_metrics=text.rstrip().endswith(_OPENMETRICS_END))
         data = text.encode()
@@ -180,13 +180,16 @@ class ExpositionReader:
         page.values.append(value)
 
     def _is_unwanted(self, line: str) -> bool:
-        """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
+        """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on.
+
+        The kernel has told so already where the value is a number it reads itself.
+        """
         if not self._prefixes or line[0] == "{" or line[:64].lower().startswith(self._prefixes):
             return False
         text, _, value = line.rpartition(" ")
         if text in self._places:  # a second time in this page
             return self._places[text] == NOT_WANTED
-        if not (_PLAIN_NAME.fullmatch(text) or (text.endswith("}") and _PLAIN_NAME.match(text))):
+        if not _PLAIN_SERIES.fullmatch(text):
             return False
         try:
             float(value)

@@ -30,6 +30,8 @@ _MANY = 10**17
 _NO_EXPONENT = 9999
 _LARGEST_EXACT = 1 << 53
 _NEWLINE, _BLANK, _MINUS, _PLUS, _POINT, _ZERO, _NINE = 10, 32, 45, 43, 46, 48, 57
+_COLON, _UNDERSCORE, _OPEN, _CLOSE, _A_UPPER, _Z_UPPER, _A_LOWER, _Z_LOWER = 58, 95, 123, 125, 65, 90, 97, 122
+_TO_LOWER = 32
 _E_UPPER, _E_LOWER = 69, 101
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
@@ -129,19 +131,64 @@ def _read_number(data: Array, start: int, end: int, values: Array, row: int) -> 
     return True
 
 
-@kernel(types.int64(READ_ONLY_BYTES, _BYTES, _HASHES, _LONGS, _LONGS, _LONGS, _DOUBLES))
+@part
+def _lowered(byte: int) -> int:
+    return byte + _TO_LOWER if _A_UPPER <= byte <= _Z_UPPER else byte
+
+
+@part
+def _end_of_name(data: Array, start: int, end: int) -> int:
+    """Where a plain metric name ends; its start where there is none."""
+    at = start
+    while at < end:
+        byte = _lowered(data[at])
+        is_first = _A_LOWER <= byte <= _Z_LOWER or byte == _UNDERSCORE or byte == _COLON  # noqa: PLR1714 - no sets here
+        if not is_first and (at == start or byte < _ZERO or byte > _NINE):
+            break
+        at += 1
+    return at
+
+
+@part
+def _begins_with(data: Array, start: int, end: int, prefixes: Array) -> bool:
+    """Whether a name, in lower case, begins with one of the prefixes, each of which ends in a line end."""
+    at, is_alike = start, True
+    for byte in prefixes:
+        if byte == _NEWLINE:
+            if is_alike:
+                return True
+            at, is_alike = start, True
+        elif is_alike:
+            is_alike = at < end and _lowered(data[at]) == byte
+            at += 1
+    return False
+
+
+@part
+def _is_other(data: Array, start: int, end: int, prefixes: Array) -> bool:
+    """Whether the text before a value is plainly of a metric whose name begins with none of the prefixes."""
+    if len(prefixes) == 0:
+        return False
+    name_end = _end_of_name(data, start, end)
+    if name_end == start or not (name_end == end or (data[name_end] == _OPEN and data[end - 1] == _CLOSE)):
+        return False
+    return not _begins_with(data, start, name_end, prefixes)
+
+
+@kernel(types.int64(READ_ONLY_BYTES, READ_ONLY_BYTES, _BYTES, _HASHES, _LONGS, _LONGS, _LONGS, _DOUBLES))
 def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
-    data: Array, arena: Array, hashes: Array, slots: Array, bounds: Array, places: Array, values: Array
+    data: Array, prefixes: Array, arena: Array, hashes: Array, slots: Array, bounds: Array, places: Array, values: Array
 ) -> int:
     """Finds each line's series; the outputs have room for as many lines as there are line ends.
 
     Args:
         data: A page; what follows its last line end is left out.
+        prefixes: What wanted names begin with, in lower case, a line each; nothing where any name may be wanted.
         arena: Texts of series.
         hashes: Hash of the text in each slot; a power of two of them.
         slots: Start and end in the arena and place of each slot, three numbers a slot.
         bounds: Start and end of each line, two numbers a line; filled in.
-        places: Place of each line's series, `NOT_MET` or `HARD_NUMBER - place`; filled in.
+        places: Place of each line's series, `NOT_WANTED`, `NOT_MET` or `HARD_NUMBER - place`; filled in.
         values: Value of each line whose place is 0 or more; filled in.
 
     Returns:
@@ -163,6 +210,8 @@ def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
                 if place >= 0 and not _read_number(data, blank + 1, end, values, row):
                     place = HARD_NUMBER - place
                 places[row] = place
+            elif _is_other(data, start, blank, prefixes) and _read_number(data, blank + 1, end, values, row):
+                places[row] = NOT_WANTED
         row += 1
         start = end + 1
     return row

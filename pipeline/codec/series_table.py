@@ -18,7 +18,13 @@ _FIRST_BYTES = 1 << 16
 class SeriesTable:
     """Texts and the place of each; grows as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefixes: tuple[str, ...] = ()) -> None:
+        """Starts empty.
+
+        Args:
+            prefixes: What the names of wanted metrics begin with, in lower case; any name may be wanted by default.
+        """
+        self._prefixes = np.frombuffer("".join(f"{prefix}\n" for prefix in prefixes).encode(), np.uint8)
         self._count = 0
         self._used_bytes = 0
         self._arena = np.empty(_FIRST_BYTES, np.uint8)
@@ -60,7 +66,7 @@ class SeriesTable:
         count = page.count(b"\n")
         bounds, places, values = np.empty(2 * count, np.int64), np.empty(count, np.int64), np.empty(count, np.float64)
         data = np.frombuffer(page, np.uint8)
-        match_lines(data, self._arena, self._hashes, self._slots, bounds, places, values)
+        match_lines(data, self._prefixes, self._arena, self._hashes, self._slots, bounds, places, values)
         return bounds.reshape(count, 2), places, values
 
     def _rehash(self, slot_count: int) -> None:
