@@ -65,14 +65,14 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     return Pattern.BURST if found[is_asked].sum() < _CLUMPED_RATIO * expected.sum() else Pattern.STEADY
 
 
-def place_within_ms(at_ms: NDArray[np.int64], pattern: Pattern, seed: int) -> NDArray[np.int64]:
+def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Pattern, seed: int) -> NDArray[np.int64]:
     """Places records within their milliseconds.
 
     Bursts begin anywhere in the first half of a millisecond, go on after 11 us and then with 1 us a record. Steady
     records lie anywhere, each by itself. The result depends on the milliseconds and the seed alone.
 
     Args:
-        at_ms: Not falling; int64[n].
+        at_ms: Not falling; int64[n] or int32[n].
         pattern: See `choose_pattern`.
         seed: Chance.
 
@@ -89,7 +89,7 @@ def place_within_ms(at_ms: NDArray[np.int64], pattern: Pattern, seed: int) -> ND
     for first in range(0, len(starts), _BLOCK):
         mine = slice(first, first + _BLOCK)
         begin, end = int(starts[mine][0]), int(ends[mine][-1])
-        since_ms = at_ms[begin:end] - first_ms
+        since_ms = at_ms[begin:end].astype(np.int64) - first_ms  # 32 bits would overflow after two seconds
         if pattern is Pattern.BURST:
             within = _place_bursts(since_ms, starts[mine] - begin, ends[mine] - starts[mine], stream)
         else:
