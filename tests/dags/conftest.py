@@ -43,10 +43,10 @@ class Slice:
         self.span = TimeWindow(start_ms, start_ms + 3 * MINUTE_MS)
         self.windows = tuple(self.span.split(MINUTE_MS))
 
-    def write_config(self, folder):
-        """A configuration whose tables and mails lie in `folder`."""
+    def write_config(self, folder, **settings):
+        """A configuration whose tables and mails lie in `folder`; `settings` are further keys of it."""
         folder.mkdir(parents=True, exist_ok=True)
-        document = yaml.safe_load(self.demo.config.read_text())
+        document = yaml.safe_load(self.demo.config.read_text()) | settings
         cluster = document["clusters"]["demo"]
         cluster["topics"] = ["orders", KEYED_TOPIC]
         secret = self.demo.config.parent / "shared.secret"  # one for all, so that their key ids are comparable
