@@ -52,7 +52,7 @@ def scraping(targets: Sequence[Target], start_ms: int, end_ms: int) -> Iterator[
 
     def work() -> None:
         due = dict.fromkeys(range(len(targets)), start_ms / 1000)
-        while not over.is_set():
+        while due and not over.is_set():
             index = min(due, key=due.__getitem__)
             if due[index] >= end_ms / 1000 or over.wait(max(0.0, due[index] - time.time())):
                 return

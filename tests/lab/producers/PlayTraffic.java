@@ -16,36 +16,36 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Plays a series of records at their instants and stays, its metrics readable:
- * PlayTraffic SETTINGS_FILE TOPIC WARM_UP_TOPIC SERIES_FILE EPOCH_MS LATENCIES_FILE [LINES_FILE].
+ * PlayTraffic SETTINGS_FILE TOPIC WARM_UP_TOPIC SERIES_FILE START_FILE LATENCIES_FILE [LINES_FILE].
  *
- * SERIES_FILE holds a long and two ints per record, big-endian: nanoseconds from EPOCH_MS, bytes of the value, number
+ * SERIES_FILE holds a long and two ints per record, big-endian: nanoseconds from the start, bytes of the value, number
  * of the key (-1: none). Values are one letter repeated, or the lines of LINES_FILE in turn, cut or repeated. Before
  * the series two other producers of this process send to WARM_UP_TOPIC, flat out one record per request and then the
- * series' first seconds, so that the client is compiled. LATENCIES_FILE gets two longs per record: nanoseconds from EPOCH_MS
- * when send() was called, and until its callback (-1: failed).
+ * series' first seconds, so that the client is compiled; it says "warm" and waits for START_FILE, which has the start as
+ * epoch milliseconds. LATENCIES_FILE gets two longs per record: nanoseconds from the start when send() was called, and
+ * until its callback (-1: failed).
  */
 public class PlayTraffic {
     private static final int WARM_UP_REQUESTS = 20_000;
-    private static final long WARM_UP_FLAT_OUT_NS = 6_000_000_000L;
+    private static final long WARM_UP_FLAT_OUT_NS = 5_000_000_000L;
     private static final long WARM_UP_NS = 3_000_000_000L;
-    private static final long READY_BEFORE_MS = 1_500;
 
     private final byte[][] values;
     private final byte[] series;
 
     public static void main(String[] args) throws Exception {
         PlayTraffic play = new PlayTraffic(args[3], args.length > 6 ? args[6] : null);
-        long startMs = Long.parseLong(args[4]);
         play.warmUp(args[0], args[2]);
-        long late = System.currentTimeMillis() - startMs + READY_BEFORE_MS;
-        if (late > 0) {
-            System.out.println("late by " + late + " ms");
+        System.out.println("warm");
+        while (!Files.exists(Path.of(args[4]))) {
+            Thread.sleep(20);
         }
-        sleepUntilNs(System.nanoTime() - late * 1_000_000);
+        long startMs = Long.parseLong(Files.readString(Path.of(args[4])));
         KafkaProducer<byte[], byte[]> producer = create(args[0], "");
         // Otherwise the first send() waits for metadata, and a burst with it.
         producer.partitionsFor(args[1]);
-        System.out.println("ready");
+        long late = System.currentTimeMillis() - startMs;
+        System.out.println(late > 0 ? "late by " + late + " ms" : "ready");
         long[][] times = play.play(producer, args[1], startMs, Long.MAX_VALUE);
         write(args[5], times);
         long failed = Arrays.stream(times[1]).filter(each -> each < 0).count();

@@ -1,6 +1,6 @@
 """Plays a series of records as `PlayTraffic.java` does, by librdkafka and its default partitioner.
 
-``rdkafka_traffic.py SETTINGS_FILE TOPIC WARM_UP_TOPIC SERIES_FILE EPOCH_MS LATENCIES_FILE STATISTICS_FOLDER``; its
+``rdkafka_traffic.py SETTINGS_FILE TOPIC WARM_UP_TOPIC SERIES_FILE START_FILE LATENCIES_FILE STATISTICS_FOLDER``; its
 statistics, every five seconds, are kept as the library hands them over. There is nothing to compile, so the warm-up
 topic gets nothing. It waits in whole milliseconds.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from confluent_kafka import Producer, libversion
 
 ARRIVAL = np.dtype([("due_ns", ">i8"), ("value_bytes", ">i4"), ("key", ">i4")])
-READY_BEFORE_MS = 1500
 FILLER = b"x" * (1 << 20)
 
 
@@ -55,11 +54,13 @@ class Player:
 
 def main(words: list[str]) -> None:
     """Play what the arguments say."""
-    settings_file, topic, _warm_up, series_file, epoch_ms, latencies_file, statistics = words
+    settings_file, topic, _warm_up, series_file, start_file, latencies_file, statistics = words
     settings = dict(line.split("=", 1) for line in Path(settings_file).read_text().splitlines())
     series = np.fromfile(series_file, ARRIVAL)
-    start_ms = int(epoch_ms)
-    time.sleep(max(0.0, (start_ms - READY_BEFORE_MS) / 1000 - time.time()))
+    print("warm", flush=True)
+    while not Path(start_file).exists():
+        time.sleep(0.02)
+    start_ms = int(Path(start_file).read_text())
     player = Player(settings, Path(statistics), len(series))
     player.producer.list_topics(topic, timeout=20)
     print(f"ready librdkafka={libversion()[0]}", flush=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.lab.fidelity.pairs.predict import Prediction, Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from tests.lab.fidelity.pairs.predict import Prediction, Range
 
 SHARE_POINTS, BACK_TEST_POINTS = 2.0, 1.5
 PEAK_PERCENT, BATCHES_PERCENT, THROUGHPUT_PERCENT, LATENCY_PERCENT = 5.0, 15.0, 3.0, 30.0
@@ -84,14 +85,13 @@ def _compare(
             )
             for place in sorted(new)
         ]  # fmt: skip
-        rows.append(_judge_peak(kind, old, new, (told, said)))
-    for name, (shown, percent) in SHOWN.items():
-        rows.append(
-            _judge_ratio(
-                shown, before[name], after[name],
-                (found.figures.get(name), base.figures.get(name) if base else None), percent,
-            )
-        )  # fmt: skip
+        peak = "peak_to_mean" if kind == "partition" else "broker_peak_to_mean"
+        peaks = (len(each) * max(each.values()) / 100 for each in (old, new))
+        rows.append(_judge_ratio(f"peak-to-mean of {kind}s", *peaks, _pick(peak, found, base), PEAK_PERCENT))
+    rows += [
+        _judge_ratio(shown, before[name], after[name], _pick(name, found, base), percent)
+        for name, (shown, percent) in SHOWN.items()
+    ]
     return rows
 
 
@@ -117,20 +117,8 @@ def _judge_share(
     return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way)
 
 
-def _judge_peak(
-    kind: str,
-    before: Mapping[int, float],
-    after: Mapping[int, float],
-    told: tuple[Mapping[int, tuple[float, Range | None]], Mapping[int, tuple[float, Range | None]]],
-) -> PairRow:
-    """Of the medians: the largest share over the mean share."""
-    found, base = ({place: share for place, (_, share) in each.items() if share} for each in told)
-    peaks = [
-        Range(len(before) * max(share.median for share in each.values()), *[float("nan")] * 2) if each else None
-        for each in (found, base)
-    ]
-    old, new = (len(each) * max(each.values()) / 100 for each in (before, after))
-    return _judge_ratio(f"peak-to-mean of {kind}s", old, new, (peaks[0], peaks[1]), PEAK_PERCENT)
+def _pick(name: str, found: Prediction, base: Prediction | None) -> tuple[Range | None, Range | None]:
+    return found.figures.get(name), base.figures.get(name) if base else None
 
 
 def _judge_ratio(

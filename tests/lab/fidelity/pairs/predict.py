@@ -54,7 +54,8 @@ class Prediction:
     Attributes:
         brokers: Share of the topic's bytes in the log, by id, observed and predicted.
         partitions: The same by partition.
-        figures: Records per batch, throughput and latencies, by the names the manifests have; without what is not told.
+        figures: Peak-to-mean of partitions and brokers, records per batch, throughput and latencies, by the names of the
+            JSON document; without what is not told.
         trust: As printed.
         assumptions: As printed.
     """
@@ -66,7 +67,14 @@ class Prediction:
     assumptions: Sequence[str]
 
 
-FIGURES = ("records_per_batch", "throughput_records_per_s", "latency_p50_ms", "latency_p99_ms")
+FIGURES = (
+    "peak_to_mean",
+    "broker_peak_to_mean",
+    "records_per_batch",
+    "throughput_records_per_s",
+    "latency_p50_ms",
+    "latency_p99_ms",
+)
 
 
 def write_candidates(file: Path, client: Client) -> Path:

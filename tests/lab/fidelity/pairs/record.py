@@ -32,8 +32,11 @@ from tests.lab.scraper import Target, scraping
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.lab.fidelity.settings import Delay
+
 COMMITTED = Path(__file__).parents[3] / "data/pairs"
-START_AFTER_MS = 15_000  # JVM up, code compiled
+START_AFTER_MS = 3_500  # metadata fetched, the exporters' first pages served
+WARM_UP_S = 90
 SCRAPE_S = 5
 SCRAPE_BEFORE_MS = 800  # the producer is there, and has sent nothing
 # A copy of a running broker's directory is cut where its checkpoint says, which by default is up to 5 s old.
@@ -45,12 +48,11 @@ INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 
 @dataclass(frozen=True)
 class Run:
-    """One side of a pair while it is recorded: when it starts, and where its files go."""
+    """One side of a pair while it is recorded, and where its files go."""
 
     pair: Pair
     side: str
     topic: str
-    start_ms: int
     folder: Path
 
     @property
@@ -59,9 +61,9 @@ class Run:
         return self.folder / "capture"
 
     @property
-    def end_ms(self) -> int:
-        """When the last record is due."""
-        return self.start_ms + self.pair.seconds * 1000
+    def start_file(self) -> Path:
+        """Tells the clients when to start, once all are warm."""
+        return self.folder / "start"
 
     def statistics(self, number: int) -> Path:
         """Where a client of librdkafka writes its statistics."""
@@ -101,13 +103,12 @@ def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[s
     Raises:
         LabError: A producer failed, was not ready at the start, or had not ended a minute after its time.
     """
-    run = Run(pair, side, f"{pair.name}-{side}", read_clock_ms() + START_AFTER_MS, folder)
+    run = Run(pair, side, f"{pair.name}-{side}", folder)
     run.capture.mkdir(parents=True)
     for name in (run.topic, f"{run.topic}-warm-up"):
         bed.create_topic(name, pair.leaders)
-    _plan_delays(bed, run)
     meter, started = CpuMeter(bed), time.monotonic()
-    _play(bed, run)
+    start_ms = _play(bed, run)
     wall_s, foreign_cpu_s = time.monotonic() - started, meter.foreign_cpu_s()
     _copy_logs(bed, run)
     (run.capture / "tools").mkdir()
@@ -121,7 +122,11 @@ def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[s
         "topic": run.topic,
         "cluster_id": bed.cluster.cluster_id,
         "bed": described,
-        "clock": {"start_ms": run.start_ms, "end_ms": run.end_ms, "recorded_until_ms": read_clock_ms()},
+        "clock": {
+            "start_ms": start_ms,
+            "end_ms": start_ms + 1000 * pair.seconds,
+            "recorded_until_ms": read_clock_ms(),
+        },
         "foreign_cpu_s": round(foreign_cpu_s, 2),
         "wall_s": round(wall_s, 1),
         "is_quiet": foreign_cpu_s <= QUIET_CPU_SHARE * wall_s,
@@ -131,9 +136,10 @@ def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[s
     return run.capture
 
 
-def _play(bed: Bed, run: Run) -> None:
-    """Starts the clients, watches their exporters while they send, and ends them."""
+def _play(bed: Bed, run: Run) -> int:
+    """Starts the clients, watches their exporters while they send, and ends them; returns the start's instant."""
     ports = free_ports(len(run.pair.traffic))
+    _plan_delays(bed, (), 0)
     clients = [_start(bed, run, number, port) for number, port in enumerate(ports)]
     targets = [
         Target(port, run.capture / f"scrapes/producers/load-{number}", SCRAPE_S)
@@ -141,11 +147,17 @@ def _play(bed: Bed, run: Run) -> None:
         if run.pair.clients(run.side)[number].version != RDKAFKA
     ]
     try:
-        sleep_until(run.start_ms - START_AFTER_MS // 3)
+        for client in clients:
+            wait_until(lambda client=client: "warm" in client.tail().splitlines(), "warm-up", client, WARM_UP_S)
         for target in targets:
             target.fetch()  # the first page costs a second; not while the traffic runs
-        with scraping(targets, run.start_ms - SCRAPE_BEFORE_MS, run.end_ms + 60_000):
-            sleep_until(run.end_ms)
+        start_ms = read_clock_ms() + START_AFTER_MS
+        end_ms = start_ms + 1000 * run.pair.seconds
+        _plan_delays(bed, run.pair.delays, start_ms)
+        (run.folder / "start.partial").write_text(str(start_ms))
+        (run.folder / "start.partial").rename(run.start_file)
+        with scraping(targets, start_ms - SCRAPE_BEFORE_MS, end_ms + 60_000):
+            sleep_until(end_ms)
             for client in clients:
                 wait_until(lambda client=client: "sent acked=" in client.tail(), "end", client)
         for target in targets:
@@ -156,13 +168,14 @@ def _play(bed: Bed, run: Run) -> None:
     for client in clients:
         if "late by" in client.tail() or " failed=0" not in client.tail():
             raise LabError(f"{client.name}: {client.tail()}")
+    return start_ms
 
 
-def _plan_delays(bed: Bed, run: Run) -> None:
+def _plan_delays(bed: Bed, delays: Sequence[Delay], start_ms: int) -> None:
     for broker in range(len(bed.cluster.brokers)):
         bed.proxy.slow(broker, 0, 0, 0)
-    for delay in run.pair.delays:
-        from_ms, to_ms = (run.start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
+    for delay in delays:
+        from_ms, to_ms = (start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
         bed.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
 
 
@@ -179,7 +192,7 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
         (place / "lines.txt").write_text(make_text(pair.traffic[number].mean_bytes))
         lines = [str(place / "lines.txt")]
     files = [str(place / name) for name in ("client.properties", "series.bin", "latencies.bin")]
-    words = [files[0], topic, f"{topic}-warm-up", files[1], str(run.start_ms), files[2]]
+    words = [files[0], topic, f"{topic}-warm-up", files[1], str(run.start_file), files[2]]
     if client.version == RDKAFKA:
         return _start_rdkafka([*words, str(run.statistics(number))], place / "output.log")
     arguments = [
