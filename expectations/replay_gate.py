@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, run_suite
 from pipeline.errors import DataGateError
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
+from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from deltalake import DeltaTable
 from pipeline.replay_settings import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
+from pipeline.tables.replay import HASH_VERDICTS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
     from pathlib import Path

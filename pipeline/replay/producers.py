@@ -108,8 +108,9 @@ def resolve_candidate(
         ConfigError: The simulator does not follow the strategy, or the settings do not go together.
     """
     if candidate is None:
-        client, version, config = baseline.client, baseline.version, dict(baseline.config)
-        told, strategy = list(baseline.assumptions), baseline.strategy
+        client, version, strategy = baseline.client, baseline.version, baseline.strategy
+        config: dict[str, str | None] = dict(baseline.config)
+        told = list(baseline.assumptions)
     else:
         client, version, config, strategy, told = _change(candidate, baseline)
     if strategy is None and (candidate is None or read_client(candidate) is None):

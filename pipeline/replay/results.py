@@ -57,6 +57,7 @@ class ReplayRows:
     brokers: list[Row] = field(default_factory=list)
     comparison: list[Row] = field(default_factory=list)
     verdicts: list[Row] = field(default_factory=list)
+    back_tests: list[Row] = field(default_factory=list)
 
 
 def make_rows(plan: ReplayPlan, partial: pa.Table, cluster: ClusterFacts) -> ReplayRows:

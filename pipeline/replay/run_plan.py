@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError
 from pipeline.replay.key_places import name_family
 from pipeline.replay.producers import resolve_candidate
+from pipeline.replay.units import deal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,16 +70,7 @@ class RunPlan:
         """
         runs = self.list_runs()
         costs = [_RUN_RECORDS + self.units[unit].record_count for unit, _, _ in runs]
-        limit = max(1, -(-sum(costs) // max(1, task_count)))
-        tasks: list[list[tuple[int, int, int]]] = []
-        filled = limit
-        for run, cost in zip(runs, costs, strict=True):
-            if filled + cost > limit:
-                tasks.append([])
-                filled = 0
-            tasks[-1].append(run)
-            filled += cost
-        return [tuple(task) for task in tasks]
+        return [tuple(runs[piece] for piece in task) for task in deal(costs, task_count)]
 
 
 def plan_runs(

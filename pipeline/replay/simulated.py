@@ -6,6 +6,7 @@ run's chance follows from its seed and its unit, so the result is the same whoev
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.replay.key_places import KeyHashes
     from pipeline.replay.run_plan import RunPlan
-    from pipeline.replay.unit_arrivals import UnitArrivals
     from pipeline.replay.units import ReplayUnit
 
     ReadArrivals = Callable[[ReplayUnit], Iterable[SessionTraffic]]
@@ -54,11 +54,19 @@ class RunRow(NamedTuple):
     run: TopicRun
 
 
-def simulate_runs(tasks: DataFrame, plan: RunPlan, read_arrivals: ReadArrivals, read_hashes: ReadHashes) -> DataFrame:
+def simulate_runs(
+    tasks: DataFrame,
+    dealt: Sequence[Sequence[tuple[int, int, int]]],
+    plan: RunPlan,
+    *,
+    read_arrivals: ReadArrivals,
+    read_hashes: ReadHashes,
+) -> DataFrame:
     """Simulates runs.
 
     Args:
-        tasks: `unit`, `candidate`, `seed` of each run, in partitions that are worked on one by one; from `deal_runs`.
+        tasks: `id`, a row for each task, as `spark.range` makes them; best in a partition of its own.
+        dealt: The runs of each task, from `deal_runs`.
         plan: What they are about.
         read_arrivals: Gives a unit's arrivals; called where the tasks run, like the next.
         read_hashes: Gives the hashes of a unit's keys.
@@ -68,7 +76,7 @@ def simulate_runs(tasks: DataFrame, plan: RunPlan, read_arrivals: ReadArrivals, 
     """
 
     def simulate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        runs = [run for batch in batches for run in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        runs = [run for batch in batches for task in batch["id"].to_pylist() for run in dealt[task]]
         for rows in _simulate_each(plan, runs, read_arrivals, read_hashes):
             yield _as_batch(rows)
 
@@ -76,25 +84,19 @@ def simulate_runs(tasks: DataFrame, plan: RunPlan, read_arrivals: ReadArrivals, 
 
 
 def _simulate_each(
-    plan: RunPlan,
-    runs: Sequence[tuple[int, int, int]],
-    read_arrivals: ReadArrivals,
-    read_hashes: ReadHashes,
+    plan: RunPlan, runs: Sequence[tuple[int, int, int]], read_arrivals: ReadArrivals, read_hashes: ReadHashes
 ) -> Iterator[list[RunRow]]:
     """Run after run; arrivals are read once per unit, and a unit is put under a candidate once."""
-    here: tuple[int, int] | None = None
-    arrivals: UnitArrivals | None = None
-    for unit_number, candidate, seed in sorted(runs):
+    for unit_number, of_unit in itertools.groupby(sorted(runs), key=lambda run: run[0]):
         unit = plan.units[unit_number]
-        if here is None or here[0] != unit_number:
-            arrivals = None  # the one before makes room first
-            arrivals = prepare_arrivals(unit, read_arrivals(unit))
-            hashes = read_hashes(unit)
-        if here != (unit_number, candidate):
+        arrivals = prepare_arrivals(unit, read_arrivals(unit))
+        hashes = read_hashes(unit)
+        for candidate, of_candidate in itertools.groupby(of_unit, key=lambda run: run[1]):
             planned = lay_out_unit(unit, arrivals, plan.candidates[candidate], hashes)
-        here = unit_number, candidate
-        found = run_unit(planned, arrivals, seed)
-        yield [RunRow(unit_number, topic, candidate, seed, run) for topic, run in enumerate(found)]
+            for _, _, seed in of_candidate:
+                found = run_unit(planned, arrivals, seed)
+                yield [RunRow(unit_number, topic, candidate, seed, run) for topic, run in enumerate(found)]
+        del arrivals  # before the next ones are read
 
 
 def _as_batch(rows: Sequence[RunRow]) -> pa.RecordBatch:
@@ -128,7 +130,7 @@ def read_runs(rows: pa.Table) -> Iterator[RunRow]:
             last_done_ns=last_ns,
             latencies=LatencyHistogram(counts, *extremes),
         )
-        yield RunRow(*(row[name] for name in _NUMBERS), run)
+        yield RunRow(row["unit"], row["topic"], row["candidate"], row["seed"], run)
 
 
 _NUMBERS = ("unit", "topic", "candidate", "seed")

@@ -84,7 +84,7 @@ class SimulatedTopic:
     @property
     def partition_count(self) -> int:
         """Partitions under the candidate."""
-        return self.cells(CELL_RECORDS).shape[1]
+        return int(self.cells(CELL_RECORDS).shape[1])
 
     @property
     def seed_count(self) -> int:
@@ -121,6 +121,13 @@ class SimulatedTopic:
             )
             for one in found.T
         ]
+
+    def share_deviations(self, column: int) -> list[float]:
+        """The standard deviation of each broker's share over the seeds."""
+        found = self._sum_by_broker(column)[1]
+        sums = np.maximum(found.sum(axis=1, keepdims=True), 1)
+        deviations: list[float] = (found / sums).std(axis=0, ddof=1 if len(found) > 1 else 0).tolist()
+        return deviations
 
     def _sum_by_broker(self, column: int) -> tuple[tuple[int, ...], NDArray[np.int64]]:
         leaders, values = self.cells(CELL_LEADER), self.cells(column)

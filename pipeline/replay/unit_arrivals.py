@@ -94,12 +94,14 @@ def prepare_arrivals(unit: ReplayUnit, traffics: Iterable[SessionTraffic]) -> Un
         traffics: Of its sessions and topics, in any order; others are left out.
     """
     places = {(topic.topic, topic.topic_id): number for number, topic in enumerate(unit.topics)}
-    parts: dict[tuple[int, int], list[tuple[int, SessionTraffic]]] = defaultdict(list)
+    parts: dict[object, list[tuple[int, SessionTraffic]]] = defaultdict(list)
     for traffic in traffics:
         topic = places.get((traffic.topic, traffic.topic_id))
         if topic is not None and len(traffic):
-            parts[traffic.producer_id, traffic.producer_epoch].append((topic, traffic))
-    sessions = [sorted(parts[s.producer_id, s.producer_epoch], key=lambda part: part[0]) for s in unit.sessions]
+            pooled = (traffic.topic, traffic.topic_id) if traffic.is_pooled else None
+            parts[traffic.producer_id, traffic.producer_epoch, pooled].append((topic, traffic))
+    named = [(session.producer_id, session.producer_epoch, session.pooled_topic) for session in unit.sessions]
+    sessions = [sorted(parts[name], key=lambda part: part[0]) for name in named]
     base_ms = min((traffic.start_ms for found in sessions for _, traffic in found), default=unit.start_ms)
     return UnitArrivals(base_ms, tuple(_prepare_session(found, base_ms) for found in sessions))
 
@@ -118,7 +120,7 @@ def _prepare_session(found: Sequence[tuple[int, SessionTraffic]], base_ms: int) 
 
 
 def _place_in_time(traffic: SessionTraffic, base_ms: int) -> NDArray[np.int64]:
-    elapsed_ms = traffic.elapsed_ms
+    elapsed_ms: NDArray[Any] = traffic.elapsed_ms
     due_ns = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), _PLACING_SEED)
     due_ns += (traffic.start_ms - base_ms + int(elapsed_ms[0])) * _NS_PER_MS
     return due_ns

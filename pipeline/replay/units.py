@@ -40,6 +40,7 @@ class UnitSession:
     Attributes:
         producer_id: Kafka's; -1 where all producers without idempotence are pooled.
         producer_epoch: Kafka's, or -1.
+        pooled_topic: Name and id of its topic where producers are pooled: they are told apart by that at least.
         record_count: What it sent in the window.
         is_keyed: Some of its records have a key.
         baseline: What it uses.
@@ -48,6 +49,7 @@ class UnitSession:
 
     producer_id: int
     producer_epoch: int
+    pooled_topic: tuple[str, str] | None
     record_count: int
     is_keyed: bool
     baseline: Baseline
@@ -124,3 +126,28 @@ def _find(group_of: list[int], place: int) -> int:
 def _join(group_of: list[int], one: int, other: int) -> None:
     first, second = sorted((_find(group_of, one), _find(group_of, other)))
     group_of[second] = first
+
+
+def deal(costs: Sequence[int], task_count: int) -> list[tuple[int, ...]]:
+    """Deals pieces of work out to tasks of about equal cost, each a run of neighbours.
+
+    Args:
+        costs: Of each piece, above 0.
+        task_count: How many tasks are wanted; more where single pieces cost more than a task's part.
+
+    Returns:
+        The pieces of each task, by number; no task is empty.
+
+    >>> deal([1, 1, 1, 5, 1], 3)
+    [(0, 1, 2), (3,), (4,)]
+    """
+    limit = max(1, -(-sum(costs) // max(1, task_count)))
+    tasks: list[list[int]] = []
+    filled = limit
+    for piece, cost in enumerate(costs):
+        if filled + cost > limit:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(piece)
+        filled += cost
+    return [tuple(task) for task in tasks]

@@ -6,8 +6,9 @@ Parquet's own reader two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -15,10 +16,8 @@ from pipeline.model.window import format_instant, spanning
 from pipeline.storage.tables_on_disk import table_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    import pyarrow as pa
 
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
@@ -59,3 +58,24 @@ def iter_file_rows(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     texts = [name for name in columns if name in _REPEATED]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
+
+
+def read_window_rows(
+    paths: Sequence[str], columns: Sequence[str], start_ms: int, within: Mapping[str, Collection[Any]]
+) -> pa.Table:
+    """Rows of one window, from some files; row groups that hold none are not read.
+
+    Args:
+        paths: From `list_files`.
+        columns: Their names; not those the table is partitioned by.
+        start_ms: Start of the window.
+        within: By column, the values wanted.
+    """
+    tables = []
+    for path in paths:
+        stored_as = pq.read_schema(path).field("window_start").type  # Spark's files name no time zone, delta-rs's do
+        start = pa.scalar(start_ms * 1_000, pa.timestamp("us", stored_as.tz)).cast(stored_as)
+        filters = [("window_start", "=", start), *((name, "in", list(values)) for name, values in within.items())]
+        found = pq.read_table(path, columns=list(columns), filters=filters, use_threads=False, partitioning=None)
+        tables.append(found)
+    return pa.concat_tables(tables, promote_options="permissive")

@@ -1,44 +1,55 @@
-"""Replays recorded keys through the strategy in use and every candidate, and says which hash placed them.
+"""Replays recorded traffic through what is in use and every candidate: keys by their hashes, the rest by simulation.
 
-Reads `silver.key_traffic` and the hashes of its keys, never the records; writes `gold.replay_results`,
-`gold.replay_brokers`, `gold.scenario_comparison` and `gold.hash_verdicts`.
+Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never the records; writes
+`silver.producer_sessions`, `silver.service_models`, `gold.replay_results`, `gold.replay_brokers`,
+`gold.scenario_comparison`, `gold.back_tests` and `gold.hash_verdicts`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.calibration.rows import service_row
+from pipeline.jobs.replay.cluster import count_partitions, load_cluster_facts
+from pipeline.jobs.replay.services import fit_sessions
+from pipeline.jobs.replay.sessions import look_at_sessions
+from pipeline.jobs.replay.simulation import simulate_traffic
+from pipeline.jobs.replay.topics import iter_topics
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.replay.keyed import replay_keys
 from pipeline.replay.packing import ANSWERS, HASHES, TRAFFIC
-from pipeline.replay.plan import AnswerColumn, check_candidates, plan_replay
-from pipeline.replay.results import ClusterFacts, ReplayRows, make_rows
+from pipeline.replay.plan import FAMILIES, AnswerColumn, check_candidates, plan_replay
+from pipeline.replay.results import ReplayRows, make_rows
+from pipeline.replay.topic_replay import add_topic
 from pipeline.runs import JobReport
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_files
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import committed_windows, trusted_windows
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
+from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from pipeline.config import PipelineConfig
+    from pipeline.jobs.replay.services import SessionServices
+    from pipeline.replay.calibrated import SessionFinding, SessionKey
     from pipeline.replay.plan import ReplayPlan
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
 JOB = "replay"
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""The brokers name the partition of each of their records: no partitioner is asked."""
+FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 def check(config: PipelineConfig) -> None:
@@ -55,14 +66,15 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     """Windows to replay: those of the run over which the data gate passed, and such windows never replayed before."""
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
     trusted = trusted_windows(run.warehouse, run.cluster_name)
-    replayed = load_rows(run.warehouse, HASH_VERDICTS, cluster=run.cluster_name)["window_start"].unique().to_pylist()
-    replayed_ms = {milliseconds_of(instant) for instant in replayed}
+    tables = (HASH_VERDICTS, BACK_TESTS)  # one of them has rows, whatever is stored of keys and arrivals
+    replayed = [load_rows(run.warehouse, table, cluster=run.cluster_name)["window_start"].unique() for table in tables]
+    replayed_ms = {milliseconds_of(instant) for found in replayed for instant in found.to_pylist()}
     wanted = set(run.windows)
     return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in replayed_ms))
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the windows' rows in the four tables.
+    """Replaces the windows' rows in the replay's tables.
 
     Args:
         spark: Session.
@@ -77,7 +89,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     committed = committed_windows(run.warehouse, run.cluster_name)
     before = {TimeWindow(w.start_ms - run.config.window_ms, w.start_ms) for w in windows} & committed
     span = tuple(sorted({*windows, *before}))
-    facts, partition_counts = _cluster_facts(run, windows)
+    facts = load_cluster_facts(run, windows)
+    partition_counts = count_partitions(facts)
 
     def plan(bucket_count: int) -> ReplayPlan:
         return plan_replay(
@@ -91,18 +104,65 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
 
     rows_per_bucket = run.config.replay.rows_per_bucket
     planned, sums = read_sums(spark, run.warehouse, run.cluster_name, span, plan, rows_per_bucket=rows_per_bucket)
-    rows = ReplayRows() if sums is None else make_rows(planned, sums, facts)
+    keyed = ReplayRows() if sums is None else make_rows(planned, sums, facts)
+    families = {_place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
+    findings = look_at_sessions(spark, run, windows, facts, families)
+    services = fit_sessions(run, windows, findings, facts)
+    simulation = simulate_traffic(
+        spark, run, windows, findings=findings, services=services, cluster=facts, key_families=families
+    )
+    rows = ReplayRows(verdicts=keyed.verdicts)
+    for topic in iter_topics(
+        run, windows, simulation=simulation, findings=findings, services=services, cluster=facts, keyed=keyed
+    ):
+        add_topic(rows, topic)
     written = {
+        PRODUCER_SESSIONS: [_named_session(finding) for finding in findings],
+        SERVICE_MODELS: list(_service_rows(services)),
         REPLAY_RESULTS: rows.results,
         REPLAY_BROKERS: rows.brokers,
         SCENARIO_COMPARISON: rows.comparison,
+        BACK_TESTS: rows.back_tests,
         HASH_VERDICTS: rows.verdicts,
     }
     versions = {table.name: _replace(run, table, found, windows) for table, found in written.items()}
-    notes = describe_verdicts(rows.verdicts) or (
-        f"no records by key are stored for these windows (keys.mode is {run.config.keys.mode}): nothing to replay",
+    notes = (*describe_verdicts(rows.verdicts), *describe_back_tests(rows.back_tests))
+    return JobReport(job=JOB, table_versions=versions, notes=notes or (_describe_nothing(run),))
+
+
+def _describe_nothing(run: RunContext) -> str:
+    return (
+        f"neither keys nor arrivals are stored for these windows (keys.mode is {run.config.keys.mode}, replay.arrivals"
+        f" is {str(run.config.replay.arrivals).lower()}): nothing to replay"
     )
-    return JobReport(job=JOB, table_versions=versions, notes=notes)
+
+
+def _place_of(row: dict[str, Any]) -> tuple[int, str, str]:
+    return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
+
+
+def _named_session(finding: SessionFinding) -> dict[str, Any]:
+    return {"window_start": instant_of(finding.start_ms), **finding.row}
+
+
+def _service_rows(services: Mapping[SessionKey, SessionServices]) -> Iterator[dict[str, Any]]:
+    for (start_ms, producer_id, epoch, topic, topic_id), found in services.items():
+        for model in found.models.values():
+            row = service_row(producer_id, epoch, model, client_id=found.client_id, topic=topic, topic_id=topic_id)
+            yield {"window_start": instant_of(start_ms), **row}
+
+
+def describe_back_tests(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A line for all topics: how far predictions of what is in use are off."""
+    tested = [row for row in rows if row.get("share_error_points") is not None]
+    if not tested:
+        return ()
+    trusted = sum(row["is_trusted"] for row in rows)
+    worst = max(tested, key=lambda row: row["share_error_points"])
+    return (
+        f"back-tests: {trusted} of {len(rows)} topics x windows are trusted; the worst share is {worst['topic']}'s, "
+        f"{worst['share_error_points']:.1f} points off",
+    )
 
 
 def read_sums(
@@ -137,27 +197,6 @@ def read_sums(
         return plan, None
     frame = spark.createDataFrame(files, "content string, path string").repartition(len(files))
     return plan, replay_keys(frame, plan, iter_file_rows).toArrow()
-
-
-def _cluster_facts(
-    run: RunContext, windows: tuple[TimeWindow, ...]
-) -> tuple[ClusterFacts, dict[tuple[str, str], dict[int, int]]]:
-    """Who led what, and how many partitions each topic had, window by window."""
-    leaders: dict[tuple[int, str, str], dict[int, int]] = defaultdict(dict)
-    state = load_rows(run.warehouse, CLUSTER_STATE, cluster=run.cluster_name, windows=windows)
-    for row in state.select(["window_start", "topic", "topic_id", "partition", "leader_id"]).to_pylist():
-        start_ms = milliseconds_of(row["window_start"])
-        leaders[start_ms, row["topic"], row["topic_id"]][row["partition"]] = row["leader_id"]
-    brokers: dict[int, list[int]] = defaultdict(list)
-    known = load_rows(run.warehouse, BROKERS, cluster=run.cluster_name, windows=windows)
-    for row in known.select(["window_start", "broker_id"]).to_pylist():
-        brokers[milliseconds_of(row["window_start"])].append(row["broker_id"])
-    counts: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-    for (start_ms, topic, topic_id), by_partition in leaders.items():
-        if topic in _INTERNAL_TOPICS:
-            continue
-        counts[topic, topic_id][start_ms] = max(by_partition) + 1
-    return ClusterFacts(leaders, brokers), dict(counts)
 
 
 def _replace(run: RunContext, table: Table, rows: list[dict[str, object]], windows: tuple[TimeWindow, ...]) -> int:

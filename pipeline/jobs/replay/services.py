@@ -1,0 +1,135 @@
+"""How long brokers took for each producer session, from the metrics of the client that is that session."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.calibration.service_fit import SATURATED, NodeMetrics, fit_services
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.replay.client_matches import match_clients
+from pipeline.storage.rows import load_rows
+from pipeline.tables.silver import PRODUCER_NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.calibration.service import ServiceModel
+    from pipeline.replay.calibrated import SessionFinding, SessionKey
+    from pipeline.replay.results import ClusterFacts
+    from pipeline.runs import RunContext
+
+    Client = tuple[str, str]
+    """Instance and `client.id`."""
+
+_REQUEST_BYTES = 65
+"""Of a produce request, roughly, what is no batch."""
+
+
+@dataclass(frozen=True)
+class SessionServices:
+    """What metrics say about a session.
+
+    Attributes:
+        models: How long brokers take, by id.
+        client_id: Whose metrics they are fitted to, or None.
+        difference_ratio: Part of the session's bytes by which the metrics differ; None without any.
+        latency_avg_ms: Of its records, queue and request together, or None.
+        covered_ratio: Part of the window that the metrics cover; None without any.
+        saturated: Brokers whose requests wait for one another.
+    """
+
+    models: Mapping[int, ServiceModel]
+    client_id: str | None = None
+    difference_ratio: float | None = None
+    latency_avg_ms: float | None = None
+    covered_ratio: float | None = None
+    saturated: frozenset[int] = frozenset()
+
+
+def fit_sessions(
+    run: RunContext, windows: Sequence[TimeWindow], findings: Sequence[SessionFinding], cluster: ClusterFacts
+) -> dict[SessionKey, SessionServices]:
+    """Fits the brokers' services for every session.
+
+    Args:
+        run: What the run is about.
+        windows: Which windows.
+        findings: Sessions and the bytes they sent.
+        cluster: The brokers.
+    """
+    length_ms = run.config.window_ms
+    before = [TimeWindow(window.start_ms - length_ms, window.start_ms) for window in windows]
+    rows = load_rows(run.warehouse, PRODUCER_NODES, cluster=run.cluster_name, windows=sorted({*windows, *before}))
+    nodes: dict[int, dict[Client, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows.to_pylist():
+        nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
+    matched = _match(findings, nodes)
+    services = {}
+    for session in dict.fromkeys(finding.session for finding in findings):
+        start_ms, producer = session[0], session[1:]
+        client, difference = matched.get(producer, (None, None))
+        now, earlier = ((nodes[at_ms].get(client, ()) if client else ()) for at_ms in (start_ms, start_ms - length_ms))
+        metrics = [_as_metrics(row, length_ms) for row in (*earlier, *now)]
+        busy = [node for node in metrics if node.start_ms == start_ms and _is_saturated(node)]
+        services[session] = SessionServices(
+            models=fit_services(metrics, cluster.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
+            client_id=client[1] if client else None,
+            difference_ratio=difference,
+            latency_avg_ms=_measure_latency(now),
+            covered_ratio=_cover(now, length_ms),
+            saturated=frozenset(node.broker_id for node in busy),
+        )
+    return services
+
+
+def _match(
+    findings: Sequence[SessionFinding], nodes: Mapping[int, Mapping[Client, Sequence[Mapping[str, Any]]]]
+) -> dict[tuple[int, int, str, str], tuple[Client, float]]:
+    """Of each producer its client, by the bytes sent to each broker in each window."""
+    stored: dict[tuple[int, int, str, str], dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+    for finding in findings:
+        for broker_id, size_bytes in finding.bytes_by_broker.items():
+            stored[finding.session[1:]][finding.start_ms, broker_id] += size_bytes
+    wanted = {finding.start_ms for finding in findings}
+    sent: dict[Client, dict[tuple[int, int], float]] = defaultdict(dict)
+    for start_ms in sorted(wanted & set(nodes)):
+        for client, rows in sorted(nodes[start_ms].items()):
+            for row in rows:
+                if row["outgoing_bytes"] is not None:
+                    own = row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)
+                    sent[client][start_ms, row["broker_id"]] = max(0.0, own)
+    return match_clients(stored, sent)
+
+
+def _as_metrics(row: Mapping[str, Any], length_ms: int) -> NodeMetrics:
+    start_ms = milliseconds_of(row["window_start"])
+    requests, size_bytes = row["request_count"], row["outgoing_bytes"]
+    return NodeMetrics(
+        broker_id=row["broker_id"],
+        start_ms=start_ms,
+        end_ms=start_ms + length_ms,
+        request_rate_per_s=row["request_rate_per_s"],
+        request_latency_avg_ms=row["request_latency_avg_ms"],
+        request_bytes=size_bytes / requests if requests and size_bytes is not None else None,
+    )
+
+
+def _is_saturated(node: NodeMetrics) -> bool:
+    return (node.request_rate_per_s or 0.0) * (node.request_latency_avg_ms or 0.0) / 1000 >= SATURATED
+
+
+def _measure_latency(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Queue time of the client and mean request latency of its brokers, by bytes: most records go with most bytes."""
+    known = [row for row in rows if row["request_latency_avg_ms"] is not None and row["outgoing_bytes"]]
+    total = sum(row["outgoing_bytes"] for row in known)
+    queued = next((row["queue_time_avg_ms"] for row in known if row["queue_time_avg_ms"] is not None), None)
+    if not total or queued is None:
+        return None
+    return float(queued + sum(row["request_latency_avg_ms"] * row["outgoing_bytes"] for row in known) / total)
+
+
+def _cover(rows: Sequence[Mapping[str, Any]], length_ms: int) -> float | None:
+    covered = [row["covered_ms"] for row in rows if row["covered_ms"] is not None]
+    return max(covered) / length_ms if covered else None

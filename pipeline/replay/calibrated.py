@@ -1,0 +1,216 @@
+"""What every producer session uses, found over Spark: tasks read a session's arrivals and batches and look at them."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pipeline.calibration.baseline import Baseline, identify_baseline
+from pipeline.calibration.batches import SessionBatches
+from pipeline.calibration.rows import session_row
+from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.settings import measure_compression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.calibration.baseline import Configured
+    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.simulator.client import Compression
+
+    Session = tuple[int, int, int]
+    """Start of the window, producer id, producer epoch."""
+    SessionKey = tuple[int, int, int, str, str]
+    """The same with topic and topic id where producers are pooled, else ""."""
+    ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
+    """Start of the window and sessions to their rows."""
+
+FINDINGS = StructType([StructField("finding", BinaryType())])
+ARRIVAL_COLUMNS = (
+    *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start", "timestamp_type", "part"),
+    *("record_count", "unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count"),
+    *("gap_ms", "body_bytes", "partition", "key_index", "keys", "sampling_rate"),
+)
+BATCH_COLUMNS = (
+    *("window_start", "topic", "topic_id", "partition", "leader_id", "producer_id", "producer_epoch", "record_count"),
+    *("size_bytes", "codec", "is_control", "is_transactional", "base_timestamp", "max_timestamp", "base_sequence"),
+)
+_POOLED_EPOCH = -1
+
+
+@dataclass(frozen=True, eq=False)
+class SessionFinding:
+    """What was found about a producer session in a topic and window.
+
+    Attributes:
+        start_ms: Of the window.
+        topic: Topic.
+        topic_id: Its id, or "".
+        producer_id: Kafka's; -1 where pooled.
+        producer_epoch: Kafka's, or -1.
+        record_count: Records whose arrival is known.
+        keyless_count: Of them, those without a key.
+        bytes_by_broker: Bytes of its batches in the log, by the broker that led.
+        batch_count: Its batches.
+        baseline: What it uses.
+        compression: What its codec does, or None.
+        timestamp_type: `CreateTime`, or `LogAppendTime` where any is.
+        counts: Records that are special, by what they are; see `SessionTraffic`.
+        sampling_rate: Part of the window's time that was read.
+        row: Of `silver.producer_sessions`.
+    """
+
+    start_ms: int
+    topic: str
+    topic_id: str
+    producer_id: int
+    producer_epoch: int
+    record_count: int
+    keyless_count: int
+    bytes_by_broker: Mapping[int, int]
+    batch_count: int
+    baseline: Baseline
+    compression: Compression | None
+    timestamp_type: str
+    counts: Mapping[str, int]
+    sampling_rate: float
+    row: Mapping[str, Any]
+
+    @property
+    def session(self) -> SessionKey:
+        """What stands for one producer: pooled ones are told apart by topic at least."""
+        topic = (self.topic, self.topic_id) if self.producer_id < 0 else ("", "")
+        return self.start_ms, self.producer_id, self.producer_epoch, *topic
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Everything a task has to know about topics.
+
+    Attributes:
+        partition_counts: With a leader, by start of the window, topic and topic id; other topics are left out.
+        key_families: Which hash placed the topic's keys, likewise; absent where none is known.
+        configured: What the configuration says, by topic.
+    """
+
+    partition_counts: Mapping[tuple[int, str, str], int]
+    key_families: Mapping[tuple[int, str, str], str]
+    configured: Mapping[str, Configured]
+
+
+def find_sessions(
+    tasks: DataFrame,
+    dealt: Sequence[Sequence[Session]],
+    plan: CalibrationPlan,
+    *,
+    read_arrivals: ReadRows,
+    read_batches: ReadRows,
+) -> DataFrame:
+    """Looks at sessions.
+
+    Args:
+        tasks: `id`, a row for each task, as `spark.range` makes them.
+        dealt: The sessions of each task.
+        plan: What is known of topics.
+        read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`; called where the tasks run, like the next.
+        read_batches: Gives rows of `silver.record_batches`, `BATCH_COLUMNS`.
+
+    Returns:
+        Findings for `read_findings`, a row for each session and topic.
+    """
+
+    def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for batch in batches:
+            for start_ms, *session in (found for task in batch["id"].to_pylist() for found in dealt[task]):
+                by_window[start_ms].append((session[0], session[1]))
+        for start_ms, sessions in sorted(by_window.items()):
+            stored = read_batches(start_ms, sessions)
+            for traffic in iter_sessions(read_arrivals(start_ms, sessions)):
+                if (start_ms, traffic.topic, traffic.topic_id) not in plan.partition_counts:
+                    continue
+                found = pickle.dumps(_look_at(start_ms, traffic, stored, plan))
+                yield pa.RecordBatch.from_pydict({"finding": pa.array([found], pa.binary())})
+
+    return tasks.mapInArrow(find, FINDINGS)
+
+
+def read_findings(rows: pa.Table) -> list[SessionFinding]:
+    """The rows of `find_sessions`, collected, in order of window, session and topic."""
+    found = [pickle.loads(row) for row in rows["finding"].to_pylist()]  # noqa: S301  (made by our own tasks)
+    return sorted(found, key=lambda f: (f.start_ms, f.producer_id, f.producer_epoch, f.topic, f.topic_id))
+
+
+def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: CalibrationPlan) -> SessionFinding:
+    place = start_ms, traffic.topic, traffic.topic_id
+    batches = select_batches(stored, traffic)
+    baseline = identify_baseline(
+        traffic,
+        batches,
+        plan.partition_counts.get(place, 1),
+        key_family=plan.key_families.get(place),
+        configured=plan.configured.get(traffic.topic),
+    )
+    brokers, places = np.unique(batches.leader, return_inverse=True)
+    by_broker = np.bincount(places, weights=batches.size_bytes, minlength=len(brokers))
+    return SessionFinding(
+        start_ms=start_ms,
+        topic=traffic.topic,
+        topic_id=traffic.topic_id,
+        producer_id=traffic.producer_id,
+        producer_epoch=traffic.producer_epoch,
+        record_count=len(traffic),
+        keyless_count=int((~traffic.is_keyed).sum()),
+        bytes_by_broker={int(broker): int(size) for broker, size in zip(brokers, by_broker, strict=True)},
+        batch_count=len(batches),
+        baseline=baseline,
+        compression=measure_compression(traffic, batches),
+        timestamp_type=traffic.timestamp_type,
+        counts={
+            "unreadable": traffic.unreadable_record_count,
+            "aborted": traffic.aborted_record_count,
+            "outlier": traffic.outlier_record_count,
+            "late": traffic.late_record_count,
+        },
+        sampling_rate=traffic.sampling_rate,
+        row=session_row(traffic, batches, baseline),
+    )
+
+
+def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
+    """A session's data batches in a topic, from rows of `silver.record_batches`."""
+    is_own = pc.and_(pc.equal(stored["topic"], traffic.topic), pc.equal(stored["topic_id"], traffic.topic_id))
+    is_own = pc.and_(is_own, pc.equal(stored["producer_id"], traffic.producer_id))
+    if traffic.producer_epoch != _POOLED_EPOCH:
+        is_own = pc.and_(is_own, pc.equal(stored["producer_epoch"], traffic.producer_epoch))
+    rows = stored.filter(pc.and_(is_own, pc.invert(stored["is_control"])))
+    codecs = pc.mode(rows["codec"].cast(pa.string()).combine_chunks().dictionary_encode().indices)
+    names = rows["codec"].cast(pa.string()).combine_chunks().dictionary_encode().dictionary
+    return SessionBatches(
+        partition=_whole(rows, "partition").astype(np.int32),
+        leader=_whole(rows, "leader_id").astype(np.int32),
+        base_ms=_instants(rows, "base_timestamp"),
+        max_ms=_instants(rows, "max_timestamp"),
+        record_count=_whole(rows, "record_count"),
+        size_bytes=_whole(rows, "size_bytes"),
+        codec=names[codecs[0]["mode"].as_py()].as_py() if len(codecs) else "none",
+        is_transactional=bool(pc.any(rows["is_transactional"]).as_py()),
+    )
+
+
+def _whole(rows: pa.Table, name: str) -> Any:  # noqa: ANN401  (an array of numbers)
+    return rows[name].to_numpy().astype(np.int64)
+
+
+def _instants(rows: pa.Table, name: str) -> Any:  # noqa: ANN401  (an array of numbers)
+    known = pc.coalesce(rows[name], rows["max_timestamp"], pa.scalar(0, rows[name].type))
+    return pc.cast(known, pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
