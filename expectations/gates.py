@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from expectations.gate import CheckResult, GateReport, run_suite
 from pipeline.errors import DataGateError
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
-from pipeline.measures.source_arrivals import SourceArrival, find_holds, hold_back, judge_sources
+from pipeline.measures.source_arrivals import Hold, SourceArrival, find_holds, hold_back, judge_sources
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
+from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.health import TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
@@ -62,9 +64,11 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         suite = f"{table.name.split('.')[1]}_gate"
         reports.append(run_suite(suite, _rows(spark, run, table, run.windows)))
     reports += [
-        run_suite("keys_gate", _rows(spark, run, table, run.windows), {"key": list(table.key)}) for table in _KEYS_ONLY
+        run_suite("keys_gate", _rows(spark, run, table, run.windows), {"key": list(table.key)})
+        for table in (*_KEYS_ONLY, ARRIVALS)
     ]
     reports.append(run_suite("key_traffic_gate", _key_sums(spark, run)))
+    reports.append(run_suite("arrivals_gate", _arrival_sums(spark, run)))
     failed = [report for report in reports if not report.success]
     if failed:
         raise DataGateError("\n".join(report.describe_failures() for report in failed))
@@ -92,7 +96,7 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
     reach = TimeWindow(first_ms - HISTORY_FACTOR * gate.n * window_ms, _END_OF_TIME_MS)
     arrivals = _arrivals(run, first_ms)
     max_age_ms = run.cluster.freshness_ms
-    holds = find_holds(arrivals, max_age_ms=max_age_ms)
+    holds = {**_reassignments(run, first_ms), **find_holds(arrivals, max_age_ms=max_age_ms)}
     shares = _rows(spark, run, BROKER_SHARE, (reach,))
     if holds:  # such windows count neither as above nor as well
         shares = shares.filter(~F.unix_millis("window_start").isin(sorted(holds)))
@@ -112,6 +116,23 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
     unjudged = hold_back(held, _ratios(run, held), rule=BROKER_SHARE_RULE, limit_value=gate.limit_ratio)
     seen = tuple(v for v in judge_sources(arrivals, max_age_ms=max_age_ms) if v.window_start_ms >= first_ms)
     return replace(report, checks=(*report.checks, _sight(unjudged, seen)))
+
+
+def _reassignments(run: RunContext, first_ms: int) -> dict[int, Hold]:
+    """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
+    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+
+    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
+    reach = (TimeWindow(reach_ms, _END_OF_TIME_MS),)
+    moving: dict[int, int] = {}
+    for row in load_rows(run.warehouse, TOPIC_HEALTH, cluster=run.cluster_name, windows=reach).to_pylist():
+        if row["reassigning_count"]:
+            start_ms = milliseconds_of(row["window_start"])
+            moving[start_ms] = moving.get(start_ms, 0) + row["reassigning_count"]
+    return {
+        start_ms: Hold("incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running")
+        for start_ms, count in moving.items()
+    }
 
 
 def _arrivals(run: RunContext, first_ms: int) -> tuple[SourceArrival, ...]:
@@ -182,8 +203,7 @@ def _key_sums(spark: SparkSession, run: RunContext) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
 
-    vouched = F.element_at("table_versions", F.lit(KEY_TRAFFIC.name)).isNotNull() & ~F.col("source_expired")
-    windows = _rows(spark, run, WINDOW_STATUS, run.windows).where(vouched & F.col("source").isin(*_RECORD_SOURCES))
+    windows = _windows_with(spark, run, KEY_TRAFFIC)
     grain = ("window_start", "topic", "topic_id", "partition")
     unreadable = F.when(F.col("kind") == "unreadable", F.col("record_count")).otherwise(0)
     by_key = _rows(spark, run, KEY_TRAFFIC, run.windows).groupBy(*grain)
@@ -193,7 +213,7 @@ def _key_sums(spark: SparkSession, run: RunContext) -> DataFrame:
     )
     return (
         batches.join(keyed, list(grain), "full")
-        .join(F.broadcast(windows.select("window_start").distinct()), "window_start")
+        .join(F.broadcast(windows), "window_start")
         .select(
             *grain,
             *(
@@ -206,6 +226,58 @@ def _key_sums(spark: SparkSession, run: RunContext) -> DataFrame:
             ),
         )
     )
+
+
+def _arrival_sums(spark: SparkSession, run: RunContext) -> DataFrame:
+    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read."""
+    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
+    windows = _windows_with(spark, run, ARRIVALS)
+    grain = ("window_start", "topic", "topic_id")
+    lengths = [F.size(name) for name in ("gap_ms", "body_bytes", "partition", "key_index")]
+    uneven = sum((F.when(length == F.col("record_count"), 0).otherwise(1) for length in lengths), F.lit(0))
+    arrived = (
+        _rows(spark, run, ARRIVALS, run.windows)
+        .where("count_kind = 'exact'")
+        .groupBy(*grain)
+        .agg(
+            F.sum(F.col("record_count") + F.col("unreadable_record_count")).alias("arrived"),
+            F.sum("outlier_record_count").alias("outliers"),
+            F.sum(uneven).alias("uneven"),
+        )
+    )
+    is_exact = F.coalesce("count_kind", F.lit("exact")) == "exact"
+    batches = (
+        _rows(spark, run, PARTITION_TRAFFIC, run.windows)
+        .groupBy(*grain)
+        .agg(F.sum("record_count").alias("stored"), F.bool_and(is_exact).alias("is_exact"))
+    )
+    return (
+        batches.join(arrived, list(grain), "full")
+        .where(F.coalesce("is_exact", F.lit(True)))  # noqa: FBT003  (a literal column)
+        .join(F.broadcast(windows), "window_start")
+        .select(
+            *grain,
+            *(
+                F.coalesce(found, F.lit(0)).alias(name)
+                for name, found in (
+                    ("record_count", "stored"),
+                    ("arrival_record_count", "arrived"),
+                    ("outlier_record_count", "outliers"),
+                    ("uneven_row_count", "uneven"),
+                )
+            ),
+        )
+    )
+
+
+def _windows_with(spark: SparkSession, run: RunContext, table: Table) -> DataFrame:
+    """Starts of the run's windows whose rows of a table this run vouches for."""
+    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+
+    vouched = F.element_at("table_versions", F.lit(table.name)).isNotNull() & ~F.col("source_expired")
+    windows = _rows(spark, run, WINDOW_STATUS, run.windows).where(vouched & F.col("source").isin(*_RECORD_SOURCES))
+    return windows.select("window_start").distinct()
 
 
 def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:

@@ -60,14 +60,15 @@ def derive_seed(*names: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def put_in_order(records: Records, seeds: NDArray[np.uint64]) -> Records:
+def put_in_order(records: Records, seeds: NDArray[np.uint64], *, hash_bits: int = 32) -> Records:
     """Sorts records by minute and time, and those of a millisecond as drawn.
 
     Args:
         records: In any order within a minute.
         seeds: By group: `group` indexes it.
+        hash_bits: Of the hash: fewer make more records share one, and no other difference than which order is drawn.
     """
-    drawn = _draw(records, seeds)
+    drawn = _draw(records, seeds) >> np.uint64(32 - hash_bits)
     rank = (records.at_ms.astype(np.uint64) << _AT_BITS) | (drawn << _HASH_BITS)
     full = rank | records.partition.astype(np.uint64)
     is_one_group = not len(records) or records.group[0] == records.group[-1]

@@ -69,7 +69,11 @@ ROW_SCHEMA = pa.schema(
 
 
 def join_chunks(
-    chunks: Iterable[pa.RecordBatch], *, is_named: bool, block_records: int = BLOCK_RECORDS
+    chunks: Iterable[pa.RecordBatch],
+    *,
+    is_named: bool,
+    block_records: int = BLOCK_RECORDS,
+    records_per_row: int = RECORDS_PER_ROW,
 ) -> Iterator[pa.RecordBatch]:
     """Puts the records of chunks in order.
 
@@ -77,11 +81,12 @@ def join_chunks(
         chunks: Of `CHUNK_SCHEMA`, sorted by `GROUP` and `first_ms`; how they are cut into record batches plays no part.
         is_named: Key numbers are those of ids; else of `UnnamedKeys`.
         block_records: How many records to gather.
+        records_per_row: At most so many lie in a row.
 
     Yields:
         Of `ROW_SCHEMA`.
     """
-    joiner = _Joiner(is_named=is_named)
+    joiner = _Joiner(is_named=is_named, records_per_row=records_per_row)
     limit = block_records
     for chunk in chunks:
         joiner.add(chunk)
@@ -94,8 +99,9 @@ def join_chunks(
 class _Joiner:
     """Chunks that wait; those of the last group may not be all there yet."""
 
-    def __init__(self, *, is_named: bool) -> None:
+    def __init__(self, *, is_named: bool, records_per_row: int) -> None:
         self._is_named = is_named
+        self._per_row = records_per_row
         self._held: list[pa.RecordBatch] = []
         self._first_part = 0  # of the first group held: earlier ones were handed on
         self.record_count = 0
@@ -119,13 +125,13 @@ class _Joiner:
         self._hold(held)
         safe_ms = held["first_ms"][held.num_rows - 1].as_py()
         records = _unpack(held, np.zeros(1, np.int64))
-        count = int(np.count_nonzero(records.at_ms < safe_ms)) // RECORDS_PER_ROW * RECORDS_PER_ROW
+        count = int(np.count_nonzero(records.at_ms < safe_ms)) // self._per_row * self._per_row
         if not count:
             return
         ordered = put_in_order(records, _seeds(held, np.zeros(1, np.int64)))
         head = held.slice(0, 1)
-        yield _make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, [0]), self._first_part, self._is_named)
-        self._first_part += count // RECORDS_PER_ROW
+        yield self._make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, [0]))
+        self._first_part += count // self._per_row
         self._hold(_pack(head, ordered.take(slice(count, None))))
 
     def _hold(self, held: pa.RecordBatch) -> None:
@@ -134,7 +140,20 @@ class _Joiner:
     def _make(self, held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.RecordBatch:
         ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
         names = held.take(pa.array(starts))
-        return _make_rows(names, ordered, _sum_counts(held, starts), self._first_part, self._is_named)
+        return self._make_rows(names, ordered, _sum_counts(held, starts))
+
+    def _make_rows(
+        self, names: pa.RecordBatch, ordered: Records, counts: dict[str, NDArray[np.int64]]
+    ) -> pa.RecordBatch:
+        """Rows of groups, given a chunk of each, their records, and sums that are told in a group's first row."""
+        group, part, record_counts = _cut(np.bincount(ordered.group, minlength=names.num_rows), self._per_row)
+        of_rows = names.select(GROUP).take(pa.array(group))
+        columns = {name: of_rows[name] for name in GROUP}
+        columns["part"] = pa.array(part + np.where(group == 0, self._first_part, 0))
+        columns["record_count"] = pa.array(record_counts)
+        columns |= {name: pa.array(np.where(part == 0, sums[group], 0)) for name, sums in counts.items()}
+        columns |= _make_arrays(ordered, record_counts, is_named=self._is_named)
+        return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """All that is left."""
@@ -211,46 +230,31 @@ def _pack(head: pa.RecordBatch, records: Records) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=CHUNK_SCHEMA)
 
 
-def _make_rows(
-    names: pa.RecordBatch,
-    ordered: Records,
-    counts: dict[str, NDArray[np.int64]],
-    first_part: int,
-    is_named: bool,  # noqa: FBT001
-) -> pa.RecordBatch:
-    """Rows of groups.
+def _cut(
+    counts: NDArray[np.int64], records_per_row: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rows for groups of so many records: the group of each, its number within the group, and its records."""
+    row_counts = np.maximum(1, -(-counts // records_per_row))  # a group without records has a row too
+    group = np.repeat(np.arange(len(counts)), row_counts)
+    part = np.arange(len(group)) - (np.cumsum(row_counts) - row_counts)[group]
+    return group, part, np.clip(counts[group] - part * records_per_row, 0, records_per_row)
 
-    Args:
-        names: A chunk of each group.
-        ordered: Their records.
-        counts: Sums by group, told in its first row.
-        first_part: Number of the first group's first row; of others it is 0.
-        is_named: See `join_chunks`.
-    """
-    of_group = np.bincount(ordered.group, minlength=names.num_rows)
-    row_counts = np.maximum(1, -(-of_group // RECORDS_PER_ROW))  # a group without records has a row too
-    group = np.repeat(np.arange(names.num_rows), row_counts)
-    first_row = np.cumsum(row_counts) - row_counts
-    part = np.arange(len(group)) - first_row[group]
-    record_counts = np.clip(of_group[group] - part * RECORDS_PER_ROW, 0, RECORDS_PER_ROW)
+
+def _make_arrays(ordered: Records, record_counts: NDArray[np.int64], *, is_named: bool) -> dict[str, pa.Array]:
+    """The arrays of rows of so many records."""
     ends = np.concatenate([[0], np.cumsum(record_counts)])
     gap_ms = ordered.at_ms.astype(np.int32)
     gap_ms[1:] -= ordered.at_ms[:-1]
     starts = ends[:-1][record_counts > 0]
     gap_ms[starts] = ordered.at_ms[starts]
     keys, key_ends, key_index = _index_keys(ordered.key_number, record_counts, is_named=is_named)
-    of_rows = names.select(GROUP).take(pa.array(group))
-    columns = {name: of_rows[name] for name in GROUP}
-    is_head = part == 0
-    columns["part"] = pa.array(part + np.where(group == 0, first_part, 0))
-    columns["record_count"] = pa.array(record_counts)
-    columns |= {name: pa.array(np.where(is_head, sums[group], 0)) for name, sums in counts.items()}
-    columns["gap_ms"] = _lists(ends, gap_ms)
-    columns["body_bytes"] = _lists(ends, ordered.body_bytes)
-    columns["partition"] = _lists(ends, ordered.partition)
-    columns["key_index"] = _lists(ends, key_index)
-    columns["keys"] = _lists(key_ends, keys)
-    return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
+    columns = {
+        "gap_ms": gap_ms,
+        "body_bytes": ordered.body_bytes,
+        "partition": ordered.partition,
+        "key_index": key_index,
+    }
+    return {**{name: _lists(ends, values) for name, values in columns.items()}, "keys": _lists(key_ends, keys)}
 
 
 def _lists(ends: NDArray[np.int64], values: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:

@@ -67,17 +67,22 @@ class KernelPacker:
 
 
 class KernelKeyNumbers:
-    """By id; each distinct key is hashed with the secret once, as long as there are no more than `MOST_KEYS`.
+    """By id; each distinct key is hashed with the secret once, as long as they do not become too many.
 
     Args:
         secret: Behind the ids.
         is_clear: Keys of the topic are stored in clear: their ids are others.
+        first_room: How many there is room for in the beginning.
+        most_keys: How many are held at once.
     """
 
-    def __init__(self, secret: KeySecret, *, is_clear: bool) -> None:
+    def __init__(
+        self, secret: KeySecret, *, is_clear: bool, first_room: int = _FIRST_ROOM, most_keys: int = MOST_KEYS
+    ) -> None:
+        self._most_keys = most_keys
         self._secret = secret
         self._is_clear = is_clear
-        self._forget(_FIRST_ROOM)
+        self._forget(first_room)
 
     def _forget(self, room: int) -> None:
         self._count = 0
@@ -117,7 +122,7 @@ class KernelKeyNumbers:
 
     def _make_room(self) -> None:
         room = 2 * len(self._hashes)
-        if room > MOST_KEYS:
+        if room > self._most_keys:
             self._forget(len(self._hashes))
             return
         self._hashes, self._numbers = np.resize(self._hashes, room), np.resize(self._numbers, room)

@@ -70,6 +70,10 @@ def keyed(partition: int, **others):
     return {**traffic(partition), "key_record_count": 97, "unreadable_record_count": 0, **others}
 
 
+def arrived(topic: str, **others):
+    return {"window_start": at(0), "topic": topic, "record_count": 97, "arrival_record_count": 97, **others}
+
+
 def placed(partition: int, **others):
     row = {"cluster": "lab", "candidate": "java", "topic": "orders", "partition": partition, "partition_count": 3}
     load = {"record_count_low": 5, "record_count": 6, "record_count_high": 7}
@@ -99,6 +103,7 @@ def verdict(topic: str, **others):
 # columns that a suite's rows have besides those of the table
 ADDED = {
     "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
+    "arrivals_gate": ("arrival_record_count", "uneven_row_count"),
     "scenario_comparison_gate": (
         *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
         *("open_leader_count", "candidate_count", "expected_candidate_count"),
@@ -120,6 +125,11 @@ PASSING = {
     "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
     "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
+    "arrivals_gate": (
+        "silver.arrivals",
+        {},
+        [arrived("orders"), arrived("idle", record_count=0, arrival_record_count=0)],
+    ),
     "replay_results_gate": (
         "gold.replay_results",
         {},
@@ -180,6 +190,11 @@ FAILING = {
     "key_traffic_gate": {
         "records_by_key_equal_data_records": [keyed(2, key_record_count=96), keyed(3, key_record_count=98)],
         "records_readable": [keyed(4, unreadable_record_count=1)],
+    },
+    "arrivals_gate": {
+        "arrivals_equal_data_records": [arrived("a", arrival_record_count=96), arrived("b", record_count=96)],
+        "arrays_even": [arrived("c", uneven_row_count=1)],
+        "timestamps_in_line": [arrived("d", outlier_record_count=1)],
     },
     "replay_results_gate": {
         "key_unique": [placed(1)],
