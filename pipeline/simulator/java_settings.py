@@ -123,7 +123,7 @@ def resolve_java_settings(
     retries = _whole(values, "retries")
     return Settings(
         placement=placement,
-        is_adaptive=is_adaptive if adaptive is None else bool(adaptive),
+        is_adaptive=is_adaptive and adaptive is not False,
         availability_timeout_ns=_whole(values, "partitioner.availability.timeout.ms") * MS,
         ignores_keys=ignores_keys
         or (values["partitioner.class"] is None and bool(values.get("partitioner.ignore.keys"))),
