@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_BYTES = 16_384
 USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24) if power != 14), 1_000_000, 100_000)
-USUAL_LINGERS_MS = (0, 5, 10, 20, 50, 100, 1, 2, 25, 200, 500, 1_000, 3_000, 15, 30, 3, 40, 250, 2_000, 5_000)
-"""What people write, the likelier first."""
+USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
+"""What people write."""
 _LEAST_BATCHES = 20
 _SPAN_QUANTILE = 0.95
 _NEAR_BEST_RATIO = 0.9
@@ -112,7 +112,9 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
         last += 1
     low, high = float(edges[first]), float(edges[last + 1])
     usual = [value for value in USUAL_LINGERS_MS if low <= value < high]
-    value = float(usual[0]) if usual else float(round((low + high) / 2))
+    middle = (low + high) / 2
+    nearest = min(usual, key=lambda each: abs(each - middle), default=round(middle))
+    value = 0.0 if low == 0 else float(nearest)
     share = covered.max() / len(spans)
     return Bounds(value, low, high, f"{share:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
 

@@ -42,6 +42,8 @@ _MOST_EVEN_CELLS = 200_000
 _USUAL_BYTES = (16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576, 8_192, 4_096)
 _USUAL_MS = (1, 2, 4, 5, 10, 20, 40, 50, 100, 200, 400, 1_000, 2_000)
 _LEAST_CHANCE = 1e-3
+_USUAL_BONUS = 10.0
+"""Nats that a limit people write is taken to be likelier by than one between."""
 _MOST_BROKEN = 0.1
 """A rule that is broken more often is none."""
 _MOST_STAYS = 0.3
@@ -170,8 +172,8 @@ def weigh_rules(
         if limit >= least_bytes
     }
     by_ms = {limit: _weigh_time(_count(cells, 1, limit), partition_count) for limit in sorted(tried_ms)}
-    limit_bytes = max(by_bytes, key=lambda limit: (by_bytes[limit][0], limit in _USUAL_BYTES))
-    limit_ms = max(by_ms, key=lambda limit: (by_ms[limit][0], limit in _USUAL_MS))
+    limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
+    limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
     counts = _count(cells, limit_bytes, limit_ms)
     found = {
         Rule.BATCH: _weigh_batch(counts, partition_count),

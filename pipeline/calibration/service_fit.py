@@ -4,7 +4,7 @@ A broker takes the requests of a connection one at a time; the producer has at m
 in a producer is waiting as well as service. With N = rate x latency, the requests under way on average (Little's law):
 
 * N near five: the connection is saturated, and a request takes 1 / rate;
-* N below a half: hardly a request waits, and a request takes the latency;
+* N below a tenth: hardly a request waits, and a request takes the latency;
 * between: N is what a queue cut at five shows, N = r + r^2 + ... + r^5 with r the part of time the connection is busy;
   that holds for independent requests, and the true time lies between latency / 5 and the smaller of latency and 1 / rate.
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_IN_FLIGHT = 5
-SATURATED, ALONE = 4.8, 0.5
+SATURATED, ALONE = 4.8, 0.1
 _STALE_RATIO = 0.375
 """Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates."""
 _LEAST_DELAY_MS = 1.0

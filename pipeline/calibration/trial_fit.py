@@ -31,6 +31,7 @@ MOST_RECORDS = 60_000
 _GRID_MS = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _REFINEMENTS = 3
 _LATENCY_ERROR, _LATENCY_ERROR_MS = 0.03, 0.3
+_DELAY_ERROR = 0.04
 _SLOW_ERROR, _OTHER_ERROR, _SHARE_ERROR = 0.05, 0.2, 0.015
 """How far records per batch of slow brokers and of others, and shares, may be off for reasons nobody simulates."""
 _SLOW_RATIO = 1.5
@@ -71,7 +72,7 @@ def sharpen_services(
         The same models, sharper where the data tell more; else they say why not.
     """
     found = dict(models)
-    for broker_id, model in models.items():
+    for broker_id, model in sorted(models.items(), key=lambda item: -item[1].delay_ms.value):
         if needs_trial(model) and model.is_settled and model.delay_ms.source == INFERRED:
             found[broker_id] = _fit_latency(topics, found, broker_id, nodes, (start_ms, end_ms))
     open_ids = [own for own, model in found.items() if model.delay_ms.source == ASSUMED or not model.is_settled]
@@ -87,7 +88,7 @@ def _fit_latency(
 ) -> ServiceModel:
     model = models[broker_id]
     node = _choose_node([node for node in nodes if node.broker_id == broker_id], model, window)
-    cut = _cut(topics, node.start_ms, node.end_ms) if node else []
+    cut = cut_beginning(topics, node.start_ms, node.end_ms) if node else []
     if node is None or not cut:
         return model
     before = next((each for each in nodes if each.broker_id == broker_id and each.end_ms == node.start_ms), None)
@@ -116,7 +117,7 @@ def _choose_node(nodes: Sequence[NodeMetrics], model: ServiceModel, window: tupl
     )
 
 
-def _cut(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
+def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
     """A time's beginning, as much of it as is simulated."""
     cut = [cut_topic(topic, start_ms, end_ms) for topic in topics]
     count = sum(len(topic.traffic) for topic in cut)
@@ -144,17 +145,20 @@ def _match_latency(
         return float(np.mean(latencies)) if latencies else 0.0
 
     low, high = 0.0, max(2.0, min(2 * models[broker_id].delay_ms.high, latency_ms + 1.0))
-    if not simulate_ms(low) <= latency_ms <= simulate_ms(high):
+    error_ms = _LATENCY_ERROR * latency_ms + _LATENCY_ERROR_MS
+    if simulate_ms(low) >= latency_ms - error_ms:
+        return Parameter(0.0, 0.0, error_ms, MEASURED)
+    if simulate_ms(high) < latency_ms:
         return None
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if simulate_ms(middle) < latency_ms else (low, middle)
     value = (low + high) / 2
     # How far the delay moves where the latency is off by what it may be.
-    error_ms = _LATENCY_ERROR * latency_ms + _LATENCY_ERROR_MS
     least = max(value - 1.0, 0.0)
     slope = max((simulate_ms(value + 1.0) - simulate_ms(least)) / (value + 1.0 - least), 0.5)
-    return Parameter(value, max(0.0, value - error_ms / slope), value + error_ms / slope, MEASURED)
+    reach = max(error_ms / slope, _DELAY_ERROR * value + _LATENCY_ERROR_MS)
+    return Parameter(value, max(0.0, value - reach), value + reach, MEASURED)
 
 
 def _replace_delay(model: ServiceModel, delay: Parameter) -> ServiceModel:
@@ -179,8 +183,8 @@ def _fit_log(
     end_ms: int,
 ) -> dict[int, ServiceModel]:
     """Looks for delays in the batches of brokers whose batches are larger than others'."""
-    minute = _choose_minute(topics, start_ms, end_ms)
-    cut = _cut(topics, *minute)
+    minute = choose_minute(topics, start_ms, end_ms)
+    cut = cut_beginning(topics, *minute)
     if not cut:
         return models
     seen = observe(cut, list(models))
@@ -219,7 +223,7 @@ def _take_found(model: ServiceModel, delay: Parameter, told: str, *, is_clear: b
     return replace(model, assumptions=(*model.assumptions, told))
 
 
-def _choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
+def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
     """The even minute with most batches, or the whole window where there is none."""
     first = start_ms + -start_ms % MINUTE_MS
     minutes = [at_ms for at_ms in range(first, end_ms, MINUTE_MS) if is_fit_minute(at_ms)]
