@@ -1,0 +1,74 @@
+"""Reads a cluster's sources into bronze and silver and commits the windows.
+
+Segments are scanned three times: once for what each file holds (few rows, taken by the driver, which sees what the run
+covers before it writes), once for the batches, once, every record in them, for the keys. Every table's windows are replaced; `bronze.window_status` is written
+last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
+scrapes were rotated away) keeps that source's stored rows and is marked `source_expired`.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from pipeline.errors import NothingUsableError
+from pipeline.jobs.ingest.arrivals import write_arrivals
+from pipeline.jobs.ingest.cluster import merge_files, write_cluster
+from pipeline.jobs.ingest.found import read_input
+from pipeline.jobs.ingest.keys import write_keys
+from pipeline.jobs.ingest.metrics import write_metrics
+from pipeline.jobs.ingest.traffic import write_traffic
+from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
+from pipeline.runs import JobReport
+from pipeline.sources.cluster_reading import read_cluster
+from pipeline.sources.frames import register_sources
+from pipeline.sources.metric_readings import read_metrics
+from pipeline.storage.earlier_states import load_earlier_states
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.window_status import load_stored_windows
+from pipeline.tables.bronze import WINDOW_STATUS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.runs import RunContext
+
+JOB = "ingest"
+
+
+def run(spark: SparkSession, run: RunContext) -> JobReport:
+    """Ingests the run's windows of one cluster.
+
+    Args:
+        spark: Session.
+        run: What the run is about.
+
+    Raises:
+        NothingUsableError: if no source of the cluster held anything.
+    """
+    earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span.start_ms)
+    reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier)
+    metrics = read_metrics(run.cluster, run.span, run.config.window_ms, now_ms=run.now_ms, pause=time.sleep)
+    if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
+        wrong = (*reading.problems.values(), *metrics.problems.values())
+        found = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
+        raise NothingUsableError(
+            f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
+        )
+    register_sources(spark)
+    ensure_tables(run.warehouse)
+    found_now = read_input(spark, run, reading, metrics)
+    stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+    expired = {} if run.force else list_expired_windows(run, found_now, stored)
+    with ThreadPoolExecutor(1) as beside:  # Spark has two tables to write, and rarely work for all cores in one
+        metrics_written = beside.submit(write_metrics, run, found_now, expired)
+        versions = write_cluster(run, found_now.reading, expired) | write_traffic(spark, run, found_now, expired)
+        versions |= write_keys(spark, run, found_now, expired)
+        versions |= write_arrivals(spark, run, found_now, expired)
+    versions |= metrics_written.result() | merge_files(run, found_now)
+    versions[WINDOW_STATUS.name] = commit_windows(run, found_now, stored, expired, versions)
+    found_now.samples.unpersist()
+    if found_now.fetched is not None:
+        found_now.fetched.unpersist()
+    return JobReport(job=JOB, table_versions=versions, notes=describe_kept(expired))

@@ -1,0 +1,101 @@
+"""Brokers, partitions, consumer groups, segment files and what was wrong: few rows, through delta-rs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.jobs.ingest.windows import fresh_windows
+from pipeline.model.window import instant_of
+from pipeline.sources.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.cluster_rows import (
+    compacted_topics,
+    iter_broker_rows,
+    iter_cluster_state_rows,
+    iter_consumer_group_rows,
+    retention_ms,
+)
+from pipeline.sources.live.reading import iter_live_group_rows
+from pipeline.sources.problem_rows import iter_quarantine_rows
+from pipeline.sources.segment_rows import iter_segment_rows
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import merge_rows, replace_rows
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.jobs.ingest.found import Found
+    from pipeline.model.window import TimeWindow
+    from pipeline.runs import RunContext
+    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.tables import Table
+
+
+def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+    """Brokers, partitions' states and consumer groups, through delta-rs: few rows.
+
+    Args:
+        run: What the run is about.
+        reading: What it found of the cluster.
+        expired: Windows that keep what is stored, by source.
+
+    Returns:
+        Versions of the tables written.
+    """
+    fresh = fresh_windows(run, expired.get(reading.record_source, set()))
+    fresh_groups = fresh_windows(run, expired.get(CONSUMER_GROUP_TEXTS, set()))
+    name, history = run.cluster_name, reading.history
+    plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
+        (
+            BROKERS,
+            iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs),
+            fresh,
+        ),
+        (CLUSTER_STATE, iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative), fresh),
+        (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
+    )
+    return {
+        table.name: replace_rows(
+            rows_of(table, rows, run_id=run.run_id), run.warehouse, table, cluster=name, windows=windows
+        )
+        for table, rows, windows in plan
+        if windows
+    }
+
+
+def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
+    yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
+    if reading.live is not None and run.windows[-1] in windows:
+        yield from iter_live_group_rows(run.cluster_name, reading.live, run.windows[-1])
+
+
+def merge_files(run: RunContext, found: Found) -> dict[str, int]:
+    """Upserts what belongs to files rather than windows: segments and problems.
+
+    Args:
+        run: What the run is about.
+        found: What it found.
+
+    Returns:
+        Versions of the tables written.
+    """
+    reading = found.reading
+    state = reading.history.state_at(run.as_of_ms)
+    compacted = compacted_topics(state, reading.tree)
+    kept_ms = {
+        topic: retention_ms(state.topic_config(topic)) for topic in state.topic_configs if topic not in compacted
+    }
+    known_ms = {topic: span_ms for topic, span_ms in kept_ms.items() if span_ms is not None}
+    segments = list(iter_segment_rows(run.cluster_name, reading.tree, found.summaries, known_ms, reading.relative))
+    problems = iter_quarantine_rows(run.cluster_name, found.problems, reading.relative)
+    first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
+    scanned = rows_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]), run_id=run.run_id)
+    # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
+    others = rows_of(LOG_SEGMENTS, (row for row in segments if not row["is_scanned"]), run_id=run.run_id)
+    merge_rows(scanned, run.warehouse, LOG_SEGMENTS)
+    return {
+        LOG_SEGMENTS.name: merge_rows(others, run.warehouse, LOG_SEGMENTS, insert_only=True),
+        QUARANTINE.name: merge_rows(
+            rows_of(QUARANTINE, first_seen, run_id=run.run_id), run.warehouse, QUARANTINE, insert_only=True
+        ),
+    }

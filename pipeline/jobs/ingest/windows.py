@@ -1,0 +1,100 @@
+"""Which windows a run replaces, which it keeps, and the rows that vouch for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pipeline.model.window import instant_of
+from pipeline.sources.arrivals import iter_arrivals
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import replace_rows
+from pipeline.storage.window_status import collect_coverage, windows_to_keep
+from pipeline.tables.bronze import WINDOW_STATUS
+
+if TYPE_CHECKING:
+    from pipeline.jobs.ingest.found import Found
+    from pipeline.model.window import TimeWindow
+    from pipeline.runs import RunContext
+    from pipeline.storage.window_status import StoredWindows
+
+
+def list_expired_windows(run: RunContext, found: Found, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
+    """Per source, the committed windows of which it now gives less than is stored.
+
+    Args:
+        run: What the run is about.
+        found: What it found.
+        stored: What earlier runs stored.
+    """
+    expired: dict[str, set[TimeWindow]] = defaultdict(set)
+    rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
+    coverage = collect_coverage(rows, run.windows)
+    record_source = found.reading.record_source
+    expired[record_source] = windows_to_keep(stored.traffic, coverage, stored.windows)
+    for (source, window), row_count in stored.row_counts.items():
+        if source != record_source and found.row_counts[source, window] < row_count:
+            expired[source].add(window)
+    return expired
+
+
+def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
+    """The run's windows that are replaced."""
+    return tuple(window for window in run.windows if window not in stale)
+
+
+def commit_windows(
+    run: RunContext,
+    found: Found,
+    stored: StoredWindows,
+    expired: dict[str, set[TimeWindow]],
+    versions: dict[str, int],
+) -> int:
+    """Writes `bronze.window_status`, last: from here on readers see the windows.
+
+    Args:
+        run: What the run is about.
+        found: What it found.
+        stored: What earlier runs stored.
+        expired: Windows that keep what is stored, by source.
+        versions: Of the tables written.
+
+    Returns:
+        The table's version.
+    """
+    newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
+    rows = []
+    for window, columns in iter_arrivals(
+        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, told=found.arrivals
+    ):
+        source = columns["source"]
+        is_expired = window in expired.get(source, set())
+        counts = stored.row_counts if is_expired else found.row_counts
+        # A kept window's row goes on to vouch for what had arrived when its rows were stored.
+        arrived_before = stored.arrivals.get((source, window)) if is_expired else None
+        rows.append(
+            {
+                "cluster": run.cluster_name,
+                "window_start": instant_of(window.start_ms),
+                "window_end": instant_of(window.end_ms),
+                "row_count": counts.get((source, window), 0),
+                "problem_count": len(found.problems.get(source, ())),
+                "as_of": instant_of(run.as_of_ms),
+                "source_expired": is_expired,
+                "table_versions": versions,
+                "committed_at": instant_of(run.now_ms),
+                **columns,
+                **(arrived_before._asdict() if arrived_before else {}),
+            }
+        )
+    status = rows_of(WINDOW_STATUS, rows, run_id=run.run_id)
+    return replace_rows(status, run.warehouse, WINDOW_STATUS, cluster=run.cluster_name, windows=run.windows)
+
+
+def describe_kept(expired: dict[str, set[TimeWindow]]) -> tuple[str, ...]:
+    """What a run says of windows it kept."""
+    return tuple(
+        f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"
+        for source, windows in expired.items()
+        if windows
+    )
