@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.codec.exposition_kernels import HARD_NUMBER, NOT_MET, NOT_WANTED
 from pipeline.codec.metric_names import EXPOSED_PREFIXES, Series, name_series
+from pipeline.codec.metric_text import BadLine
 from pipeline.codec.series_table import SeriesTable
 
 if TYPE_CHECKING:
@@ -43,15 +44,6 @@ _PAIR = re.compile(
     re.VERBOSE,
 )
 _ESCAPED = re.compile(r"\\(.)")
-
-
-class BadLine(NamedTuple):
-    """A line that was not used, or was used although something is odd (number from 1)."""
-
-    number: int
-    text: str
-    reason: str
-    severity: str = "refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from pipeline.codec.exposition import BadLine
 from pipeline.codec.metric_names import LIBRDKAFKA_PREFIX, Series
-from pipeline.codec.metric_text import MetricText, TimedSample
+from pipeline.codec.metric_text import BadLine, MetricText, TimedSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pipeline.codec.exposition import BadLine
     from pipeline.codec.metric_names import Series
+
+
+class BadLine(NamedTuple):
+    """A line that was not used, or was used although something is odd (number from 1)."""
+
+    number: int
+    text: str
+    reason: str
+    severity: str = "refused"
 
 
 class TimedSample(NamedTuple):

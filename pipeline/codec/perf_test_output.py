@@ -14,9 +14,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pipeline.codec.exposition import BadLine
 from pipeline.codec.metric_names import PERF_TEST_PREFIX, Series, name_series
-from pipeline.codec.metric_text import MetricText, TimedSample
+from pipeline.codec.metric_text import BadLine, MetricText, TimedSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.assignment import MASK_NUMBERS
 from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.partitioners.masks import Mask, take_modulo
 from pipeline.partitioners.registry import STRATEGIES
@@ -47,6 +46,8 @@ class KeyFunction:
     @property
     def mask_number(self) -> int:
         """The mask as kernels know it."""
+        from pipeline.partitioners.assignment import MASK_NUMBERS  # noqa: PLC0415 - imports Numba
+
         return MASK_NUMBERS[self.mask]
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pipeline.codec.exposition import ExpositionReader
 from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.perf_test_output import parse_perf_test_output
 from pipeline.model.log import Problem
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pipeline.codec.exposition import BadLine
-    from pipeline.codec.metric_text import MetricText
+    from pipeline.codec.exposition import ExpositionReader
+    from pipeline.codec.metric_text import BadLine, MetricText
     from pipeline.model.window import TimeWindow
 
 SOURCE_NAME = "metric_pages"
@@ -164,6 +163,8 @@ class MetricPageReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the known samples of each page."""
         assert isinstance(partition, PageGroup)  # noqa: S101  (narrows Spark's type)
+        from pipeline.codec.exposition import ExpositionReader  # noqa: PLC0415 - imports Numba, which a plan does not need
+
         reader, instance = ExpositionReader(), None
         for page in partition.pages:
             if page.instance != instance:  # another exporter writes other series
