@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tests.lab.fidelity.run import RealRun
     from tests.lab.fidelity.settings import Setting
 
 WARM_UP_RECORDS = 100_000
+TRIES = 2
 TIMED_S, TIMED_SKIP_S = 24, 12
 TIMED_BYTES, TIMED_DELAY_MS = 512, 20.0
 TIMED_AGAIN_EVERY = 4  # settings: how the bed's state changes meanwhile
@@ -68,7 +70,7 @@ TIMINGS = {
 def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True) -> Recordings:
     """Runs the settings and writes the file after each, so that an end in between keeps what there is.
 
-    A setting whose client failed is left out and said so.
+    A setting whose client failed again and again is left out and said so.
 
     Args:
         settings: What to run.
@@ -89,10 +91,8 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
                 timings = {name: time_client(bed, timing, root) for name, timing in TIMINGS.items()}
             recorded = Recordings(describe_bed(), timings, known.runs)
             for number, setting in enumerate(settings, start=1):
-                try:
-                    run = run_setting(bed, setting, root / setting.name)
-                except LabError as failure:
-                    say(f"{setting.name} left out: {failure}")
+                run = _try_setting(bed, setting, root)
+                if run is None:
                     continue
                 say(f"{setting.name}: {'quiet' if run.is_quiet else 'not quiet'}, {run.foreign_cpu_s} s, {run.tools}")
                 others = [each for each in recorded.runs if each[0].name != setting.name]
@@ -104,6 +104,16 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
             return recorded
     finally:
         shutil.rmtree(root)
+
+
+def _try_setting(bed: Bed, setting: Setting, root: Path) -> RealRun | None:
+    """Runs it, again if a client failed, such as one that was not warm in time on a busy machine."""
+    for attempt in range(TRIES):
+        try:
+            return run_setting(bed, setting, root / f"{setting.name}-{attempt}")
+        except LabError as failure:
+            say(f"{setting.name}, attempt {attempt + 1} of {TRIES}: {failure}")
+    return None
 
 
 def describe_bed() -> dict[str, Any]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 PERF_TOOL = "org.apache.kafka.tools.ProducerPerformance"
 WARM_UP_SUFFIX = "-warm-up"
-START_AFTER_MS = 24_000  # JVMs up, classes loaded, code compiled
+START_AFTER_MS = 30_000  # JVMs up, classes loaded, code compiled
 READY_BEFORE_MS = 1_000
-WARM_UP_REQUESTS, WARM_UP_S = 40_000, 5
+WARM_UP_REQUESTS, WARM_UP_S = 12_000, 5
 QUIET_CPU_SHARE = 0.03  # of one processor, used by others, below which a run's latencies count
 TOTAL = re.compile(
     r"^(?P<record_count>\d+) records sent, (?P<throughput_records_per_s>[\d.]+) records/sec .*?, "

