@@ -1,0 +1,168 @@
+"""Who would read what: Kafka's consumer assignors over a group whose members all subscribe to the same topics.
+
+1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. Over
+   many topics the first members get more of each.
+2. *RoundRobin* deals the partitions of all topics out one by one.
+3. *Sticky* (and cooperative sticky, which ends where it does) keeps what members own as far as quotas allow, then deals the rest out
+   to those below quota.
+
+Racks and static membership are left out: consumers without `client.rack`, ids given by the coordinator. Of members with
+different subscriptions sticky assignment takes another way, which is not modelled.
+
+References:
+    org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor, and the `ConstrainedAssignmentBuilder` of
+    internals.AbstractStickyAssignor, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Partition = tuple[str, int]
+Assignment = dict[str, list[Partition]]
+ASSIGNORS = ("range", "roundrobin", "sticky")
+
+
+def assign_consumers(
+    assignor: str,
+    partition_counts: Mapping[str, int],
+    members: Iterable[str],
+    owned: Mapping[str, Sequence[Partition]] | None = None,
+) -> Assignment:
+    """Partitions by member.
+
+    Args:
+        assignor: One of `ASSIGNORS`.
+        partition_counts: Partitions of every topic that all members subscribe to.
+        members: Member ids.
+        owned: What members own now, which only sticky assignment asks; nothing by default.
+
+    Raises:
+        ValueError: if there is no such assignor.
+
+    >>> {m: len(p) for m, p in assign_consumers("range", {"a": 4, "b": 4, "c": 4}, ["x", "y", "z"]).items()}
+    {'x': 6, 'y': 3, 'z': 3}
+    >>> {m: len(p) for m, p in assign_consumers("roundrobin", {"a": 4, "b": 4, "c": 4}, ["x", "y", "z"]).items()}
+    {'x': 4, 'y': 4, 'z': 4}
+    >>> assign_consumers("sticky", {"a": 3}, ["x", "y"], {"y": [("a", 0), ("a", 2)]})
+    {'x': [('a', 1)], 'y': [('a', 0), ('a', 2)]}
+    """
+    ids = sorted(set(members))
+    if assignor not in ASSIGNORS:
+        raise ValueError(f"no assignor {assignor!r}; there are {', '.join(ASSIGNORS)}")
+    if not ids:
+        return {}
+    if assignor == "range":
+        return _assign_ranges(partition_counts, ids)
+    if assignor == "roundrobin":
+        return _deal_out(partition_counts, ids)
+    return _Sticky(partition_counts, ids, owned or {}).assign()
+
+
+def _assign_ranges(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assignment:
+    assignment: Assignment = {member: [] for member in ids}
+    for topic, count in sorted(partition_counts.items()):
+        each, extra = divmod(count, len(ids))
+        first = 0
+        for place, member in enumerate(ids):
+            last = first + each + (place < extra)
+            assignment[member] += [(topic, number) for number in range(first, last)]
+            first = last
+    return assignment
+
+
+def _deal_out(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assignment:
+    assignment: Assignment = {member: [] for member in ids}
+    turn = cycle(ids)
+    for partition in _all_partitions(partition_counts):
+        assignment[next(turn)].append(partition)
+    return assignment
+
+
+def _all_partitions(partition_counts: Mapping[str, int]) -> list[Partition]:
+    return [(topic, number) for topic, count in sorted(partition_counts.items()) for number in range(count)]
+
+
+class _Sticky:
+    """`ConstrainedAssignmentBuilder`, by its own names."""
+
+    def __init__(
+        self, partition_counts: Mapping[str, int], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
+    ) -> None:
+        self.partitions = _all_partitions(partition_counts)
+        known = set(self.partitions)
+        self.owned = {
+            member: sorted({p for p in owned.get(member, ()) if p in known}, key=lambda p: (p[1], p[0]))
+            for member in hash_map_order(ids)
+        }
+        self.least, self.over_expected = divmod(len(self.partitions), len(ids))
+        self.most = self.least + (self.over_expected > 0)
+        self.over = 0
+        self.assignment: Assignment = {member: [] for member in ids}
+        self.under_least: list[str] = []
+        self.at_least: deque[str] = deque()
+
+    def assign(self) -> Assignment:
+        for member, owned in self.owned.items():
+            self._keep(member, owned)
+        kept = {partition for partitions in self.assignment.values() for partition in partitions}
+        self.under_least.sort()
+        self.at_least = deque(sorted(self.at_least))
+        self._deal([partition for partition in self.partitions if partition not in kept])
+        return self.assignment
+
+    def _keep(self, member: str, owned: list[Partition]) -> None:
+        """What a member keeps of its own: all below quota, else as many as the quota allows."""
+        if len(owned) < self.least:
+            self.assignment[member] += owned
+            self.under_least.append(member)
+        elif len(owned) >= self.most and self.over < self.over_expected:
+            self.over += 1
+            if self.over == self.over_expected:
+                self.at_least.clear()
+            self.assignment[member] += owned[: self.most]
+        else:
+            self.assignment[member] += owned[: self.least]
+            if self.over < self.over_expected:
+                self.at_least.append(member)
+
+    def _deal(self, unassigned: Sequence[Partition]) -> None:
+        """The rest, in turn to members below quota, then one more to as many as get one more."""
+        turn = 0
+        for partition in unassigned:
+            if turn >= len(self.under_least):
+                turn = 0
+            member = self.under_least[turn] if self.under_least else self.at_least.popleft()
+            self.assignment[member].append(partition)
+            if self.under_least and len(self.assignment[member]) == self.least:
+                self.under_least.pop(turn)
+                self.at_least.append(member)
+            else:
+                turn += 1
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """Keys in the order in which a `java.util.HashMap` that took them in ascending order is walked.
+
+    >>> hash_map_order(["a", "b", "q"])  # 97, 98 and 113 of 16 buckets
+    ['a', 'q', 'b']
+    """
+    ordered = sorted(set(keys))
+    capacity = 16
+    while len(ordered) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(ordered, key=lambda key: _spread(key) & (capacity - 1))
+
+
+def _spread(key: str) -> int:
+    """`HashMap.hash` of `String.hashCode`."""
+    code = 0
+    data = key.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(data), 2):
+        code = (31 * code + int.from_bytes(data[place : place + 2], "big")) & 0xFFFFFFFF
+    return code ^ (code >> 16)
