@@ -78,7 +78,7 @@ class BrokerSamples:
         }
         whole = self._samples.where("labels['topic'] IS NULL")
         scrapes = whole.groupBy(*_INSTANCE, "observed_at_ms").agg(*(c.alias(name) for name, c in values.items()))
-        increases = self._increases(scrapes, (*counted, "handler_idle_ns"), _INSTANCE)
+        increases = self._increases(scrapes, (*counted, "handler_idle_ns"), _INSTANCE, whole)
         brokers = increases.groupBy("window_start_ms", *_INSTANCE).agg(
             F.count(F.lit(1)).alias("sample_count"),
             F.sum("covered_ms").alias("covered_ms"),
@@ -103,11 +103,11 @@ class BrokerSamples:
         """One row per broker, topic and window."""
         subject = (*_INSTANCE, "topic")
         of_topics = self._samples.withColumn("topic", F.col("labels")["topic"]).where("topic IS NOT NULL")
-        metered = of_topics.where(F.col("name").isin([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()]))
+        is_metered = F.col("name").isin([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()])
         values = [_value(BROKER_TOPIC_PREFIX + metric).alias(column) for column, metric in _COUNTERS.items()]
-        scrapes = metered.groupBy(*subject, "observed_at_ms").agg(*values)
+        scrapes = of_topics.where(is_metered).groupBy(*subject, "observed_at_ms").agg(*values)
         topics = (
-            self._increases(scrapes, tuple(_COUNTERS), subject)
+            self._increases(scrapes, tuple(_COUNTERS), subject, self._samples.where(is_metered))
             .groupBy("window_start_ms", *subject)
             .agg(
                 *(F.sum(f"{column}_increase").alias(column) for column in _COUNTERS),
@@ -133,7 +133,7 @@ class BrokerSamples:
         )
         timed = scrapes.withColumn("time", F.col("requests") * F.col("mean"))
         return self._finished(
-            self._increases(timed, ("requests", "time"), subject)
+            self._increases(timed, ("requests", "time"), subject, found)
             .groupBy("window_start_ms", *subject)
             .agg(
                 F.sum("requests_increase").alias("request_count"),
@@ -143,10 +143,10 @@ class BrokerSamples:
             )
         )
 
-    def _increases(self, scrapes: DataFrame, counters: tuple[str, ...], subject: tuple[str, ...]) -> DataFrame:
-        timed = with_scrape_before(scrapes, _INSTANCE, self._samples).withColumn(
-            "started_at_ms", F.lit(None).cast("bigint")
-        )
+    def _increases(
+        self, scrapes: DataFrame, counters: tuple[str, ...], subject: tuple[str, ...], alike: DataFrame
+    ) -> DataFrame:
+        timed = with_scrape_before(scrapes, _INSTANCE, alike).withColumn("started_at_ms", F.lit(None).cast("bigint"))
         return with_increases(timed, counters, subject, self._window_ms, self._interval_ms).where(self._wanted)
 
     def _log_sizes(self) -> DataFrame:

@@ -2,7 +2,8 @@
 
 An increase belongs to the window of the later sample. A counter that fell, or a process that started since the sample
 before, is a restart: it counted from zero since its start. A counter that appears while its instance was being scraped
-already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before. An interval of more than three times the configured one is a
+already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before; where
+none of its kind was exposed by then, the exporter's rules changed, and nobody knows what it had counted. An interval of more than three times the configured one is a
 gap: only the share of it that lies in the later sample's window counts there, as a windows' whole length before may have
 been counted from samples that are gone by now.
 """
@@ -85,12 +86,12 @@ def with_increases(
 
 
 def with_scrape_before(samples: DataFrame, instance: Sequence[str], all_samples: DataFrame) -> DataFrame:
-    """Adds `scraped_before_ms`: when the instance was scraped last before this row, be it for other metrics.
+    """Adds `scraped_before_ms`: when the instance was scraped last before this row, be it for other subjects.
 
     Args:
         samples: With the instance's columns and `observed_at_ms`.
         instance: Columns that name what is scraped as a whole.
-        all_samples: Every sample of every instance.
+        all_samples: Samples of the same metrics, of every subject of every instance.
     """
     scrapes = all_samples.select(*instance, "observed_at_ms").distinct()
     before = F.lag("observed_at_ms").over(Window.partitionBy(*instance).orderBy("observed_at_ms"))

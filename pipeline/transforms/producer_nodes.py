@@ -82,14 +82,14 @@ def summarise_producer_nodes(
     wanted = f"observed_at_ms >= {span.start_ms} AND observed_at_ms < {span.end_ms}"
     named = samples.withColumn("client_id", F.col("labels")["client_id"]).where("client_id IS NOT NULL")
     nodes = with_increases(
-        _with_instants(_node_values(named), named),
+        _with_instants(_node_values(named), named, _NODE_VALUES),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
         window_ms,
         interval_ms,
     ).where(wanted)
     clients = with_increases(
-        _with_instants(_client_values(named), named),
+        _with_instants(_client_values(named), named, _CLIENT_VALUES),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
         window_ms,
@@ -141,11 +141,12 @@ def _client_values(samples: DataFrame) -> DataFrame:
     return values.withColumn("buffer_available", available)
 
 
-def _with_instants(values: DataFrame, samples: DataFrame) -> DataFrame:
-    """Adds when the client last started, where it says so, and when it was scraped before."""
+def _with_instants(values: DataFrame, samples: DataFrame, names: Mapping[str, tuple[str, ...]]) -> DataFrame:
+    """Adds when the client last started, where it says so, and when it was scraped before for such metrics."""
+    alike = samples.where(F.col("name").isin([name for found in names.values() for name in found]))
     started = samples.where(F.col("name").isin([*_START_NAMES])).groupBy(*_CLIENT, "observed_at_ms")
     starts = started.agg(F.max(F.col("value").cast("bigint")).alias("started_at_ms"))
-    return with_scrape_before(values.join(starts, [*_CLIENT, "observed_at_ms"], "left"), _CLIENT, samples)
+    return with_scrape_before(values.join(starts, [*_CLIENT, "observed_at_ms"], "left"), _CLIENT, alike)
 
 
 def _per_node(nodes: DataFrame) -> DataFrame:
