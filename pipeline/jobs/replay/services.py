@@ -37,7 +37,8 @@ class SessionServices:
         difference_ratio: Part of the session's bytes by which the metrics differ; None without any.
         latency_avg_ms: Of its records, queue and request together, or None.
         covered_ratio: Part of the window that the metrics cover; None without any.
-        saturated: Brokers whose requests wait for one another.
+        saturated: Brokers to which as many requests are under way as may be.
+        nodes: The metrics themselves, those of the time before too.
     """
 
     models: Mapping[int, ServiceModel]
@@ -46,6 +47,7 @@ class SessionServices:
     latency_avg_ms: float | None = None
     covered_ratio: float | None = None
     saturated: frozenset[int] = frozenset()
+    nodes: tuple[NodeMetrics, ...] = ()
 
 
 def fit_sessions(
@@ -80,6 +82,7 @@ def fit_sessions(
             latency_avg_ms=_measure_latency(now),
             covered_ratio=_cover(now, length_ms),
             saturated=frozenset(node.broker_id for node in busy),
+            nodes=tuple(metrics),
         )
     return services
 

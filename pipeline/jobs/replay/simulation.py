@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pipeline.calibration.service import ServiceModel
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.jobs.replay.services import SessionServices
     from pipeline.model.window import TimeWindow
@@ -101,17 +102,16 @@ def make_units(
     cluster: ClusterFacts,
     key_families: Mapping[TopicWindow, str],
 ) -> list[ReplayUnit]:
-    """Units of producer sessions, window by window; a session whose broker is saturated with others' is among them."""
+    """Units of producer sessions, window by window: those together that wait on one broker, the others alone."""
     by_window: dict[int, dict[SessionKey, list[SessionFinding]]] = defaultdict(lambda: defaultdict(list))
     for finding in findings:
         by_window[finding.start_ms][finding.session].append(finding)
     units: list[ReplayUnit] = []
     for start_ms, sessions in sorted(by_window.items()):
         named = sorted(sessions)
-        models = [services[session].models for session in named]
-        busy = {broker for session in named for broker in services[session].saturated}
-        brokers = [{broker for f in sessions[session] for broker in f.bytes_by_broker} for session in named]
-        for group in group_sessions(brokers, busy):
+        waiting = [_waits_on(services[session], sessions[session]) for session in named]
+        shared = {broker for broker, count in Counter(b for brokers in waiting for b in brokers).items() if count > 1}
+        for group in group_sessions(waiting, shared):
             topics = _list_topics(
                 start_ms, [f for place in group for f in sessions[named[place]]], cluster, key_families
             )
@@ -119,8 +119,28 @@ def make_units(
             own = [[f for f in sessions[named[place]] if (f.topic, f.topic_id) in kept] for place in group]
             made = tuple(_make_session(found) for found in own if found)
             if made:
-                units.append(ReplayUnit(len(units), start_ms, made, topics, models[group[0]]))
+                models = _choose_models([(services[named[p]], sessions[named[p]]) for p in group])
+                units.append(ReplayUnit(len(units), start_ms, made, topics, models))
     return units
+
+
+def _waits_on(services: SessionServices, findings: Sequence[SessionFinding]) -> frozenset[int]:
+    """Brokers on which a session meets others; one that cannot be replayed keeps nobody from being replayed."""
+    is_known = any(finding.baseline.strategy is not None for finding in findings)
+    return services.saturated if is_known else frozenset()
+
+
+def _choose_models(
+    sessions: Sequence[tuple[SessionServices, Sequence[SessionFinding]]],
+) -> dict[int, ServiceModel]:
+    """Of each broker the model of the session that sent it most."""
+    chosen: dict[int, tuple[int, ServiceModel]] = {}
+    for services, findings in sessions:
+        for broker_id, model in services.models.items():
+            sent = sum(finding.bytes_by_broker.get(broker_id, 0) for finding in findings)
+            if broker_id not in chosen or sent > chosen[broker_id][0]:
+                chosen[broker_id] = sent, model
+    return {broker_id: model for broker_id, (_, model) in chosen.items()}
 
 
 def _list_topics(

@@ -1,0 +1,136 @@
+"""Delays and variants that metrics and batches leave open, found over Spark: tasks simulate a minute of what is in use."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.trial import SessionTopic
+from pipeline.calibration.trial_fit import needs_trial, sharpen_services
+from pipeline.calibration.variant import choose_variant
+from pipeline.replay.calibrated import select_batches
+from pipeline.simulator.client import PLACEMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.calibration.baseline import Baseline
+    from pipeline.calibration.service import ServiceModel
+    from pipeline.calibration.service_fit import NodeMetrics
+    from pipeline.replay.calibrated import ReadRows, SessionFinding, SessionKey
+
+REFINED = StructType([StructField("refined", BinaryType())])
+LEAST_RECORDS = 1_000
+"""Fewer in a window tell too little to be simulated for."""
+
+
+@dataclass(frozen=True, eq=False)
+class RefineTask:
+    """A session to be looked at.
+
+    Attributes:
+        session: Which.
+        findings: Its topics, the one with most records first.
+        leaders: By topic and topic id: the id of each partition's leader, or -1.
+        models: How long brokers take, as metrics tell it.
+        nodes: Those metrics; may be none.
+        end_ms: Of the window.
+    """
+
+    session: SessionKey
+    findings: tuple[SessionFinding, ...]
+    leaders: Mapping[tuple[str, str], tuple[int, ...]]
+    models: Mapping[int, ServiceModel]
+    nodes: tuple[NodeMetrics, ...]
+    end_ms: int
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """What came out.
+
+    Attributes:
+        session: Which.
+        models: How long brokers take.
+        baseline: What the session uses.
+    """
+
+    session: SessionKey
+    models: Mapping[int, ServiceModel]
+    baseline: Baseline
+
+
+def can_refine(findings: Sequence[SessionFinding], models: Mapping[int, ServiceModel]) -> bool:
+    """Whether a simulation may tell more: where records without a key go depends on what is open."""
+    keyless = sum(finding.keyless_count for finding in findings)
+    strategies = {finding.baseline.strategy for finding in findings if finding.keyless_count}
+    is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
+    is_open = "java-builtin" in strategies or any(needs_trial(model) for model in models.values())
+    return keyless >= LEAST_RECORDS and is_followed and is_open
+
+
+def refine_sessions(
+    tasks: DataFrame,
+    dealt: Sequence[Sequence[RefineTask]],
+    *,
+    read_arrivals: ReadRows,
+    read_batches: ReadRows,
+) -> DataFrame:
+    """Looks closer at sessions.
+
+    Args:
+        tasks: `id`, a row for each task, as `spark.range` makes them.
+        dealt: What each task looks at.
+        read_arrivals: As `find_sessions` takes it, like the next.
+        read_batches: Gives rows of `silver.record_batches`.
+
+    Returns:
+        Rows for `read_refined`.
+    """
+
+    def refine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task in (one for batch in batches for number in batch["id"].to_pylist() for one in dealt[number]):
+            start_ms, producer_id, epoch, *_ = task.session
+            arrivals = read_arrivals(start_ms, [(producer_id, epoch)])
+            found = _refine(task, arrivals, read_batches(start_ms, [(producer_id, epoch)]))
+            yield pa.RecordBatch.from_pydict({"refined": pa.array([pickle.dumps(found)], pa.binary())})
+
+    return tasks.mapInArrow(refine, REFINED)
+
+
+def read_refined(rows: pa.Table) -> dict[SessionKey, Refined]:
+    """The rows of `refine_sessions`, collected."""
+    found = [pickle.loads(row) for row in rows["refined"].to_pylist()]  # noqa: S301  (made by our own tasks)
+    return {one.session: one for one in found}
+
+
+def _refine(task: RefineTask, arrivals: pa.Table, stored: pa.Table) -> Refined:
+    wanted = {(finding.topic, finding.topic_id): finding for finding in task.findings}
+    traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in iter_sessions(arrivals)}
+    topics = [
+        SessionTopic(
+            traffics[place], select_batches(stored, traffics[place]), task.leaders[place], f.baseline, f.compression
+        )
+        for place, f in wanted.items()
+        if place in traffics and place in task.leaders
+    ]
+    start_ms = task.session[0]
+    models = sharpen_services(topics, task.models, task.nodes, start_ms, task.end_ms)
+    return Refined(task.session, models, choose_variant(topics, models, start_ms, task.end_ms))
+
+
+def take_refined(findings: Iterable[SessionFinding], refined: Mapping[SessionKey, Refined]) -> list[SessionFinding]:
+    """The findings with the baselines that came out."""
+    return [
+        replace(finding, baseline=refined[finding.session].baseline)
+        if finding.session in refined and finding.keyless_count
+        else finding
+        for finding in findings
+    ]
