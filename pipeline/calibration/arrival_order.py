@@ -71,16 +71,32 @@ def put_in_order(records: Records, seeds: NDArray[np.uint64], *, hash_bits: int 
     drawn = _draw(records, seeds) >> np.uint64(32 - hash_bits)
     rank = (records.at_ms.astype(np.uint64) << _AT_BITS) | (drawn << _HASH_BITS)
     full = rank | records.partition.astype(np.uint64)
-    is_one_group = not len(records) or records.group[0] == records.group[-1]
-    order = np.argsort(full) if is_one_group else np.lexsort((full, records.group))
+    order = sort_within(records.group, full)
     ordered = records.take(order)
-    same = (np.diff(rank[order]) == 0) & (np.diff(ordered.group) == 0)
-    differs = (np.diff(ordered.body_bytes) != 0) | (np.diff(ordered.key_number) != 0)
-    if (same & differs).any() or (len(records) and int(records.partition.max()) >> _PARTITION_BITS):
+    ranked = rank[order]
+    same = np.flatnonzero((ranked[1:] == ranked[:-1]) & (ordered.group[1:] == ordered.group[:-1]))
+    differs = ordered.body_bytes[same] != ordered.body_bytes[same + 1]
+    differs |= ordered.key_number[same] != ordered.key_number[same + 1]
+    if differs.any() or (len(records) and int(records.partition.max()) >> _PARTITION_BITS):
         # two kinds of record with one hash in a millisecond, or partitions that do not fit: rare
         columns = (records.partition, records.key_number, records.body_bytes, rank, records.group)
         ordered = records.take(np.lexsort(columns))
     return ordered
+
+
+def sort_within(group: NDArray[np.int64], values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order by group, then value; equal ones in any order.
+
+    Args:
+        group: 0 or more, not falling.
+        values: Alike in length.
+    """
+    order = np.argsort(values)  # quick, for NumPy has vector instructions do it
+    if not len(group) or group[0] == group[-1]:
+        return order
+    # numbers of 16 bits are sorted by digits
+    narrow = group.astype(np.uint16) if group.max() <= np.iinfo(np.uint16).max else group
+    return order[np.argsort(narrow[order], kind="stable")]
 
 
 def _draw(records: Records, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:

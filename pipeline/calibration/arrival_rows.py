@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.calibration.arrival_order import Records, derive_seed, put_in_order
+from pipeline.calibration.arrival_order import Records, derive_seed, put_in_order, sort_within
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.codec.arrivals import COUNTS
 from pipeline.tables.arrivals import RECORDS_PER_ROW
@@ -271,10 +271,10 @@ def _index_keys(
     key_index = np.full(len(key_number), NO_KEY, np.int32)
     keyed = np.flatnonzero(key_number)
     row = np.repeat(np.arange(len(record_counts)), record_counts)[keyed]
-    order = np.lexsort((key_number[keyed], row)) if len(record_counts) > 1 else np.argsort(key_number[keyed])
-    numbers, rows = key_number[keyed][order], row[order]
+    order = sort_within(row, key_number[keyed])
+    numbers, rows = key_number[keyed[order]], row[order]
     is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = (np.diff(numbers) != 0) | (np.diff(rows) != 0)
+    is_new[1:] = (numbers[1:] != numbers[:-1]) | (rows[1:] != rows[:-1])
     key_ends = np.concatenate([[0], np.cumsum(np.bincount(rows[is_new], minlength=len(record_counts)))])
     key_index[keyed[order]] = np.cumsum(is_new) - 1 - key_ends[rows]
     return numbers[is_new], key_ends, key_index

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.bench import (
+    arrivals_bench,
     exposition_bench,
     keyed_ingest_bench,
     keyed_replay_bench,
+    live_bench,
     placement_bench,
     scan_bench,
     simulator_bench,
@@ -15,6 +17,8 @@ if __name__ == "__main__":
     scan_bench.main()
     placement_bench.main()
     keyed_ingest_bench.main()
+    arrivals_bench.main()
     keyed_replay_bench.main()
     exposition_bench.main()
+    live_bench.main()
     simulator_bench.main()

@@ -13,7 +13,7 @@ import yaml
 
 from expectations import gates
 from pipeline.config import load_config
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, recommend, score_health
+from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, score_health
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.rows import load_rows
@@ -147,6 +147,7 @@ def run_all(spark, context, *, check_data=True):
         trust_windows(context.warehouse, context.cluster_name, context.windows)
     windows = score_health.pending_windows(context)
     score_health.run(spark, context, windows)
+    measure_rules.run(context, windows)
     recommend.run(context, windows)
     health = gates.check_health(spark, context, windows)
     raise_incidents.run(context, health.verdicts)
@@ -178,9 +179,15 @@ def differences(left, right, *, leave_out=()):
 def _comparable(rows: pa.Table):
     """Rows as a multiset; maps as sorted text."""
     columns = [
-        [None if value is None else str(sorted(value)) for value in column.to_pylist()]
-        if pa.types.is_map(column.type)
-        else column.to_pylist()
+        [_hashable(value, column.type) for value in column.to_pylist()]
         for column in (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in rows.columns)
     ]
     return Counter(zip(*columns, strict=True))
+
+
+def _hashable(value, kind):
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return str(sorted(value))
+    return tuple(value) if pa.types.is_list(kind) else value
