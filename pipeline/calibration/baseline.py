@@ -12,6 +12,7 @@ from pipeline.calibration.batching import (
     bound_batch_bytes,
     bound_linger_ms,
 )
+from pipeline.calibration.cells import collect_cells
 from pipeline.calibration.in_use import (
     Choice,
     choose_for_keys,
@@ -21,7 +22,7 @@ from pipeline.calibration.in_use import (
     list_strategies,
     rule_of,
 )
-from pipeline.calibration.rules import Rule, RuleEvidence, collect_cells, weigh_rules
+from pipeline.calibration.rules import Rule, RuleEvidence, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, NO_KEY
 from pipeline.calibration.settings import CONFIGURED, DEFAULT, INFERRED, Setting, infer_settings, measure_compression
 from pipeline.simulator.client import MS, Compression
@@ -169,7 +170,8 @@ def _read_data(
     batch_bytes = bound_batch_bytes(batches, record_bytes)
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
     evidence = _weigh(followed, batches, partition_count, batch_bytes)
-    rule = evidence.ranked[0] if evidence and evidence.event_count >= LEAST_EVENTS else None
+    ranked = evidence.rank(is_idempotent=not traffic.is_pooled) if evidence else {}
+    rule = next(iter(ranked)) if evidence and evidence.event_count >= LEAST_EVENTS else None
     sticks = rule in {Rule.BATCH, Rule.BYTES} and not keyed.any()
     linger = bound_linger_ms(batches, traffic, sticks=sticks, full_bytes=full_bytes)
     notes = _list_notes(traffic)
@@ -189,14 +191,14 @@ def _read_data(
             choice, None, 0.5 if choice else 0.0, runner_up, reason, evidence, linger, batch_bytes, tuple(notes)
         )
     choice = choose_in_use(rule, key_family if has_hash else None, linger, ignores_keys=ignores_keys, **facts)
-    confidence = evidence.probability(rule) * _fit(evidence.broken_ratio[rule])
-    second = evidence.ranked[1]
+    confidence = ranked[rule] * _fit(evidence.broken_ratio[rule])
+    second = list(ranked)[1]
     runner_up = choose_in_use(
         second, key_family if has_hash else None, linger, ignores_keys=ignores_keys, **facts
     ).strategy
     if choice.strategy == "java-builtin":
         confidence *= _UNSEEN_VARIANT
-        runner_up = "java-builtin-uniform" if evidence.probability(second) < 1 - _UNSEEN_VARIANT else runner_up
+        runner_up = "java-builtin-uniform" if ranked[second] < 1 - _UNSEEN_VARIANT else runner_up
     return _Findings(
         choice, rule, confidence, runner_up, _explain(evidence, rule), evidence, linger, batch_bytes, tuple(notes)
     )
@@ -284,10 +286,9 @@ def _list_contradictions(found: _Findings, configured: Configured, choice: Choic
     """What the data has against the configuration."""
     against = []
     rule = rule_of(choice.strategy) if choice else None
-    if found.rule and found.evidence and rule and rule is not found.rule:
-        is_sure = found.evidence.probability(found.rule) > _SURE
-        if is_sure and found.evidence.broken_ratio.get(rule, 1.0) > _FITS:
-            against.append(f"configured is {choice.strategy if choice else ''}, but the data say: {found.reason}")
+    broken = found.evidence.broken_ratio.get(rule, 1.0) if found.evidence and rule else 0.0
+    if rule is not found.rule and found.confidence > _SURE * _UNSEEN_VARIANT and broken > _FITS:
+        against.append(f"configured is {choice.strategy if choice else ''}, but the data say: {found.reason}")
     for name, bounds in (("linger.ms", found.linger), ("batch.size", found.batch_bytes)):
         given = configured.config.get(name)
         if given is None or bounds.value is None:

@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.calibration.batches import SessionBatches
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.cells import Cells
 
-MOST_RECORDS = 1_000_000
-"""Of a session so many are looked at, from its first on."""
-_LENGTH_BYTES = 2
 _EVEN_RATIO = 0.98
 _MOST_EVEN_CELLS = 200_000
 _USUAL_BYTES = (16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576, 8_192, 4_096)
@@ -47,6 +43,9 @@ _USUAL_BONUS = 10.0
 _MOST_BROKEN = 0.1
 """A rule that is broken more often is none."""
 _MOST_STAYS = 0.3
+_TEMPER = 0.05
+_TIED, _TIED_CHANCE = 0.5, 0.6
+_TOLERANCE_PARTS = 8
 _TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
 
 
@@ -61,23 +60,15 @@ class Rule(StrEnum):
     TURN_OF_HALF = "in turn, half of the partitions"
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Keyless records by millisecond and partition, in the order in which partition changes least.
-
-    Attributes:
-        at_ms: int64[n].
-        partition: int64[n].
-        record_count: int64[n].
-        body_bytes: With the records' length fields; int64[n].
-        opened_count: Batches opened there and then; int64[n].
-    """
-
-    at_ms: NDArray[np.int64]
-    partition: NDArray[np.int64]
-    record_count: NDArray[np.int64]
-    body_bytes: NDArray[np.int64]
-    opened_count: NDArray[np.int64]
+_PRIORS = {
+    Rule.BATCH: (0.25, 0.2),
+    Rule.BYTES: (0.6, 0.1),
+    Rule.TIME: (0.05, 0.35),
+    Rule.RANDOM: (0.04, 0.25),
+    Rule.TURN: (0.03, 0.05),
+    Rule.TURN_OF_HALF: (0.03, 0.05),
+}
+"""With producer ids, and without."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +82,7 @@ class RuleEvidence:
         limit_bytes: The best one for `Rule.BYTES`.
         limit_ms: The best one for `Rule.TIME`.
         stay_ratio: Of batches opened, those on the partition at work.
+        tied_ratio: Those opened in a millisecond with records on several partitions: their order is not known.
     """
 
     log_likelihood: Mapping[Rule, float]
@@ -99,57 +91,29 @@ class RuleEvidence:
     limit_bytes: int
     limit_ms: int
     stay_ratio: float
+    tied_ratio: float
 
-    @property
-    def ranked(self) -> list[Rule]:
-        """Rules, the likeliest first."""
-        return sorted(self.log_likelihood, key=lambda rule: -self.log_likelihood[rule])
+    def rank(self, *, is_idempotent: bool) -> dict[Rule, float]:
+        """Rules with their probabilities, the likeliest first.
 
-    def probability(self, rule: Rule) -> float:
-        """Among the rules, all alike before; the data are not believed beyond 1 in 1,000."""
-        best = max(self.log_likelihood.values())
-        weights = {each: math.exp(max(value - best, -700)) for each, value in self.log_likelihood.items()}
-        return min(weights[rule] / sum(weights.values()), 1 - _LEAST_CHANCE)
+        Events are not independent and no rule is quite what a client does, so a likelihood counts for a part of itself, and
+        nothing is believed beyond 1 in 1,000. Where most batches lie in ties, a batch each and random choice look alike.
 
-
-def collect_cells(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> Cells:
-    """Counts keyless records by millisecond and partition.
-
-    Args:
-        traffic: The session's records.
-        batches: And batches.
-        byte_ratio: Compressed bytes for each one before, as the client estimates while it fills a batch.
-    """
-    keyless = np.flatnonzero(~traffic.is_keyed[:MOST_RECORDS])
-    at_ms, partition = traffic.at_ms[:MOST_RECORDS][keyless], traffic.partition[keyless].astype(np.int64)
-    order = np.lexsort((partition, at_ms))
-    at_ms, partition = at_ms[order], partition[order]
-    is_first = np.append(True, (np.diff(at_ms) != 0) | (np.diff(partition) != 0)) if len(order) else np.zeros(0, bool)
-    starts = np.flatnonzero(is_first)
-    cell_ms, cell_partition = at_ms[starts], partition[starts]
-    body = (traffic.body_bytes[keyless][order] + _LENGTH_BYTES).astype(np.int64)
-    places = np.empty(len(starts), np.int64)
-    kernels.order_cells(cell_ms, cell_partition, places)
-    cells = (
-        cell_ms,
-        cell_partition,
-        np.diff(np.append(starts, len(order))),
-        (np.add.reduceat(body, starts) * byte_ratio).astype(np.int64) if len(starts) else body,
-        _count_opened(cell_ms, cell_partition, batches),
-    )
-    return Cells(*(np.ascontiguousarray(column[places]) for column in cells))
-
-
-def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
-    """Batches that begin in each cell."""
-    if not len(at_ms):
-        return np.zeros(0, np.int64)
-    first_ms = int(at_ms[0])
-    width = int(max(partition.max(), batches.partition.max(initial=0))) + 1
-    opened = np.sort((batches.base_ms - first_ms) * width + batches.partition)
-    cell = (at_ms - first_ms) * width + partition
-    counted: NDArray[np.int64] = np.searchsorted(opened, cell, "right") - np.searchsorted(opened, cell, "left")
-    return counted
+        Args:
+            is_idempotent: The batches have producer ids: as Java's by default since 3.0, librdkafka's only when asked for.
+        """
+        scores = {
+            rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])
+            for rule, value in self.log_likelihood.items()
+        }
+        best = max(scores.values())
+        weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
+        total = sum(weights.values())
+        ranked = sorted(weights, key=lambda rule: -weights[rule])
+        found = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
+        if {ranked[0], ranked[1]} == {Rule.BATCH, Rule.RANDOM} and self.tied_ratio > _TIED:
+            found[ranked[0]] = min(found[ranked[0]], _TIED_CHANCE)
+        return found
 
 
 def weigh_rules(
@@ -158,7 +122,7 @@ def weigh_rules(
     """Weighs every rule.
 
     Args:
-        cells: See `collect_cells`.
+        cells: See `cells.collect_cells`.
         partition_count: Partitions with a leader; 2 or more.
         batch_bytes: Values of `batch.size` to try besides the usual ones.
         least_bytes: It is not smaller.
@@ -167,19 +131,19 @@ def weigh_rules(
     tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_cut(lengths_bytes, 1)}
     tried_ms = {*_USUAL_MS, *_cut(lengths_ms, 1)}
     by_bytes = {
-        limit: _weigh_bytes(_count(cells, limit, 1), partition_count)
+        limit: _weigh_bytes(_count_by_bytes(cells, limit), partition_count)
         for limit in sorted(tried_bytes)
         if limit >= least_bytes
     }
-    by_ms = {limit: _weigh_time(_count(cells, 1, limit), partition_count) for limit in sorted(tried_ms)}
+    by_ms = {limit: _weigh_time(_count_by_time(cells, limit), partition_count) for limit in sorted(tried_ms)}
     limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
     limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
-    counts = _count(cells, limit_bytes, limit_ms)
+    counts, openings = _count_by_bytes(cells, limit_bytes), _count_openings(cells)
     found = {
-        Rule.BATCH: _weigh_batch(counts, partition_count),
+        Rule.BATCH: _weigh_batch(openings, partition_count),
         Rule.BYTES: by_bytes[limit_bytes],
         Rule.TIME: by_ms[limit_ms],
-        Rule.RANDOM: _weigh_random(counts, partition_count),
+        Rule.RANDOM: _weigh_random(cells, counts, partition_count),
         **_weigh_turns(cells, partition_count, counts),
     }
     events = int(counts[kernels.STAYS] + counts[kernels.CHANGES])
@@ -190,22 +154,34 @@ def weigh_rules(
         limit_bytes,
         limit_ms,
         counts[kernels.STAYS] / events if events else 0.0,
+        openings[kernels.TIED] / (events + 1),
     )
 
 
-def _count(cells: Cells, limit_bytes: int, limit_ms: int) -> NDArray[np.int64]:
+def _count_by_bytes(cells: Cells, limit_bytes: int) -> NDArray[np.int64]:
     counts = np.zeros(kernels.COUNTS, np.int64)
-    if len(cells.at_ms):
-        kernels.count_events(
-            cells.at_ms,
-            cells.partition,
-            cells.record_count,
-            cells.body_bytes,
-            cells.opened_count,
-            limit_bytes,
-            limit_ms,
-            counts,
-        )
+    kernels.count_by_bytes(
+        cells.at_ms,
+        cells.partition,
+        cells.record_count,
+        cells.body_bytes,
+        cells.opened_count,
+        limit_bytes,
+        counts,
+    )
+    return counts
+
+
+def _count_by_time(cells: Cells, limit_ms: int) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    tolerance_ms = max(1, limit_ms // _TOLERANCE_PARTS)
+    kernels.count_by_time(cells.at_ms, cells.partition, cells.record_count, limit_ms, tolerance_ms, counts)
+    return counts
+
+
+def _count_openings(cells: Cells) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    kernels.count_openings(cells.at_ms, cells.partition, cells.record_count, cells.opened_count, counts)
     return counts
 
 
@@ -265,8 +241,19 @@ def _weigh_time(counts: NDArray[np.int64], partition_count: int) -> tuple[float,
     return told, _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
 
 
-def _weigh_random(counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
-    return _sum_of((_count_records(counts), 1 / partition_count)), 0.0
+def _weigh_random(cells: Cells, counts: NDArray[np.int64], partition_count: int) -> tuple[float, float]:
+    """All orders of a millisecond's records are as likely: there are n! / (k! l! ...) of them."""
+    if not len(cells.at_ms):
+        return 0.0, 0.0
+    starts = np.flatnonzero(np.append(True, np.diff(cells.at_ms) != 0))
+    orders = _log_factorial(np.add.reduceat(cells.record_count, starts)).sum()
+    orders -= _log_factorial(cells.record_count).sum()
+    return _sum_of((_count_records(counts), 1 / partition_count)) + float(orders), 0.0
+
+
+def _log_factorial(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    found, places = np.unique(numbers, return_inverse=True)
+    return np.array([math.lgamma(each + 1) for each in found.tolist()])[places]
 
 
 def _count_records(counts: NDArray[np.int64]) -> int:

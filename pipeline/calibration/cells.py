@@ -1,0 +1,79 @@
+"""Keyless records of a session, counted by millisecond and partition: what rules are told apart by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration import rule_kernels as kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.batches import SessionBatches
+    from pipeline.calibration.session_traffic import SessionTraffic
+
+MOST_RECORDS = 1_000_000
+"""Of a session so many are looked at, from its first on."""
+_LENGTH_BYTES = 2
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Keyless records by millisecond and partition, in the order in which partition changes least.
+
+    Attributes:
+        at_ms: int64[n].
+        partition: int64[n].
+        record_count: int64[n].
+        body_bytes: With the records' length fields; int64[n].
+        opened_count: Batches opened there and then; int64[n].
+    """
+
+    at_ms: NDArray[np.int64]
+    partition: NDArray[np.int64]
+    record_count: NDArray[np.int64]
+    body_bytes: NDArray[np.int64]
+    opened_count: NDArray[np.int64]
+
+
+def collect_cells(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> Cells:
+    """Counts keyless records by millisecond and partition.
+
+    Args:
+        traffic: The session's records.
+        batches: And batches.
+        byte_ratio: Compressed bytes for each one before, as the client estimates while it fills a batch.
+    """
+    keyless = np.flatnonzero(~traffic.is_keyed[:MOST_RECORDS])
+    at_ms, partition = traffic.at_ms[:MOST_RECORDS][keyless], traffic.partition[keyless].astype(np.int64)
+    order = np.lexsort((partition, at_ms))
+    at_ms, partition = at_ms[order], partition[order]
+    is_first = np.append(True, (np.diff(at_ms) != 0) | (np.diff(partition) != 0)) if len(order) else np.zeros(0, bool)
+    starts = np.flatnonzero(is_first)
+    cell_ms, cell_partition = at_ms[starts], partition[starts]
+    body = (traffic.body_bytes[keyless][order] + _LENGTH_BYTES).astype(np.int64)
+    places = np.empty(len(starts), np.int64)
+    kernels.order_cells(cell_ms, cell_partition, places)
+    cells = (
+        cell_ms,
+        cell_partition,
+        np.diff(np.append(starts, len(order))),
+        (np.add.reduceat(body, starts) * byte_ratio).astype(np.int64) if len(starts) else body,
+        _count_opened(cell_ms, cell_partition, batches),
+    )
+    return Cells(*(np.ascontiguousarray(column[places]) for column in cells))
+
+
+def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
+    """Batches that begin in each cell."""
+    if not len(at_ms):
+        return np.zeros(0, np.int64)
+    first_ms = int(at_ms[0])
+    width = int(max(partition.max(), batches.partition.max(initial=0))) + 1
+    opened = np.sort((batches.base_ms - first_ms) * width + batches.partition)
+    cell = (at_ms - first_ms) * width + partition
+    counted: NDArray[np.int64] = np.searchsorted(opened, cell, "right") - np.searchsorted(opened, cell, "left")
+    return counted

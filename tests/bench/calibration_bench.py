@@ -1,0 +1,173 @@
+"""Who is found to be in use where it is known: `python -m tests.bench.calibration_bench`.
+
+Sessions are simulated with every strategy, settings, arrivals, width and delay here, then identified from their batches
+alone. Printed: a confusion table, how often a confidence was right, and where `linger.ms` and `batch.size` lay.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.calibration.baseline import identify_baseline
+from pipeline.calibration.service import assume_service
+from pipeline.calibration.trial import SessionTopic
+from pipeline.calibration.trial_fit import sharpen_services
+from pipeline.calibration.variant import choose_variant
+from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pipeline.calibration.baseline import Baseline
+
+JAVA, LIBRDKAFKA = "kafka-clients", "librdkafka"
+OLD = frozenset({"java-sticky-2.4"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is simulated."""
+
+    strategy: str
+    client: str
+    version: str
+    config: Mapping[str, str]
+    pattern: str
+    partition_count: int
+    delay_ms: float
+    seconds: int
+    seed: int
+
+
+@dataclass
+class Found:
+    """What came out."""
+
+    case: Case
+    baseline: Baseline
+    is_right: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_right = self.baseline.strategy == self.case.strategy
+
+
+CLIENTS = (
+    ("java-sticky-2.4", JAVA, "3.2.3"),
+    ("java-builtin", JAVA, "3.9.1"),
+    ("java-builtin-uniform", JAVA, "3.9.1"),
+    ("java-round-robin-2.4", JAVA, "3.9.1"),
+    ("java-round-robin-3.9.2", JAVA, "4.1.1"),
+    ("librdkafka-consistent_random", LIBRDKAFKA, "2.10.0"),
+    ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3"),
+)
+LINGERS = ("0", "2", "5", "20", "100")
+
+
+def list_cases(*, seconds: tuple[int, ...], seeds: range) -> Iterator[Case]:
+    """Every combination, the seeds differing between them."""
+    number = 0
+    for strategy, client, version in CLIENTS:
+        for linger in LINGERS:
+            for pattern in ("perf-test", "steady", "on-off"):
+                for partition_count in (3, 12):
+                    for delay_ms in (0.0, 20.0):
+                        for length in seconds:
+                            for seed in seeds:
+                                number += 1
+                                size = ("16384", "65536")[number % 2] if client == JAVA else "1000000"
+                                config = {"linger.ms": linger, "batch.size": size}
+                                yield Case(
+                                    strategy,
+                                    client,
+                                    version,
+                                    config,
+                                    pattern,
+                                    partition_count,
+                                    delay_ms,
+                                    length,
+                                    number + seed,
+                                )
+
+
+def identify(case: Case) -> Found:
+    """Simulates and identifies."""
+    leaders = tuple(partition % 3 for partition in range(case.partition_count))
+    scenario = make_scenario(
+        case.strategy,
+        client=case.client,
+        version=case.version,
+        config=case.config,
+        pattern=case.pattern,
+        seconds=case.seconds,
+        leaders=leaders,
+        delays_ms={1: case.delay_ms},
+    )
+    producer_id = -1 if case.client == LIBRDKAFKA else 1
+    traffic, batches, _ = record_session(scenario, case.seed, producer_id=producer_id)
+    baseline = identify_baseline(traffic, batches, case.partition_count)
+    if baseline.strategy == "java-builtin" and case.delay_ms:
+        topic = SessionTopic(traffic, batches, leaders, baseline)
+        end_ms = EPOCH_MS + 1000 * case.seconds
+        models = sharpen_services([topic], {each: assume_service(each) for each in range(3)}, [], EPOCH_MS, end_ms)
+        baseline = choose_variant([topic], models, EPOCH_MS, end_ms)
+    return Found(case, baseline)
+
+
+def print_confusion(found: list[Found]) -> None:
+    """Rows are what was simulated, columns what was found."""
+    names = [strategy for strategy, _, _ in CLIENTS]
+    others = sorted({str(each.baseline.strategy) for each in found} - set(names))
+    columns = [*names, *others]
+    counts = Counter((each.case.strategy, str(each.baseline.strategy)) for each in found)
+    for number, name in enumerate(columns):
+        print(f"  {number}: {name}")
+    print(f"{'simulated':36}" + "".join(f"{number:>6}" for number in range(len(columns))))
+    for name in names:
+        print(f"{name:36}" + "".join(f"{counts[name, column] or '.':>6}" for column in columns))
+    print(f"{sum(each.is_right for each in found)} of {len(found)} right")
+
+
+def print_calibration(found: list[Found]) -> None:
+    """How often what is said with a confidence is so."""
+    by_confidence = defaultdict(list)
+    for each in found:
+        by_confidence[min(int(each.baseline.confidence * 10), 9)].append(each)
+    for tenth, members in sorted(by_confidence.items()):
+        mean = sum(each.baseline.confidence for each in members) / len(members)
+        right = sum(each.is_right for each in members) / len(members)
+        print(
+            f"confidence {tenth / 10:.1f} to {(tenth + 1) / 10:.1f}: said {mean:.2f}, right {right:.2f} of {len(members)}"
+        )
+
+
+def print_linger(found: list[Found]) -> None:
+    """Whether the bounds hold the truth, and how far the value is from it."""
+    for linger in LINGERS:
+        members = [each for each in found if each.case.config["linger.ms"] == linger and each.baseline.settings]
+        settings = [each.baseline.settings["linger.ms"] for each in members]
+        held = sum((s.low or 0) <= float(linger) <= (float("inf") if s.high is None else s.high) for s in settings)
+        near = sum(float(linger) / 2 <= float(s.value) <= max(2 * float(linger), 1) for s in settings)
+        print(f"linger.ms={linger}: of {len(members)} bounds hold {held}, within a factor of 2 are {near}")
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--wrong", action="store_true", help="list what was found wrongly")
+    arguments = parser.parse_args()
+    cases = list_cases(seconds=(20,) if arguments.quick else (3, 30), seeds=range(1))
+    found = [identify(case) for case in cases]
+    print_confusion(found)
+    print_calibration(found)
+    print_linger(found)
+    for each in found if arguments.wrong else []:
+        if not each.is_right:
+            print(each.case, each.baseline.strategy, f"{each.baseline.confidence:.2f}", each.baseline.reason)
+
+
+if __name__ == "__main__":
+    main()

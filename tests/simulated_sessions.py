@@ -1,0 +1,118 @@
+"""Producer sessions that the simulator made: what is in use is known, so that it can be looked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.batches import SessionBatches
+from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.simulator.client import MS
+from pipeline.simulator.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.measured import (
+    MEASURED_COSTS,
+    MEASURED_OVERSLEEP,
+    MEASURED_PERF_TEST_OVERSLEEP,
+    MEASURED_SERVICE,
+)
+from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.simulate import simulate
+from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.simulator.result import SimulationResult
+
+EPOCH_MS = 1_795_000_020_000
+"""Even minutes of UTC begin so."""
+RATE_PER_S = 1_500
+_POOLED = -1
+
+
+def make_arrivals(pattern: str, rate_per_s: int = RATE_PER_S) -> PerfTest | Gaps | OnOff:
+    """Arrivals at a rate: `perf-test` (bursts), `steady` (Poisson), or `on-off` (a second each)."""
+    if pattern == "perf-test":
+        return PerfTest(rate_per_s, MEASURED_PERF_TEST_OVERSLEEP)
+    gap_ns = 10**9 // rate_per_s
+    if pattern == "steady":
+        return Gaps(Distribution.exponential(gap_ns))
+    second = Distribution.constant(10**9)
+    return OnOff(Distribution.exponential(gap_ns // 2), second, second)
+
+
+def make_scenario(
+    strategy: str,
+    *,
+    client: str = "kafka-clients",
+    version: str = "3.9.1",
+    config: Mapping[str, str] | None = None,
+    pattern: str = "perf-test",
+    seconds: int = 30,
+    leaders: Sequence[int] = (0, 1, 2),
+    delays_ms: Mapping[int, float] | None = None,
+    value_bytes: int = 512,
+) -> Scenario:
+    """One producer and its brokers, with what was measured of real ones."""
+    resolved = resolve_producer(client, version, config or {}, strategy=strategy)
+    delays = delays_ms or {}
+    brokers = tuple(
+        Broker(
+            broker_id,
+            service=MEASURED_SERVICE,
+            delay_ns=Steps.constant(round(delays.get(broker_id, 0) * MS)),
+            oversleep_ns=MEASURED_OVERSLEEP if delays.get(broker_id) else ZERO,
+        )
+        for broker_id in range(max(leaders) + 1)
+    )
+    traffic = Traffic(make_arrivals(pattern), Distribution.constant(value_bytes), end_ns=seconds * 10**9)
+    producer = Producer("p", (traffic,), resolved.family, version, resolved.settings, MEASURED_COSTS)
+    return Scenario(strategy, brokers, (Topic("t", tuple(leaders)),), (producer,))
+
+
+def record_session(
+    scenario: Scenario, seed: int, *, producer_id: int = 1
+) -> tuple[SessionTraffic, SessionBatches, SimulationResult]:
+    """Simulates a scenario of one producer and topic, and keeps what a log would."""
+    result = simulate(scenario, seed, traces=True)
+    assert result.batch_trace is not None
+    assert result.record_trace is not None
+    records = {name: result.record_trace[name].to_numpy() for name in result.record_trace.column_names}
+    at_ms = records["sent_at_ns"] // MS
+    order = np.lexsort((records["partition"], at_ms))
+    traffic = SessionTraffic(
+        topic="t",
+        topic_id="",
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else _POOLED,
+        start_ms=EPOCH_MS,
+        elapsed_ms=at_ms[order].astype(np.int32),
+        body_bytes=records["body_bytes"][order].astype(np.int32),
+        partition=records["partition"][order].astype(np.int32),
+        key_index=np.full(len(order), NO_KEY, np.int32),
+        keys=np.zeros(0, np.int64),
+    )
+    return traffic, _keep_batches(result, records, at_ms), result
+
+
+def _keep_batches(result: SimulationResult, records: Mapping[str, np.ndarray], at_ms: np.ndarray) -> SessionBatches:
+    trace = result.batch_trace
+    assert trace is not None
+    partition, number = trace["partition"].to_numpy(), trace["batch_number"].to_numpy()
+    width = int(number.max()) + 1
+    ids = records["partition"].astype(np.int64) * width + records["batch_number"]
+    order = np.lexsort((at_ms, ids))
+    starts = np.flatnonzero(np.append(True, np.diff(ids[order]) != 0))
+    ends = np.append(starts[1:], len(order)) - 1
+    place = np.searchsorted(ids[order][starts], partition.astype(np.int64) * width + number)
+    leaders = np.array(result.leaders)
+    return SessionBatches(
+        partition.astype(np.int32),
+        leaders[partition].astype(np.int32),
+        EPOCH_MS + at_ms[order][starts][place],
+        EPOCH_MS + at_ms[order][ends][place],
+        trace["record_count"].to_numpy(),
+        trace["size_bytes"].to_numpy(),
+    )
