@@ -46,7 +46,7 @@ def test_service_without_its_bytes_and_partitions():
     requests = np.concatenate([small, large])[np.argsort(np.r_[np.arange(200) * 2, np.arange(200) * 2 + 1])]
     requests[:, 4:] += (np.arange(400) * 30 * MS - requests[:, 4])[:, None]
 
-    found = summarise_services(requests)["0"]
+    found = summarise_services(requests, {})["0"]
 
     assert found["kib_ns"] == 10_000
     assert found["hold_beyond"] is None
@@ -56,10 +56,15 @@ def test_service_without_its_bytes_and_partitions():
 
 
 def test_held_responses_tell_how_much_longer_than_asked():
-    """Beyond whole milliseconds."""
-    found = summarise_services(make_requests(100, broker=2, hold_ns=20 * MS + 90_000))["2"]
+    """Two delays in turn; one answer went 3 ms late."""
+    requests = np.concatenate(
+        [make_requests(100, broker=2, hold_ns=hold_ns) for hold_ns in (20 * MS + 90_000, 5 * MS + 90_000)]
+    )
+    requests[7, 6] += 3 * MS
 
-    assert set(found["hold_beyond"]["ns"]) == {90_000}
+    found = summarise_services(requests, {2: (20.0, 5.0)})["2"]["hold_beyond"]
+
+    assert (found["count"], found["ns"][QUANTILES.index(0.9)], found["ns"][-1]) == (200, 90_000, 3 * MS + 90_000)
 
 
 def test_requests_of_the_warm_up_are_left_out(tmp_path):

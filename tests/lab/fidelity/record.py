@@ -176,7 +176,7 @@ def time_client(bed: Bed, timing: Timing, root: Path) -> dict[str, Any]:
     bed.proxy.write_requests(requests)
     sys.stderr.write(f"timed {timing}: {load}\n")
     bases = {partition: _read_bases(bed.log_directory(topic, partition, partition)) for partition in range(3)}
-    return load | summarise(TimedRun.read(records, clock, requests, bases, TIMED_SKIP_S))
+    return load | summarise(TimedRun.read(records, clock, requests, bases, TIMED_SKIP_S), {0: [TIMED_DELAY_MS]})
 
 
 def _read_bases(directory: Path) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.simulator.measured import MEASURED_SERVICE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -56,15 +57,24 @@ def join_services(requests: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate(rows) if rows else np.zeros((0, 5), np.int64)
 
 
-def summarise_services(requests: NDArray[np.int64]) -> dict[str, dict[str, object]]:
+def summarise_services(
+    requests: NDArray[np.int64], delays_ms: Mapping[int, Sequence[float]]
+) -> dict[str, dict[str, object]]:
     """By broker: quantiles of its service without what bytes and further partitions take, by idle class; and what 1,024 bytes take.
 
-    ``hold_beyond`` are quantiles of how much longer than whole milliseconds a response was held, of those that were.
+    ``hold_beyond`` are quantiles of how much longer than asked a response was held, of those that were.
+
+    Args:
+        requests: From `read_requests`.
+        delays_ms: By broker, what was asked for in turn.
     """
-    return {str(broker): _summarise(requests[requests[:, 0] == broker]) for broker in np.unique(requests[:, 0])}
+    return {
+        str(broker): _summarise(requests[requests[:, 0] == broker], delays_ms.get(int(broker), ()))
+        for broker in np.unique(requests[:, 0])
+    }
 
 
-def _summarise(requests: NDArray[np.int64]) -> dict[str, object]:
+def _summarise(requests: NDArray[np.int64], delays_ms: Sequence[float]) -> dict[str, object]:
     size, further, service, idle, _ = join_services(requests).T
     service = service - further * MEASURED_SERVICE.partition_ns
     kib_ns = measure_kib_ns(size, service, idle)
@@ -75,7 +85,9 @@ def _summarise(requests: NDArray[np.int64]) -> dict[str, object]:
         if inside.sum() >= FEW:
             classes.append({"idle_from_ns": idle_from_ns} | quantiles_of(without_bytes[inside]))
     held = requests[:, 6] - requests[:, 5]
-    beyond = (held % MS)[held >= MS]
+    asked = np.array([0, *sorted(round(delay * MS) for delay in delays_ms)])
+    beyond = held - asked[np.searchsorted(asked, held, side="right") - 1]
+    beyond = beyond[held >= asked[1]] if len(asked) > 1 else beyond[:0]
     return {
         "kib_ns": kib_ns,
         "classes": classes or [{"idle_from_ns": 0} | quantiles_of(without_bytes)],

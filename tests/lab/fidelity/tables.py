@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pipeline.simulator.client import ThreadCosts
     from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.result import SimulationResult
     from pipeline.simulator.scenario import Scenario
@@ -97,11 +98,12 @@ def compare_lab_runs(seeds: range, simulate: Simulate) -> Iterator[tuple[str, li
     row; the others follow.
     """
     fitted_ms = fit_delay_ms(simulate)
+    [lab_costs] = LAB.costs.values()
     for name in SCENARIOS:
         for variant in load_scenario(name).variants:
             by_label = {each.label: each for each in variant.comparisons}
             if real := by_label.get("real here"):
-                figures = simulate_seeds(variant.scenario, seeds, simulate)
+                figures = simulate_seeds(_with_costs(variant.scenario, lab_costs), seeds, simulate)
                 title = f"{name}, {variant.name} (real): {real.source}"
                 bars = QUIET_VARIANTS.get((name, variant.name), {})
                 yield title, _compare_real(real, by_label.get("published"), figures, variant.scenario, bars)
@@ -132,6 +134,11 @@ def fit_delay_ms(simulate: Simulate) -> float:
     for step_ms in FIT_STEPS_MS:
         best_ms = min((best_ms + step_ms * number for number in range(-4, 5)), key=measure_error)
     return best_ms
+
+
+def _with_costs(scenario: Scenario, costs: ThreadCosts) -> Scenario:
+    """Clients' threads as on another bed."""
+    return replace(scenario, producers=tuple(replace(each, costs=costs) for each in scenario.producers))
 
 
 def _with_delay(scenario: Scenario, delay_ms: float) -> Scenario:

@@ -13,7 +13,7 @@ import numpy as np
 from tests.lab.fidelity.services import join_services, quantiles_of, read_requests, summarise_services
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class TimedRun:
         return cls(sent, opens, turns[turns[:, 0] > cut], read_requests(requests, cut))
 
 
-def summarise(run: TimedRun) -> dict[str, object]:
+def summarise(run: TimedRun, delays_ms: Mapping[int, Sequence[float]]) -> dict[str, object]:
     """Quantiles in ns of every cost, each with its number of samples; names say from when to when.
 
     A turn begins where the client looks for ready nodes. ``returned_to_ready`` is from the return of a `send()` that
@@ -70,7 +70,7 @@ def summarise(run: TimedRun) -> dict[str, object]:
     return {
         "tool": _summarise_tool(run),
         "sender": _summarise_sender(run),
-        "services": summarise_services(run.requests),
+        "services": summarise_services(run.requests, delays_ms),
     }
 
 
