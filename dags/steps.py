@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from expectations import gates
 from expectations.replay_gate import check_replayed
 from pipeline.errors import PipelineError
-from pipeline.jobs import ingest, raise_incidents, recommend, replay, score_health
+from pipeline.jobs import ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def judge_health(runs: tuple[RunContext, ...]) -> dict[str, Any]:
         if not windows:
             return True, f"cluster {run.cluster_name}: no trusted window to judge"
         score_health.run(spark, run, windows)
+        measure_rules.run(run, windows)
         recommend.run(run, windows)
         health = gates.check_health(spark, run, windows)
         raise_incidents.run(run, health.verdicts)

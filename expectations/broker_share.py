@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pipeline.model.verdict import Verdict
 
 
+_LIMITS = ("limit_ratio", "floor_bytes", "chance_level", "k", "n", "luck_fails")
+
+
 class BrokerLoads(TableMetricProvider):
     """The loads in `gold.broker_share` by cluster, collected: a row per broker and window, so there are few."""
 
@@ -47,6 +50,7 @@ class BrokerLoads(TableMetricProvider):
             "expected_share",
             "share_ratio",
             "effective_unit_count",
+            "ratio_without_luck",
         ).collect()
         loads: dict[str, list[BrokerLoad]] = {}
         for row in rows:
@@ -66,6 +70,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         chance_level: False alarms allowed per window.
         k: Windows above that make a failure ...
         n: ... among this many.
+        luck_fails: What hashing so many keys gives by chance counts too.
         judged_from_ms: Windows that start earlier are history for k of n; None judges all.
 
     References:
@@ -77,6 +82,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
     chance_level: float | SuiteParameterDict
     k: int | SuiteParameterDict
     n: int | SuiteParameterDict
+    luck_fails: bool | SuiteParameterDict = False
     judged_from_ms: int | SuiteParameterDict | None = None
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.broker_loads",)
@@ -86,6 +92,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         "chance_level",
         "k",
         "n",
+        "luck_fails",
         "judged_from_ms",
     )
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
@@ -100,7 +107,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         if len(loads) > 1:
             raise ValueError(f"shares of one cluster can be judged at a time, found {sorted(loads)}")
         kwargs = self._get_success_kwargs()
-        limits = ShareLimits(**{key: kwargs[key] for key in ("limit_ratio", "floor_bytes", "chance_level", "k", "n")})
+        limits = ShareLimits(**{key: kwargs[key] for key in _LIMITS})
         verdicts = judge_broker_share(next(iter(loads.values()), ()), limits, judged_from_ms=kwargs["judged_from_ms"])
         failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
         return {

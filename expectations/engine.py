@@ -16,7 +16,8 @@ from great_expectations.exceptions import SuiteParameterError
 
 # Defining these classes registers them: suites name them by type.
 import expectations.broker_share
-import expectations.rows  # noqa: F401
+import expectations.rows
+import expectations.rules  # noqa: F401
 from pipeline.errors import GateBrokenError
 
 if TYPE_CHECKING:

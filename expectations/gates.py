@@ -16,7 +16,7 @@ from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
-from pipeline.tables.health import TOPIC_HEALTH
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
@@ -109,13 +109,36 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
             "chance_level": gate.chance_level,
             "k": gate.k,
             "n": gate.n,
+            "luck_fails": gate.hash_luck == "fail",
             "judged_from_ms": first_ms,
         },
     )
     held = {start_ms: hold for start_ms, hold in holds.items() if start_ms >= first_ms}
     unjudged = hold_back(held, _ratios(run, held), rule=BROKER_SHARE_RULE, limit_value=gate.limit_ratio)
     seen = tuple(v for v in judge_sources(arrivals, max_age_ms=max_age_ms) if v.window_start_ms >= first_ms)
-    return replace(report, checks=(*report.checks, _sight(unjudged, seen)))
+    rules = check_rules(spark, run, first_ms)
+    return replace(report, checks=(*report.checks, _sight(unjudged, seen), *rules.checks))
+
+
+def check_rules(spark: SparkSession, run: RunContext, first_ms: int) -> GateReport:
+    """Is anything beyond the limit of a further rule, from a window on?
+
+    Args:
+        spark: Session.
+        run: The run; its configuration holds the rules.
+        first_ms: Start of the first window to judge, UTC milliseconds; those before count toward k of n only.
+    """
+    n = max(rule.n for rule in run.cluster.rules.values())
+    reach = TimeWindow(first_ms - HISTORY_FACTOR * n * run.config.window_ms, _END_OF_TIME_MS)
+    return run_suite(
+        "rules_gate",
+        _rows(spark, run, RULE_MEASURES, (reach,)),
+        {
+            "rules": {name: rule.model_dump() for name, rule in run.cluster.rules.items()},
+            "chance_level": run.cluster.gate.chance_level,
+            "judged_from_ms": first_ms,
+        },
+    )
 
 
 def _reassignments(run: RunContext, first_ms: int) -> dict[int, Hold]:

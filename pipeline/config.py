@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
@@ -21,6 +21,7 @@ from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
 from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
+from pipeline.rule_settings import Rule, over_defaults
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
@@ -86,6 +87,8 @@ class Gate(_Frozen):
     """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
 
     An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
+    `hash_luck` says what becomes of a broker that only the luck of its keys takes to the limit: load that is real and
+    lasts, but no defect.
     """
 
     limit_ratio: float = Field(1.20, gt=1)
@@ -94,6 +97,7 @@ class Gate(_Frozen):
     chance_level: float = Field(0.001, gt=0, lt=1)
     k: int = Field(3, ge=1)
     n: int = Field(4, ge=1)
+    hash_luck: Literal["warn", "fail"] = "warn"
     worsens_by: float = Field(1.25, gt=1)
     repeat: str = "P1D"
 
@@ -127,6 +131,7 @@ class Cluster(_Frozen):
 
     `partitioners` names the strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
     `producers` holds settings of producers, by `client.id` and Kafka's names, where no source tells them.
+    `rules` holds limits of further measures, field by field over the default ones; `disk_bytes` what brokers' disks hold.
     """
 
     sources: tuple[Source, ...] = Field(min_length=1)
@@ -139,6 +144,10 @@ class Cluster(_Frozen):
     mail_to: tuple[str, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
+    rules: Annotated[dict[str, Rule], BeforeValidator(over_defaults)] = Field(
+        default_factory=dict, validate_default=True
+    )
+    disk_bytes: dict[int, int] = Field(default_factory=dict)
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: str = "PT2H"
 

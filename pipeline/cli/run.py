@@ -14,7 +14,7 @@ from expectations import gates
 from expectations.replay_gate import check_replayed
 from pipeline.config import load_config
 from pipeline.errors import HealthGateError, PipelineError
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, recommend, replay, score_health
+from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.row_counts import count_rows
@@ -133,6 +133,7 @@ def _run_cluster(spark: SparkSession, run: RunContext, errors: list[PipelineErro
         sys.stderr.write(f"cluster {run.cluster_name}: the replay failed: {error}\n")
     windows = score_health.pending_windows(run)
     scored = score_health.run(spark, run, windows)
+    measure_rules.run(run, windows)
     recommend.run(run, windows)
     health = gates.check_health(spark, run, windows)
     raised = raise_incidents.run(run, health.verdicts)

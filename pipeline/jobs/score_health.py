@@ -16,10 +16,16 @@ from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, partition_loads, with_keys
+from pipeline.transforms.shares import (
+    measure_broker_shares,
+    measure_partition_health,
+    partition_loads,
+    sum_slots,
+    with_keys,
+)
 from pipeline.transforms.topic_health import measure_topic_health
 
 if TYPE_CHECKING:
@@ -71,10 +77,10 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         consumer_groups=_of_windows(spark, run, CONSUMER_GROUPS, windows),
         cluster=run.cluster_name,
     )
+    slots = sum_slots(_of_windows(spark, run, RECORD_BATCHES, windows), run.config.window_ms)
+    shares = measure_broker_shares(loads, slots, brokers, run.cluster.capacity)
     versions = {
-        BROKER_SHARE.name: _replace(
-            run, BROKER_SHARE, measure_broker_shares(loads, brokers, run.cluster.capacity), windows
-        ),
+        BROKER_SHARE.name: _replace(run, BROKER_SHARE, shares, windows),
         PARTITION_HEALTH.name: _replace(run, PARTITION_HEALTH, partitions, windows),
         TOPIC_HEALTH.name: _replace(run, TOPIC_HEALTH, topics, windows),
         HOT_KEYS.name: _replace(run, HOT_KEYS, rank_hot_keys(weighed), windows),

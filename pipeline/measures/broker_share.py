@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.measures.causes import split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
+from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios
 from pipeline.measures.imbalance import expected_shares
 from pipeline.measures.window_loads import columns_of, sum_by
 
@@ -44,6 +45,9 @@ class BrokerMeasures:
     heavy_keys_term: float | None
     hash_luck_term: float | None
     remainder_term: float | None
+    ratio_without_luck: float | None
+    unit_inflation: float | None
+    peak_ratio: float | None
 
 
 def measure_brokers(
@@ -67,7 +71,10 @@ def measure_brokers(
 
 
 def measure_broker_columns(
-    loads: WindowLoads, capacities: Mapping[int, float], brokers: Iterable[int]
+    loads: WindowLoads,
+    capacities: Mapping[int, float],
+    brokers: Iterable[int],
+    slots: Sequence[tuple[int, int, float, float]] = (),
 ) -> tuple[BrokerMeasures, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted.
 
@@ -77,6 +84,8 @@ def measure_broker_columns(
         loads: Loads of one window, partitions without traffic included.
         capacities: Capacity weight by broker id; 1 where a broker is not named.
         brokers: The cluster's brokers. Each gets a row, also without load; so does any leader not among them.
+        slots: Number of the slot, broker, bytes and sum of squared batch sizes, for the parts of the window that had
+            traffic; without any, batches are taken for independent, and there is no peak.
 
     Returns:
         One row per broker, by id.
@@ -92,7 +101,10 @@ def measure_broker_columns(
     sizes, led = sum_by(place, known.size_bytes, count), sum_by(place, known.is_leader.astype(np.int64), count)
     records, batches = sum_by(place, known.record_count, count), sum_by(place, known.batch_count, count)
     total_bytes = int(sizes.sum())
-    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()))
+    in_slots = place_slots(slots, broker_ids)
+    inflation = None if in_slots is None else estimate_inflation(in_slots)
+    peaks = None if in_slots is None else peak_share_ratios(in_slots, fair)
+    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
     causes = split_causes(known, place, fair)
     rows = []
     for number, broker_id in enumerate(broker_ids):
@@ -114,6 +126,9 @@ def measure_broker_columns(
                 chance_p_value=chance_p_value(ratio, expected, units) if units and ratio is not None else None,
                 effective_unit_count=units,
                 **_terms(causes, number),
+                ratio_without_luck=None if ratio is None else _without_luck(ratio, expected, causes, number),
+                unit_inflation=inflation,
+                peak_ratio=None if peaks is None or ratio is None else float(peaks[number]),
             )
         )
     return tuple(rows)
@@ -127,3 +142,45 @@ def _terms(causes: Causes | None, place: int) -> dict[str, float | None]:
         return {f"{name}_term": None for name in _TERMS}
     columns: dict[str, NDArray[np.float64]] = {name: getattr(causes, name) for name in _TERMS}
     return {f"{name}_term": float(column[place]) for name, column in columns.items()}
+
+
+def _without_luck(ratio: float, expected: float, causes: Causes | None, place: int) -> float:
+    """Share ratio less what the broker's light keys give it, where that is within chance; else the ratio itself."""
+    if causes is None or causes.light_keys[place] <= 0:
+        return ratio
+    if causes.luck_p_value[place] <= CHANCE_LEVEL / len(causes.light_keys):
+        return ratio
+    return ratio - float(causes.light_keys[place]) / expected
+
+
+SLOTS = 60
+LEAST_SLOT_MS = 5_000
+
+
+def slot_ms(window_ms: int) -> int:
+    """Length of a window's slots: a sixtieth of it, five seconds at least.
+
+    >>> slot_ms(3_600_000), slot_ms(60_000)
+    (60000, 5000)
+    """
+    return max(LEAST_SLOT_MS, -(-window_ms // SLOTS))
+
+
+def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
+    """Slots as arrays, from the first to the last that has traffic; None without any.
+
+    Args:
+        slots: Number of the slot, broker, bytes, sum of squared batch sizes; loads of unknown brokers are left out.
+        broker_ids: Brokers, ascending.
+    """
+    place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
+    known = [row for row in slots if row[1] in place]
+    if not known:
+        return None
+    first = min(row[0] for row in known)
+    count = max(row[0] for row in known) - first + 1
+    size, squared = np.zeros((count, len(broker_ids))), np.zeros(count)
+    for slot, broker_id, size_bytes, of_batches in sorted(known):
+        size[slot - first, place[broker_id]] += size_bytes
+        squared[slot - first] += of_batches
+    return SlotLoads(size_bytes=size, squared=squared)

@@ -22,6 +22,7 @@ quantile that one of P partitions exceeds once in a thousand windows: what goes 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -53,6 +54,8 @@ class Causes:
         heavy_keys: Of that, from keys that no hash can spread.
         hash_luck: Of that, what chance does to that many keys.
         remainder: Of that, the rest; all of it where the keys are not known.
+        light_keys: Bytes of light keys above an even spread, before luck is cut out of them.
+        luck_p_value: Chance that hashing the light keys gives a broker this much of them or more; 1 without any.
     """
 
     leaders: Floats
@@ -61,6 +64,8 @@ class Causes:
     heavy_keys: Floats
     hash_luck: Floats
     remainder: Floats
+    light_keys: Floats
+    luck_p_value: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,11 +76,13 @@ class ExcessTerms:
         heavy_keys: From heavy keys.
         hash_luck: From light keys, within what chance does.
         remainder: The rest.
+        light_keys: From light keys, luck or not: `hash_luck` and a part of `remainder`.
     """
 
     heavy_keys: Floats
     hash_luck: Floats
     remainder: Floats
+    light_keys: Floats
 
 
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
@@ -103,6 +110,7 @@ def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> 
     carried, even = part_of_cluster(loads.size_bytes.astype(np.float64)), part_of_cluster(fair_bytes)
     led = np.bincount(broker, loads.is_leader, brokers) / led_count
     heavy, luck = part_of_cluster(terms.heavy_keys), part_of_cluster(terms.hash_luck)
+    light = part_of_cluster(terms.light_keys)
     return Causes(
         leaders=led - expected_share,
         topic_mix=even - led,
@@ -110,7 +118,27 @@ def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> 
         heavy_keys=heavy,
         hash_luck=luck,
         remainder=carried - even - heavy - luck,
+        light_keys=light,
+        luck_p_value=_luck_p_values(loads, broker, light * total, brokers),
     )
+
+
+def _luck_p_values(loads: WindowLoads, broker: Places, light_bytes: Floats, brokers: int) -> Floats:
+    """One-sided chance of each broker's light-key excess if every light key fell on any partition of its topic.
+
+    The variance of a broker's part of topic t is `(L_t)^2 q (1 - q) / N_t`, q the part of t's partitions that it leads.
+    """
+    topics = len(loads.topics)
+    of_topic = np.bincount(loads.topic, np.nan_to_num(loads.light_ratio) * loads.size_bytes, topics)
+    units = np.where(loads.light_unit_count > 0, loads.light_unit_count, np.inf)
+    led = np.bincount(loads.topic * brokers + broker, loads.is_leader, topics * brokers).reshape(topics, brokers)
+    part = led / np.maximum(led.sum(axis=1, keepdims=True), 1)
+    deviation = np.sqrt(((of_topic**2 / units)[:, None] * part * (1 - part)).sum(axis=0))
+    tails = [
+        0.5 * math.erfc(excess / sd / math.sqrt(2)) if sd > 0 else 1.0
+        for excess, sd in zip(light_bytes.tolist(), deviation.tolist(), strict=True)
+    ]
+    return np.array(tails)
 
 
 def fair_loads(loads: WindowLoads) -> Floats:
@@ -144,7 +172,7 @@ def split_excess(loads: WindowLoads, fair_bytes: Floats) -> ExcessTerms:
     light_bytes = np.where(is_known, loads.light_ratio, 0.0) * sizes
     light = above_mean(light_bytes)
     luck = light * _part_within_chance(loads, light, light_bytes, led_of_topic)
-    return ExcessTerms(heavy_keys=heavy, hash_luck=luck, remainder=sizes - fair_bytes - heavy - luck)
+    return ExcessTerms(heavy_keys=heavy, hash_luck=luck, remainder=sizes - fair_bytes - heavy - luck, light_keys=light)
 
 
 def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, led_of_topic: Floats) -> Floats:

@@ -2,7 +2,9 @@
 
 A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
 excess is significant after Benjamini-Hochberg over the window's brokers. (Where there are units enough to judge at all,
-an excess at the limit is significant even after Bonferroni; the correction is held to all the same.) It *fails* a window in which it is above and
+an excess at the limit is significant even after Bonferroni; the correction is held to all the same.) A broker that
+hash luck alone takes to the limit is a `warn` and not above: that load is real and lasts, but it is what so many keys
+give, and no defect. It *fails* a window in which it is above and
 was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
 bad the ones before: the verdict is about its window; what holds an alarm through a short dip is the incident, which
 resolves only after k windows below the lower limit.
@@ -41,6 +43,7 @@ class ShareLimits:
         chance_level: False alarms allowed per window, 0..1.
         k: Windows above that make a failure ...
         n: ... among this many.
+        luck_fails: What hashing so many keys gives by chance counts too: the load is real, whatever it comes from.
     """
 
     limit_ratio: float
@@ -48,6 +51,7 @@ class ShareLimits:
     chance_level: float
     k: int
     n: int
+    luck_fails: bool = False
 
     def __post_init__(self) -> None:
         if not (self.limit_ratio > 1 and 0 < self.chance_level < 1 and 1 <= self.k <= self.n and self.floor_bytes >= 0):
@@ -94,10 +98,18 @@ def _above(brokers: Sequence[BrokerLoad], held_back: Sequence[str | None], limit
         load.share_ratio is not None
         and too_little is None
         and load.share_ratio >= limits.limit_ratio
+        and not _is_luck(load, limits)
         and load.size_bytes > limits.floor_bytes
         and bool(flag)
         for load, too_little, flag in zip(brokers, held_back, is_significant, strict=True)
     ]
+
+
+def _is_luck(load: BrokerLoad, limits: ShareLimits) -> bool:
+    """Without what its keys' luck gives it the broker is below the limit."""
+    if limits.luck_fails or load.ratio_without_luck is None:
+        return False
+    return load.ratio_without_luck < limits.limit_ratio
 
 
 def _p_value(load: BrokerLoad) -> float:
@@ -154,8 +166,19 @@ def _kind_and_reason(
         if above_count >= limits.k:
             return "fail", f"{said}; {held}"
         return "warn", f"{said}; {held}, {limits.k} make a failure"
-    if load.share_ratio < limits.limit_ratio:
+    return _below(load, limits, said)
+
+
+def _below(load: BrokerLoad, limits: ShareLimits, said: str) -> tuple[VerdictKind, str]:
+    """Why a broker is not above."""
+    ratio = load.share_ratio or 0.0
+    if ratio < limits.limit_ratio:
         return "ok", f"{said}; below the limit of {limits.limit_ratio:.2f}"
     if load.size_bytes <= limits.floor_bytes:
         return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
+    if load.ratio_without_luck is not None and _is_luck(load, limits):
+        return "warn", (
+            f"{said}, which hashing so many keys gives by chance (without it {load.ratio_without_luck:.2f}): real and "
+            "lasting, but no defect; other keys or more partitions even it out"
+        )
     return "ok", f"{said}, within what chance does to shares"

@@ -48,6 +48,7 @@ class BrokerLoad:
         expected_share: Its part of the cluster's capacity, 0..1.
         share_ratio: `share / expected_share`; None without traffic.
         effective_unit_count: Independent units behind the cluster's traffic; None without traffic.
+        ratio_without_luck: Share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself.
     """
 
     window_start_ms: int
@@ -58,3 +59,4 @@ class BrokerLoad:
     expected_share: float
     share_ratio: float | None
     effective_unit_count: float | None
+    ratio_without_luck: float | None = None

@@ -59,7 +59,7 @@ BROKER_SHARE = Table(
             name="effective_unit_count",
             type="double",
             unit="batches",
-            doc="(Sum of batch bytes)^2 over the sum of squares: independent units behind the shares.",
+            doc="(Sum of batch bytes)^2 over the sum of squares, over `unit_inflation`: independent units behind the shares.",
         ),
         Column(
             name="leaders_term",
@@ -93,6 +93,24 @@ BROKER_SHARE = Table(
             type="double",
             unit="share",
             doc="The rest of `partition_skew_term`: batching, a partitioner's defect, a slow broker's feedback. All of it where keys are not known.",
+        ),
+        Column(
+            name="ratio_without_luck",
+            type="double",
+            unit="ratio",
+            doc="`share_ratio` less what its lighter keys give it, where hashing so many keys gives that by chance; else `share_ratio`.",
+        ),
+        Column(
+            name="unit_inflation",
+            type="double",
+            unit="batches",
+            doc="Batches that are placed together as one unit, told from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.",
+        ),
+        Column(
+            name="peak_ratio",
+            type="double",
+            unit="ratio",
+            doc="Largest load in a slot (a sixtieth of the window, 5 s at least) over its fair part of the mean slot.",
         ),
         RUN_ID,
     ),

@@ -147,4 +147,24 @@ RECOMMENDATIONS = Table(
     ),
 )
 
-HEALTH = (TOPIC_HEALTH, HOT_KEYS, RECOMMENDATIONS)
+RULE_MEASURES = Table(
+    name="gold.rule_measures",
+    grain="rule x subject x window: what a rule judges",
+    key=("cluster", "window_start", "rule", "subject"),
+    columns=(
+        CLUSTER,
+        WINDOW_START,
+        Column(
+            name="rule", type="string", nullable=False, doc="Rule of the configuration, such as `under_replicated`."
+        ),
+        Column(name="subject", type="string", nullable=False, doc="What it is about, such as `topic orders`."),
+        Column(name="topic", type="string", nullable=False, doc="The topic it is about; '' for none."),
+        _ratio("value", "The measure, in the unit of its rule.", ""),
+        _ratio("p_value", "Chance of such a value with nothing wrong; NULL where chance plays no part.", "probability"),
+        Column(name="is_enough", type="boolean", nullable=False, doc="There was enough traffic to judge."),
+        Column(name="detail", type="string", nullable=False, doc="What it says, in words."),
+        RUN_ID,
+    ),
+)
+
+HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS)

@@ -9,21 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns
+from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns, slot_ms
 from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
 _KEYS = ("heavy_ratio", "light_ratio", "light_unit_count")
-_SPARK_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}
+_ARROW_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
+_SPARK_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType()}
 
 
 def partition_loads(traffic: DataFrame, cluster_state: DataFrame) -> DataFrame:
@@ -56,23 +57,62 @@ def with_keys(loads: DataFrame, partition_keys: DataFrame) -> DataFrame:
     return loads.join(partition_keys.select(*_PARTITION, *_KEYS), list(_PARTITION), "left")
 
 
-def measure_broker_shares(loads: DataFrame, brokers: DataFrame, capacities: Mapping[int, float]) -> DataFrame:
+def sum_slots(batches: DataFrame, window_ms: int) -> DataFrame:
+    """What each broker carried in every slot of a window: for the peak, and for how shares scatter.
+
+    Args:
+        batches: `silver.record_batches`.
+        window_ms: Length of a window.
+    """
+    length = slot_ms(window_ms)
+    into_window = F.unix_millis("max_timestamp") - F.unix_millis("window_start")
+    size = F.col("size_bytes")
+    return (
+        batches.where("leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier")
+        .withColumn("slot", (into_window / length).cast("bigint"))
+        .groupBy("window_start", "slot", F.col("leader_id").alias("broker_id"))
+        .agg(
+            F.sum(size).alias("size_bytes"), F.sum((size * size).cast("decimal(38,0)")).cast("double").alias("squared")
+        )
+    )
+
+
+def measure_broker_shares(
+    loads: DataFrame, slots: DataFrame, brokers: DataFrame, capacities: Mapping[int, float]
+) -> DataFrame:
     """Rows of `gold.broker_share` without cluster: every broker of every window.
 
     Args:
         loads: From `with_keys`.
+        slots: From `sum_slots`.
         brokers: `bronze.brokers` of the same windows: every broker gets a row, also without load.
         capacities: Capacity weight by broker id; 1 where a broker is not named.
     """
     known = tuple(capacities)
 
-    def measure(window: pa.Table) -> dict[str, Any]:
-        rows = measure_broker_columns(loads_of(window), capacities, {*window["broker_ids"][0].as_py(), *known})
+    def measure(window: pa.Table, side: pa.Table) -> dict[str, Any]:
+        (of_window,) = side.to_pylist()
+        of_slots = [
+            (row["slot"], row["broker_id"], row["size_bytes"], row["squared"]) for row in of_window["slots"] or ()
+        ]
+        brokers_of_window = {*of_window["broker_ids"], *known}
+        rows = measure_broker_columns(loads_of(window), capacities, brokers_of_window, of_slots)
         return {field.name: [getattr(row, field.name) for row in rows] for field in fields(BrokerMeasures)}
 
     registered = brokers.groupBy("window_start").agg(F.sort_array(F.collect_set("broker_id")).alias("broker_ids"))
-    with_brokers = registered.join(loads, "window_start", "left")
-    return _measure_by_window(with_brokers, BrokerMeasures, measure)
+    slot = F.struct("slot", "broker_id", "size_bytes", "squared")
+    by_window = slots.groupBy("window_start").agg(F.sort_array(F.collect_list(slot)).alias("slots"))
+    sides = registered.join(by_window, "window_start", "left")
+    known_windows = loads.join(F.broadcast(registered.select("window_start")), "window_start", "left_semi")
+
+    def lift(window: pa.Table, side: pa.Table) -> pa.Table:
+        return _table_of(measure(window, side), BrokerMeasures, side["window_start"][0])
+
+    return (
+        known_windows.groupBy("window_start")
+        .cogroup(sides.groupBy("window_start"))
+        .applyInArrow(lift, _schema_of(BrokerMeasures))
+    )
 
 
 def measure_partition_health(loads: DataFrame) -> DataFrame:
@@ -81,7 +121,11 @@ def measure_partition_health(loads: DataFrame) -> DataFrame:
     Args:
         loads: From `with_keys`.
     """
-    return _measure_by_window(loads, PartitionMeasures, lambda window: measure_partition_columns(loads_of(window)))
+
+    def lift(window: pa.Table) -> pa.Table:
+        return _table_of(measure_partition_columns(loads_of(window)), PartitionMeasures, window["window_start"][0])
+
+    return loads.groupBy("window_start").applyInArrow(lift, _schema_of(PartitionMeasures))
 
 
 def loads_of(window: pa.Table) -> WindowLoads:
@@ -117,25 +161,19 @@ def loads_of(window: pa.Table) -> WindowLoads:
     )
 
 
-def _measure_by_window(
-    loads: DataFrame, row_type: type[Any], measure: Callable[[pa.Table], Mapping[str, Any]]
-) -> DataFrame:
-    kinds = {field.name: str(field.type).split(" |", maxsplit=1)[0] for field in fields(row_type)}
-    schema = StructType(
-        [
-            StructField("window_start", TimestampType()),
-            *(StructField(name, _SPARK_TYPES[kind]) for name, kind in kinds.items()),
-        ]
-    )
-
-    def lift(window: pa.Table) -> pa.Table:
-        measured = measure(window)
-        columns = {name: pa.array(measured[name], _arrow_type(kind), from_pandas=True) for name, kind in kinds.items()}
-        starts = pa.repeat(window["window_start"][0], len(next(iter(columns.values()))))
-        return pa.table({"window_start": starts, **columns})
-
-    return loads.groupBy("window_start").applyInArrow(lift, schema)
+def _kinds_of(row_type: type[Any]) -> dict[str, str]:
+    return {field.name: str(field.type).split(" |", maxsplit=1)[0] for field in fields(row_type)}
 
 
-def _arrow_type(kind: str) -> pa.DataType:
-    return {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}[kind]
+def _schema_of(row_type: type[Any]) -> StructType:
+    columns = [StructField(name, _SPARK_TYPES[kind]) for name, kind in _kinds_of(row_type).items()]
+    return StructType([StructField("window_start", TimestampType()), *columns])
+
+
+def _table_of(measured: Mapping[str, Any], row_type: type[Any], window_start: pa.Scalar) -> pa.Table:
+    columns = {
+        name: pa.array(measured[name], _ARROW_TYPES[kind], from_pandas=True)
+        for name, kind in _kinds_of(row_type).items()
+    }
+    starts = pa.repeat(window_start, len(next(iter(columns.values()))))
+    return pa.table({"window_start": starts, **columns})

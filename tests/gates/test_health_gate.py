@@ -11,11 +11,11 @@ from expectations.gate import run_suite
 from pipeline.errors import GateBrokenError
 from tests.gates.rows import MINUTE_0_MS, at, frame_of
 
-LIMITS = {"limit_ratio": 1.2, "floor_bytes": 60_000.0, "chance_level": 0.001, "k": 3, "n": 4}
+LIMITS = {"limit_ratio": 1.2, "floor_bytes": 60_000.0, "chance_level": 0.001, "k": 3, "n": 4, "luck_fails": False}
 EVEN, HOT = (100, 100, 100), (80, 140, 80)
 
 
-def shares(spark, windows, *, scale=100_000, cluster="lab"):
+def shares(spark, windows, *, scale=100_000, cluster="lab", luck=None):
     rows = [
         {
             "cluster": cluster,
@@ -27,6 +27,7 @@ def shares(spark, windows, *, scale=100_000, cluster="lab"):
             "expected_share": 1 / 3,
             "share_ratio": 3 * load / sum(loads),
             "effective_unit_count": 10_000.0,
+            "ratio_without_luck": None if luck is None else 3 * load / sum(loads) - luck,
         }
         for minute, loads in enumerate(windows)
         for broker_id, load in enumerate(loads)
@@ -85,3 +86,13 @@ def test_two_clusters_in_one_frame_are_refused(spark):
     both = shares(spark, [EVEN]).union(shares(spark, [EVEN], cluster="other"))
     with pytest.raises(GateBrokenError, match="one cluster"):
         run_suite("health_gate", both, {**LIMITS, "judged_from_ms": 0})
+
+
+def test_a_broker_that_luck_alone_takes_to_the_limit_is_told_and_does_not_fail(spark):
+    frame = shares(spark, [HOT] * 3, luck=0.25)
+    report = run_suite("health_gate", frame, {**LIMITS, "judged_from_ms": MINUTE_0_MS})
+    hot = [verdict for verdict in report.verdicts if verdict.subject == "broker 1"]
+    assert [(verdict.verdict, verdict.is_above) for verdict in hot] == [("warn", False)] * 3
+    assert "hashing so many keys" in hot[0].reason
+    assert report.success
+    assert not run_suite("health_gate", frame, {**LIMITS, "judged_from_ms": MINUTE_0_MS, "luck_fails": True}).success

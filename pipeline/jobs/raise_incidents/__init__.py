@@ -6,6 +6,7 @@ the incidents that were open before. A message is queued once per change and cha
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -95,20 +96,29 @@ def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequenc
 def _fold(
     run: RunContext, verdicts: Sequence[Verdict], history: Sequence[Verdict], opened: Sequence[OpenIncident]
 ) -> tuple[IncidentChange, ...]:
-    """Changes of both rules by window; a source is well again in the first window it arrives whole."""
-    gate = run.cluster.gate
-    course = Course(resolves_at=gate.resolves_at, k=gate.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
-    sight = Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
+    """Changes of all rules by window, each rule on its own course."""
     changes: list[IncidentChange] = []
-    for is_sight in (False, True):
+    for rule in sorted({verdict.rule for verdict in verdicts}):
         changes += fold_verdicts(
-            [verdict for verdict in verdicts if (verdict.rule == SIGHT_RULE) == is_sight],
+            [verdict for verdict in verdicts if verdict.rule == rule],
             cluster=run.cluster_name,
-            course=sight if is_sight else course,
-            open_incidents=[incident for incident in opened if (incident.rule == SIGHT_RULE) == is_sight],
-            history=[verdict for verdict in history if (verdict.rule == SIGHT_RULE) == is_sight],
+            course=_course(run, rule),
+            open_incidents=[incident for incident in opened if incident.rule == rule],
+            history=[verdict for verdict in history if verdict.rule == rule],
         )
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
+
+
+def _course(run: RunContext, rule: str) -> Course:
+    """A source is well again in the first window it arrives whole, further rules after k windows within their limit."""
+    gate = run.cluster.gate
+    if rule == SIGHT_RULE:
+        return Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
+    further = run.cluster.rules.get(rule)
+    if further is None:
+        return Course(resolves_at=gate.resolves_at, k=gate.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
+    # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
+    return Course(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
 
 
 def _note(change: IncidentChange) -> str:

@@ -14,6 +14,7 @@ from pipeline.alerting.evidence import (
     ProduceLatency,
     excess_by_topic,
 )
+from pipeline.alerting.rule_alert import RuleEvidence, describe_rule
 from pipeline.measures.source_arrivals import RECORD_SOURCES
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.model.load import BrokerLoad
@@ -47,19 +48,36 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
     """
     if change.rule == SIGHT_RULE:
         return describe_blind(_blind_evidence(run, change, verdicts))
+    if change.rule in run.cluster.rules:
+        return describe_rule(_rule_evidence(run, change, verdicts))
     return describe_broker_share(_evidence(run, change, verdicts))
 
 
-def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BlindEvidence:
-    reason = next(
+def _reason(change: IncidentChange, verdicts: Sequence[Verdict]) -> str:
+    return next(
         v.reason
         for v in verdicts
         if (v.window_start_ms, v.rule, v.subject) == (change.window_start_ms, change.rule, change.subject)
     )
+
+
+def _rule_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> RuleEvidence:
+    rule = run.cluster.rules[change.rule].of_topic(change.subject.removeprefix("topic "))
+    return RuleEvidence(
+        cluster=run.cluster_name,
+        change=change,
+        reason=_reason(change, verdicts),
+        window_ms=run.config.window_ms,
+        owner=rule.owner or run.cluster.owner,
+        time_zone=run.cluster.time_zone,
+    )
+
+
+def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BlindEvidence:
     return BlindEvidence(
         cluster=run.cluster_name,
         change=change,
-        reason=reason,
+        reason=_reason(change, verdicts),
         window_ms=run.config.window_ms,
         bears_shares=change.subject in RECORD_SOURCES,
         owner=run.cluster.owner,

@@ -1,0 +1,71 @@
+"""Disks: how long until one is full, how unlike the replicas of a partition are, what retention has left lying.
+
+References:
+    Theil, A rank-invariant method of linear and polynomial regression analysis (1950); Sen (1968): the median of the
+    slopes between all pairs, which one retention run or one restored replica does not turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST_POINTS = 3
+HOUR_MS = 3_600_000
+RETENTION_CHECK_MS = 300_000
+"""`log.retention.check.interval.ms` by default: so long a segment may lie beyond its time with nothing wrong."""
+FILE_DELETE_DELAY_MS = 60_000
+
+
+def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
+    """Hours until the disk is full if it goes on as it did; None where it does not grow or too little is known.
+
+    Args:
+        at_ms: Instants, UTC milliseconds, ascending.
+        used_bytes: Bytes used at each.
+        disk_bytes: What the disk holds.
+
+    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
+    8.0
+    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200) is None  # retention
+    True
+    >>> hours_to_full([0, HOUR_MS], [100, 110], 200) is None
+    True
+    """
+    if len(at_ms) < LEAST_POINTS:
+        return None
+    hours, used = np.asarray(at_ms, np.float64) / HOUR_MS, np.asarray(used_bytes, np.float64)
+    one, other = np.triu_indices(len(hours), 1)
+    slope = float(np.median((used[other] - used[one]) / (hours[other] - hours[one])))
+    if slope <= 0:
+        return None
+    return max(0.0, (disk_bytes - float(used[-1])) / slope)
+
+
+def size_spread(replica_bytes: Sequence[int]) -> float | None:
+    """Largest over smallest replica of one partition; None where one holds nothing.
+
+    >>> size_spread([100, 80, 200])
+    2.5
+    >>> size_spread([100, 0]) is None
+    True
+    """
+    return max(replica_bytes) / min(replica_bytes) if replica_bytes and min(replica_bytes) > 0 else None
+
+
+def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:
+    """Whether a closed segment lies on although its time is over, the brokers' own delays allowed for.
+
+    Args:
+        deletable_at_ms: Largest timestamp plus `retention.ms`; None for active or compacted segments.
+        seen_at_ms: When it was seen.
+
+    >>> is_past_retention(1_000_000, 1_000_000 + 360_001), is_past_retention(1_000_000, 1_300_000)
+    (True, False)
+    """
+    delays_ms = RETENTION_CHECK_MS + FILE_DELETE_DELAY_MS
+    return deletable_at_ms is not None and seen_at_ms > deletable_at_ms + delays_ms

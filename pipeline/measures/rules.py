@@ -1,0 +1,109 @@
+"""Limits on measures: window by window to verdicts, as the broker share rule does, but for any measure.
+
+A subject is *above* in a window when its value is at the limit or over it (`disk_hours_to_full`: or under it) and chance
+does not explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was in
+k of the last n windows and its rule is critical, else `warn`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.measures.chance import significant
+from pipeline.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pipeline.model.rule import RuleMeasure
+
+FALLING_RULES = frozenset({"disk_hours_to_full"})
+"""Rules whose measure is bad where it is small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLimit:
+    """What a measure is held against.
+
+    Attributes:
+        limit: Limit.
+        severity: `critical`, `warning` or `off`.
+        k: Windows above that make a failure ...
+        n: ... among this many.
+    """
+
+    limit: float
+    severity: str
+    k: int
+    n: int
+
+
+def judge_rules(
+    measures: Sequence[RuleMeasure],
+    limit_of: Callable[[str, str], RuleLimit | None],
+    *,
+    chance_level: float,
+    judged_from_ms: int | None = None,
+) -> tuple[Verdict, ...]:
+    """Judges every measure in every window.
+
+    Args:
+        measures: One per rule, subject and window, in any order.
+        limit_of: Limit by rule and topic; None where it is not judged.
+        chance_level: False alarms allowed per rule and window.
+        judged_from_ms: Windows that start before count toward k of n and get no verdict.
+
+    Returns:
+        Verdicts by window, rule and subject.
+    """
+    windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
+    for measure in measures:
+        windows[measure.window_start_ms, measure.rule].append(measure)
+    recent: dict[tuple[str, str], deque[bool]] = {}
+    verdicts = []
+    for (start_ms, rule), rows in sorted(windows.items()):
+        rows.sort(key=lambda row: row.subject)
+        chances = [row.p_value for row in rows if row.p_value is not None]
+        by_chance = iter(significant(chances, chance_level).tolist()) if chances else iter(())
+        for row in rows:
+            is_real = True if row.p_value is None else next(by_chance)
+            limit = limit_of(rule, row.topic)
+            if limit is None or limit.severity == "off":
+                continue
+            is_above = is_real and row.is_enough and _is_beyond(row, limit)
+            seen = recent.setdefault((rule, row.subject), deque(maxlen=limit.n))
+            seen.append(is_above)
+            if judged_from_ms is None or start_ms >= judged_from_ms:
+                verdicts.append(_verdict(row, limit, sum(seen), is_above=is_above))
+    return tuple(verdicts)
+
+
+def _is_beyond(row: RuleMeasure, limit: RuleLimit) -> bool:
+    if row.value is None:
+        return False
+    return row.value <= limit.limit if row.rule in FALLING_RULES else row.value >= limit.limit
+
+
+def _verdict(row: RuleMeasure, limit: RuleLimit, above_count: int, *, is_above: bool) -> Verdict:
+    if row.value is None or not row.is_enough:
+        kind, reason = "not_enough_traffic", f"{row.detail}; not enough to judge"
+    elif not is_above:
+        kind, reason = "ok", f"{row.detail}; limit {limit.limit:g}"
+    else:
+        is_failure = above_count >= limit.k and limit.severity == "critical"
+        kind = "fail" if is_failure else "warn"
+        reason = f"{row.detail}; limit {limit.limit:g}, beyond it in {above_count} of the last {limit.n} windows"
+    return Verdict(
+        window_start_ms=row.window_start_ms,
+        rule=row.rule,
+        subject=row.subject,
+        value=row.value,
+        limit_value=limit.limit,
+        chance_value=None,
+        is_above=is_above,
+        above_count=above_count,
+        verdict=kind,  # type: ignore[arg-type]  # a str to the type checker
+        reason=reason,
+    )

@@ -1,0 +1,46 @@
+"""The gate of the further rules over hand-made measures: each severity by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from expectations.gate import run_suite
+from pipeline.rule_settings import Rule, over_defaults
+from tests.gates.rows import MINUTE_0_MS, at, frame_of
+
+
+def run(spark, values, rules):
+    rows = [
+        {
+            "window_start": at(minute),
+            "rule": "below_min_isr",
+            "subject": "topic orders",
+            "topic": "orders",
+            "value": float(value),
+            "p_value": None,
+            "is_enough": True,
+            "detail": f"{value} partitions",
+        }
+        for minute, value in enumerate(values)
+    ]
+    known = {name: Rule(**rule).model_dump() for name, rule in over_defaults(rules).items()}
+    parameters = {"rules": known, "chance_level": 0.001, "judged_from_ms": MINUTE_0_MS}
+    return run_suite("rules_gate", frame_of(spark, "gold.rule_measures", rows), parameters)
+
+
+@pytest.mark.parametrize(
+    ("severity", "verdicts", "failed", "warned"),
+    [
+        ("critical", ["ok", "fail"], ["critical_rules"], []),
+        ("warning", ["ok", "warn"], [], ["warning_rules"]),
+        ("off", [], [], []),
+    ],
+)
+def test_a_rule_fails_or_warns_by_its_severity(spark, severity, verdicts, failed, warned):
+    report = run(spark, [0, 2], {"below_min_isr": {"severity": severity}})
+    assert [verdict.verdict for verdict in report.verdicts] == verdicts
+    assert [check.name for check in report.failures] == failed
+    assert [check.name for check in report.warnings] == warned
+    for check in (*report.failures, *report.warnings):
+        assert check.rows[0]["subject"] == "topic orders"
+        assert "2 partitions" in check.rows[0]["reason"]

@@ -1,0 +1,76 @@
+"""Further rules over hand-made measures. Oracle: verdicts written out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.measures.rules import RuleLimit, judge_rules
+from pipeline.model.rule import RuleMeasure
+from pipeline.rule_settings import Rule, over_defaults
+
+CRITICAL = RuleLimit(limit=2.0, severity="critical", k=2, n=3)
+
+
+def measure(window, value, *, rule="topic_peak", subject="topic a", p_value=None, is_enough=True):
+    return RuleMeasure(
+        window_start_ms=window * 1000,
+        rule=rule,
+        subject=subject,
+        topic=subject.removeprefix("topic "),
+        value=value,
+        p_value=p_value,
+        is_enough=is_enough,
+        detail="said",
+    )
+
+
+def judged(values, limit=CRITICAL, **settings):
+    measures = [measure(window, value, **settings) for window, value in enumerate(values)]
+    return [v.verdict for v in judge_rules(measures, lambda *_: limit, chance_level=0.001)]
+
+
+W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "verdicts"),
+    [
+        ([1.0, 2.0, 2.5, 1.9, 2.0], {}, [OK, W, F, OK, F]),
+        ([2.0, 2.0, 2.0], {"limit": RuleLimit(limit=2.0, severity="warning", k=1, n=1)}, [W, W, W]),
+        ([3.0, 3.0], {"p_value": 0.01}, [OK, OK]),
+        ([3.0, 3.0], {"p_value": 0.0001}, [W, F]),
+        ([3.0, 3.0], {"is_enough": False}, [N, N]),
+        ([3.0, None, 3.0], {}, [W, N, F]),
+        ([90.0, 2.0, 1.0], {"rule": "disk_hours_to_full"}, [OK, W, F]),
+    ],
+)
+def test_verdicts_window_by_window(values, settings, verdicts):
+    assert judged(values, **settings) == verdicts
+
+
+def test_many_subjects_are_corrected_for_and_history_gets_no_verdict():
+    """Of a thousand topics, one at p = 0.0005 is what chance gives; one at 1e-9 is not."""
+    measures = [measure(w, 3.0, subject=f"topic {n}", p_value=0.5) for n in range(998) for w in (0, 1)]
+    measures += [measure(w, 3.0, subject="topic luck", p_value=0.0005) for w in (0, 1)]
+    measures += [measure(w, 3.0, subject="topic hot", p_value=1e-9) for w in (0, 1)]
+    verdicts = judge_rules(measures, lambda *_: CRITICAL, chance_level=0.001, judged_from_ms=1000)
+    assert {v.window_start_ms for v in verdicts} == {1000}
+    assert [v.subject for v in verdicts if v.is_above] == ["topic hot"]
+    assert [v.above_count for v in verdicts if v.is_above] == [2]
+
+
+def test_rules_that_are_off_or_not_known_here_give_no_verdict():
+    off = RuleLimit(limit=2.0, severity="off", k=1, n=1)
+    for limit in (off, None):
+        assert judge_rules([measure(0, 9.0)], lambda *_, limit=limit: limit, chance_level=0.001) == ()
+
+
+def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
+    rules = over_defaults({"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}})
+    rule = Rule(**rules["topic_peak"])
+    assert (rule.limit, rule.severity, rule.k, rule.n) == (3.0, "warning", 3, 4)
+    own = rule.of_topic("orders-eu")
+    assert (own.limit, own.owner, own.severity) == (5.0, "orders-team", "warning")
+    assert rule.of_topic("payments") == rule.of_topic("") == rule
+    with pytest.raises(ValueError, match="no rule peaks; there are topic_peak"):
+        over_defaults({"peaks": {}})
