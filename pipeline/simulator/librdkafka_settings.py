@@ -5,7 +5,7 @@ Differences from the Java client that a run shows: `linger.ms` is 5 since 1.5 (0
 `sticky.partitioning.linger.ms`, and idempotence is off unless asked for.
 
 References:
-    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`.
+    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`).
 """
 
 from __future__ import annotations
@@ -55,21 +55,23 @@ NOT_SIMULATED = {
 """What would change a real run but not the simulated one, and why."""
 _MOST_IN_FLIGHT = 5
 _STICKY_SINCE = (1, 6)
+_MOST_STICKY_MS = 900_000
 _BATCH_SIZE_SINCE = (1, 5)
 
 
-def choose_librdkafka_strategy(version: str, values: Mapping[str, Value]) -> str:
+def choose_librdkafka_strategy(version: str, values: Mapping[str, Value], given: frozenset[str]) -> str:
     """The strategy that a version follows with a configuration.
 
     Args:
         version: The client's.
         values: By config key, defaults filled in.
+        given: The keys that were configured, not defaulted.
 
     Returns:
         Its name in `pipeline.partitioners`.
     """
     name = f"{CLIENT}-{values['partitioner']}"
-    is_sticky = parse_version(version) >= _STICKY_SINCE and values.get("sticky.partitioning.linger.ms") != 0
+    is_sticky = parse_version(version) >= _STICKY_SINCE and _resolve_sticky_ms(values, given) > 0
     is_drawn = str(values["partitioner"]).endswith("random")
     return f"{name}-1.5" if is_drawn and not is_sticky else name
 
@@ -102,7 +104,7 @@ def resolve_librdkafka_settings(
         placement=placement,
         is_adaptive=is_adaptive,
         ignores_keys=ignores_keys,
-        sticky_linger_ns=_whole(values, "sticky.partitioning.linger.ms") * MS,
+        sticky_linger_ns=_resolve_sticky_ms(values, given) * MS,
         batch_bytes=min(request_bytes, _whole(values, "batch.size") if number >= _BATCH_SIZE_SINCE else request_bytes),
         batch_record_count=_whole(values, "batch.num.messages"),
         linger_ns=round(float(values["queue.buffering.max.ms"] or 0) * MS),
@@ -125,6 +127,13 @@ def resolve_librdkafka_settings(
 
 def _whole(values: Mapping[str, Value], name: str) -> int:
     return int(values.get(name) or 0)
+
+
+def _resolve_sticky_ms(values: Mapping[str, Value], given: frozenset[str]) -> int:
+    """Twice `linger.ms` unless given, whatever the table's default says."""
+    if "sticky.partitioning.linger.ms" in given:
+        return _whole(values, "sticky.partitioning.linger.ms")
+    return min(_MOST_STICKY_MS, int(2 * float(values["queue.buffering.max.ms"] or 0)))
 
 
 def _resolve_in_flight(values: Mapping[str, Value], given: frozenset[str], *, is_idempotent: bool) -> int:

@@ -85,7 +85,7 @@ def resolve_producer(
         resolve = java_settings.resolve_java_settings
     else:
         codec = str(values["compression.codec"])
-        chosen = strategy or librdkafka_settings.choose_librdkafka_strategy(version, values)
+        chosen = strategy or librdkafka_settings.choose_librdkafka_strategy(version, values, given)
         resolve = librdkafka_settings.resolve_librdkafka_settings
     _check_strategy(client, chosen)
     if codec == "none":
