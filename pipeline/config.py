@@ -45,6 +45,20 @@ class TopicsDescribe(_Frozen):
     path: Path
 
 
+class LogDirsDescribe(_Frozen):
+    """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
+
+    kind: Literal["log_dirs_describe"]
+    path: Path
+
+
+class GetOffsets(_Frozen):
+    """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
+
+    kind: Literal["get_offsets"]
+    path: Path
+
+
 class ConsumerGroups(_Frozen):
     """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
 
@@ -72,6 +86,8 @@ Source = Annotated[
     LogDirectories
     | LiveCluster
     | TopicsDescribe
+    | LogDirsDescribe
+    | GetOffsets
     | ConsumerGroups
     | ProducerMetrics
     | BrokerMetrics

@@ -91,7 +91,7 @@ def _of_live_cluster(live: LiveReading, windows: tuple[TimeWindow, ...]) -> Iter
 
 
 def _one_of_each_kind(cluster: Cluster) -> tuple[Source, ...]:
-    without = {"topics_describe", *METRIC_KINDS}
+    without = {"topics_describe", "log_dirs_describe", "get_offsets", *METRIC_KINDS}
     kinds = {source.kind: source for source in cluster.sources if source.kind not in without}
     return tuple(kinds.values())
 

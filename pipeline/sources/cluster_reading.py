@@ -17,6 +17,7 @@ from pipeline.sources.cluster_rows import count_directories
 from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
 from pipeline.sources.live.reading import LiveReading, read_live_cluster
 from pipeline.sources.log_directories import discover_logs
+from pipeline.sources.tool_texts import read_described_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,11 +102,11 @@ def read_cluster(
         return _with_live(
             cluster, read_live_cluster(name, cluster, live_source, windows, as_of_ms=as_of_ms, earlier=earlier)
         )
-    return _read_files(cluster)
+    return _read_files(cluster, as_of_ms)
 
 
 def _with_live(cluster: Cluster, live: LiveReading) -> ClusterReading:
-    files = _read_files(cluster)
+    files = _read_files(cluster, live.observed_at_ms)
     return replace(
         files,
         history=live.history,
@@ -115,19 +116,21 @@ def _with_live(cluster: Cluster, live: LiveReading) -> ClusterReading:
     )
 
 
-def _read_files(cluster: Cluster) -> ClusterReading:
+def _read_files(cluster: Cluster, as_of_ms: int) -> ClusterReading:
     problems: dict[str, list[Problem]] = defaultdict(list)
     paths = [path for s in cluster.sources if isinstance(s, LogDirectories) for path in s.paths]
     tree = discover_logs(paths)
     describe = next((s.path for s in cluster.sources if isinstance(s, TopicsDescribe)), None)
     history, history_problems = read_cluster_history(tree, topics_describe=describe)
     replicas, replica_problems = read_replica_states(tree)
+    leaders = history.state_at(as_of_ms).partitions
+    described = read_described_replicas(cluster.sources, leaders, replicas, problems)
     problems[LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
     groups = [row for s in cluster.sources if isinstance(s, ConsumerGroups) for row in _read_groups(s, problems)]
     return ClusterReading(
         tree=tree,
         history=history,
-        replicas=replicas,
+        replicas=(*replicas, *described),
         groups=tuple(groups),
         problems={kind: tuple(found) for kind, found in problems.items()},
         roots=tuple(_roots(cluster.sources)),

@@ -56,7 +56,11 @@ CAPABILITIES = (
         ("exact", "at the run", "at the run", "exact", "-"),
         "log_directories: from the metadata log, as of each window's end",
     ),
-    Capability("bronze.cluster_state: size_bytes, lag_count", ("exact", "exact", "exact", "-", "-"), "when read"),
+    Capability(
+        "bronze.cluster_state: size_bytes, lag_count",
+        ("exact", "exact", "exact", "-", "-"),
+        "when read; also from texts of kafka-log-dirs and kafka-get-offsets (`log_dirs_describe`, `get_offsets`)",
+    ),
     Capability("bronze.cluster_state: reassignment", ("exact", "at the run", "at the run", "-", "-")),
     Capability(
         "bronze.consumer_groups: offsets, lag, members",

@@ -1,0 +1,88 @@
+"""Replicas from texts of Kafka's tools, where no disk of theirs was read: sizes, and how far the leaders' logs reach.
+
+`kafka-log-dirs --describe` tells size and lag of every replica, `kafka-get-offsets` the high watermark of every
+partition. What the disks say themselves comes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets
+from pipeline.config import GetOffsets, LogDirsDescribe
+from pipeline.errors import InputError
+from pipeline.model.cluster import ReplicaState
+from pipeline.model.log import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import TypeVar
+
+    from pipeline.codec.tool_text import DescribedReplica
+    from pipeline.config import Source
+    from pipeline.model.cluster import PartitionState
+    from pipeline.model.log import TopicPartition
+
+    T = TypeVar("T")
+
+
+def read_described_replicas(
+    sources: Sequence[Source],
+    partitions: Mapping[TopicPartition, PartitionState],
+    on_disk: Sequence[ReplicaState],
+    problems: dict[str, list[Problem]],
+) -> tuple[ReplicaState, ...]:
+    """Replicas that the texts describe and no disk showed.
+
+    Args:
+        sources: Of the cluster.
+        partitions: Leaders and topic ids, as far as another source tells them.
+        on_disk: What was read of disks.
+        problems: Takes what was wrong, by source kind.
+
+    Returns:
+        By topic-partition and broker; a follower's log ends below the high watermark by its lag.
+    """
+    found: dict[tuple[TopicPartition, int | None, bool], DescribedReplica] = {}
+    offsets: dict[TopicPartition, int] = {}
+    for source in sources:
+        if isinstance(source, LogDirsDescribe):
+            told = _read(source.path, source.kind, parse_log_dirs_describe, problems) or ()
+            found |= {(replica.topic_partition, replica.broker_id, replica.is_future): replica for replica in told}
+        elif isinstance(source, GetOffsets):
+            offsets |= _read(source.path, source.kind, parse_offsets, problems) or {}
+    known = {(state.topic_partition, state.broker_id, state.is_future) for state in on_disk}
+    return tuple(
+        _as_state(replica, partitions.get(key[0]), offsets.get(key[0]))
+        for key, replica in sorted(found.items())
+        if key not in known
+    )
+
+
+def _as_state(replica: DescribedReplica, partition: PartitionState | None, high_watermark: int | None) -> ReplicaState:
+    is_leader = partition is not None and partition.leader_id == replica.broker_id
+    return ReplicaState(
+        topic=replica.topic_partition.topic,
+        topic_id=None if partition is None else partition.topic_id,
+        partition=replica.topic_partition.partition,
+        broker_id=replica.broker_id,
+        log_directory=replica.log_directory,
+        log_end_offset=None if high_watermark is None or replica.is_future else high_watermark - replica.offset_lag,
+        high_watermark=high_watermark if is_leader else None,
+        size_bytes=replica.size_bytes,
+        is_future=replica.is_future,
+    )
+
+
+def _read(path: Path, kind: str, parse: Callable[..., T], problems: dict[str, list[Problem]]) -> T | None:
+    try:
+        return parse(path.read_text(encoding="utf-8"), path=path)
+    except (OSError, UnicodeDecodeError) as error:
+        problems[kind].append(Problem(path=str(path), position=None, reason=f"cannot be read: {error}"))
+    except InputError as error:
+        problem = Problem(
+            path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes or b""
+        )
+        problems[kind].append(problem)
+    return None

@@ -1,0 +1,55 @@
+"""Replicas from texts of the tools. Oracle: the texts themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from pipeline.config import GetOffsets, LogDirsDescribe
+from pipeline.model.cluster import PartitionState, ReplicaState
+from pipeline.model.log import TopicPartition
+from pipeline.sources.tool_texts import read_described_replicas
+
+LOG_DIRS = """Querying brokers for log directories information
+Received log directory information from brokers 1,2
+{"brokers":[{"broker":1,"logDirs":[{"partitions":[{"partition":"t-0","size":900,"offsetLag":0,"isFuture":false}],"error":null,"logDir":"/d"}]},{"broker":2,"logDirs":[{"partitions":[{"partition":"t-0","size":700,"offsetLag":3,"isFuture":false},{"partition":"t-0","size":5,"offsetLag":40,"isFuture":true}],"error":null,"logDir":"/e"}]}],"version":1}
+"""
+LED_BY_1 = PartitionState(
+    topic="t", topic_id="id", partition=0, leader_id=1, leader_epoch=None, replicas=(1, 2), isr=(1, 2)
+)
+
+
+def read(tmp_path, offsets="t:0:50\n", on_disk=(), log_dirs=LOG_DIRS):
+    (tmp_path / "log-dirs.txt").write_text(log_dirs)
+    (tmp_path / "offsets.txt").write_text(offsets)
+    sources = (
+        LogDirsDescribe(kind="log_dirs_describe", path=tmp_path / "log-dirs.txt"),
+        GetOffsets(kind="get_offsets", path=tmp_path / "offsets.txt"),
+    )
+    problems = defaultdict(list)
+    found = read_described_replicas(sources, {TopicPartition("t", 0): LED_BY_1}, on_disk, problems)
+    rows = [(r.broker_id, r.is_future, r.size_bytes, r.log_end_offset, r.high_watermark, r.topic_id) for r in found]
+    return rows, {kind: [problem.reason for problem in held] for kind, held in problems.items()}
+
+
+def test_replicas_have_their_sizes_and_ends(tmp_path):
+    rows, problems = read(tmp_path)
+    assert rows == [
+        (1, False, 900, 50, 50, "id"),
+        (2, False, 700, 47, None, "id"),
+        (2, True, 5, None, None, "id"),
+    ]
+    assert problems == {}
+
+
+def test_what_a_disk_says_comes_first(tmp_path):
+    on_disk = [ReplicaState(topic="t", topic_id="id", partition=0, broker_id=1, log_directory="/d", size_bytes=1)]
+    assert [row[:2] for row in read(tmp_path, on_disk=on_disk)[0]] == [(2, False), (2, True)]
+
+
+def test_each_text_fails_alone(tmp_path):
+    rows, problems = read(tmp_path, offsets="no offsets\n")
+    assert [row[3] for row in rows] == [None, None, None]
+    assert problems == {"get_offsets": ["no `topic:partition:offset` line"]}
+    rows, problems = read(tmp_path, log_dirs="nothing")
+    assert rows == []
+    assert list(problems) == ["log_dirs_describe"]
