@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.bench import (
     arrivals_bench,
     exposition_bench,
+    false_alarm_bench,
+    health_bench,
     keyed_ingest_bench,
     keyed_replay_bench,
     live_bench,
@@ -22,3 +24,5 @@ if __name__ == "__main__":
     exposition_bench.main()
     live_bench.main()
     simulator_bench.main()
+    health_bench.main()
+    false_alarm_bench.main()

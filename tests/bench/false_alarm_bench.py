@@ -114,10 +114,10 @@ def can_be_told_from_luck(traffic):
     return not keys or keys * records / (keys + records) >= required
 
 
-def count_found(planted, series, rng):
+def count_found(traffics, series, rng):
     """Series that have traffic and keys enough to judge, and in how many each rule found the planted broker by then."""
     enough, found_at = 0, {rule: np.zeros(4, np.int64) for rule in RULES}
-    for traffic in settings(planted):
+    for traffic in traffics:
         for _ in range(series if can_be_told_from_luck(traffic) else 0):
             windows = judge_series(traffic, 4, rng)
             if any(v[0].verdict == "not_enough_traffic" for v, _ in windows):
@@ -137,7 +137,7 @@ def measure_all(detection_series=2):
     yield "balanced", count_false_alarms(rng)
     yield "month", count_month(rng)
     for planted in (1.3, 1.5):
-        yield planted, count_found(planted, detection_series, rng)
+        yield planted, count_found(settings(planted), detection_series, rng)
 
 
 def main():
