@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.replay.calibrated import SessionFinding
+    from pipeline.replay.concerns import Concerns
     from pipeline.replay.estimates import Range
     from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 
@@ -41,19 +41,6 @@ class Observed:
 
     latency_avg_ms: float | None = None
     latency_p99_ms: float | None = None
-
-
-@dataclass(frozen=True)
-class Concerns:
-    """What is known to be wrong with a topic's data.
-
-    Attributes:
-        reasons: The prediction is not to be trusted for these; in words.
-        assumptions: It is, as far as these hold; sentences.
-    """
-
-    reasons: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
 
 
 def back_test(
@@ -170,42 +157,6 @@ def _judge(row: Row) -> list[str]:
         if ratio is not None and not 1 - bar <= ratio <= 1 + bar:
             found.append(f"{words} {ratio:.2f} times the observed")
     return found
-
-
-def list_concerns(recorded: RecordedTopic, findings: Sequence[SessionFinding], reasons: Sequence[str]) -> Concerns:
-    """What the data itself gives reason to doubt.
-
-    Args:
-        recorded: What the topic did.
-        findings: Its producer sessions.
-        reasons: Why what is in use could not be replayed, if it could not.
-    """
-    wrong: list[str] = list(reasons)
-    assumed: list[str] = []
-    total = int(recorded.records.sum())
-    known = sum(finding.record_count for finding in findings)
-    counts = sum((Counter(finding.counts) for finding in findings), Counter())
-    if not total:
-        wrong.append("the window holds no record")
-    elif not findings:
-        wrong.append("no arrivals are stored")
-    if total and findings and known != total:
-        wrong.append(f"the arrivals of {total - known} of {total} records are not known")
-    if any(finding.timestamp_type != "CreateTime" for finding in findings):
-        wrong.append("LogAppendTime: when its records were sent is lost")
-    if counts["outlier"]:
-        text = f"{counts['outlier']} timestamps are far off: their records are placed by append order"
-        (wrong if counts["outlier"] > 0.01 * known else assumed).append(text)
-    if counts["late"]:
-        assumed.append(f"{counts['late']} records are earlier than the one before in their batch: several threads")
-    if counts["aborted"]:
-        assumed.append(f"{counts['aborted']} records of aborted transactions are replayed: they were load")
-    if any(finding.producer_id < 0 for finding in findings):
-        assumed.append("no producer ids: all producers of the topic are replayed as one")
-    if recorded.partition_count == 1:
-        assumed.append("one partition: every candidate puts all records there")
-    assumed += [text for finding in findings for text in finding.baseline.assumptions]
-    return Concerns(tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(assumed)))
 
 
 def weigh_latency(parts: Sequence[tuple[int, float | None]]) -> float | None:

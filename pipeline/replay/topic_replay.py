@@ -23,8 +23,9 @@ from pipeline.replay_settings import IN_USE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.replay.back_tests import Concerns, Observed
+    from pipeline.replay.back_tests import Observed
     from pipeline.replay.calibrated import SessionFinding
+    from pipeline.replay.concerns import Concerns
     from pipeline.replay.results import ReplayRows
     from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 
@@ -145,7 +146,7 @@ def _comparison_row(topic: TopicReplay, candidate: CandidateRuns, tested: Row) -
         row["is_as_in_use"] = candidate.is_as_in_use
     recorded = topic.recorded
     row["baseline_records_per_batch"] = records_per_batch(recorded.records, recorded.batches)
-    row["assumptions"] = "; ".join(dict.fromkeys((*told, *candidate.assumptions)))
+    row["assumptions"] = "; ".join(dict.fromkeys((*told, *candidate.assumptions, *topic.concerns.assumptions)))
     row["trust"] = _trust(topic, candidate, tested)
     return row
 

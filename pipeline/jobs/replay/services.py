@@ -34,7 +34,10 @@ class SessionServices:
     Attributes:
         models: How long brokers take, by id.
         client_id: Whose metrics they are fitted to, or None.
-        difference_ratio: Part of the session's bytes by which the metrics differ; None without any.
+        total_difference_ratio: Part of the session's bytes by which that client's differ, scrapes that do not cover all of
+            the window allowed for; None without any.
+        is_watched: Metrics tell of some client in the window.
+        spare_client_count: Clients of the window that are no session's.
         latency_avg_ms: Of its records, queue and request together, or None.
         covered_ratio: Part of the window that the metrics cover; None without any.
         saturated: Brokers to which as many requests are under way as may be.
@@ -43,7 +46,9 @@ class SessionServices:
 
     models: Mapping[int, ServiceModel]
     client_id: str | None = None
-    difference_ratio: float | None = None
+    total_difference_ratio: float | None = None
+    is_watched: bool = False
+    spare_client_count: int = 0
     latency_avg_ms: float | None = None
     covered_ratio: float | None = None
     saturated: frozenset[int] = frozenset()
@@ -68,17 +73,23 @@ def fit_sessions(
     for row in rows.to_pylist():
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
     matched = _match(findings, nodes)
+    taken = {client for client, _ in matched.values()}
+    sent: dict[SessionKey, int] = defaultdict(int)
+    for finding in findings:
+        sent[finding.session] += sum(finding.bytes_by_broker.values())
     services = {}
     for session in dict.fromkeys(finding.session for finding in findings):
         start_ms, producer = session[0], session[1:]
-        client, difference = matched.get(producer, (None, None))
+        client, _ = matched.get(producer, (None, None))
         now, earlier = ((nodes[at_ms].get(client, ()) if client else ()) for at_ms in (start_ms, start_ms - length_ms))
         metrics = [_as_metrics(row, length_ms) for row in (*earlier, *now)]
         busy = [node for node in metrics if node.start_ms == start_ms and _is_saturated(node)]
         services[session] = SessionServices(
             models=fit_services(metrics, cluster.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
             client_id=client[1] if client else None,
-            difference_ratio=difference,
+            total_difference_ratio=_compare_totals(sent[session], now, length_ms),
+            is_watched=bool(nodes[start_ms]),
+            spare_client_count=len(nodes[start_ms].keys() - taken),
             latency_avg_ms=_measure_latency(now),
             covered_ratio=_cover(now, length_ms),
             saturated=frozenset(node.broker_id for node in busy),
@@ -104,6 +115,16 @@ def _match(
                     own = row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)
                     sent[client][start_ms, row["broker_id"]] = max(0.0, own)
     return match_clients(stored, sent)
+
+
+def _compare_totals(stored: int, rows: Sequence[Mapping[str, Any]], length_ms: int) -> float | None:
+    """The lesser of two differences: as the counters rose, and as they would have over the whole window."""
+    told = [row for row in rows if row["outgoing_bytes"] is not None]
+    covered = _cover(told, length_ms)
+    total: float = sum(max(0.0, row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)) for row in told)
+    if not stored or not told:
+        return None
+    return min(abs(each / stored - 1) for each in (total, total / covered if covered else total))
 
 
 def _as_metrics(row: Mapping[str, Any], length_ms: int) -> NodeMetrics:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.jobs.replay.log_facts import load_log_facts
 from pipeline.model.window import milliseconds_of
-from pipeline.replay.back_tests import Observed, list_concerns, weigh_latency
+from pipeline.replay.back_tests import Observed, weigh_latency
+from pipeline.replay.concerns import LogFacts, MetricFacts, list_concerns
 from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 from pipeline.replay.topic_replay import CandidateRuns, KeyedRows, TopicReplay
 from pipeline.replay_settings import IN_USE
@@ -55,10 +57,11 @@ def iter_topics(
         by_topic[finding.start_ms, finding.topic, finding.topic_id].append(finding)
     from_keys = _group_keyed(keyed)
     variants = _find_variants(simulation)
+    facts = load_log_facts(run, windows)
     for place, recorded in _load_recorded(run, windows, cluster, by_topic, keyed):
         own, told = by_topic[place], from_keys.get(place, KeyedRows({}, {}, {}))
-        if not own and not told.comparison:
-            continue
+        if not own and not told.comparison and not run.config.replay.arrivals:
+            continue  # nobody asked for more than keys
         runs = simulation.runs.get(place, {})
         candidates = [
             _gather(number, name, recorded, runs.get(number), variants.get((place, number), ()))
@@ -73,8 +76,25 @@ def iter_topics(
             candidates=candidates,
             keyed=told,
             observed=Observed(latency_avg_ms=latency),
-            concerns=list_concerns(recorded, own, reasons),
+            concerns=list_concerns(
+                recorded,
+                own,
+                reasons,
+                facts.get(place, LogFacts()),
+                [_tell_metrics(services[f.session]) for f in own],
+            ),
         )
+
+
+def _tell_metrics(services: SessionServices) -> MetricFacts:
+    texts = (text for model in services.models.values() for text in model.assumptions)
+    return MetricFacts(
+        is_watched=services.is_watched,
+        is_matched=services.client_id is not None,
+        spare_client_count=services.spare_client_count,
+        difference_ratio=services.total_difference_ratio,
+        assumptions=tuple(dict.fromkeys(texts)),
+    )
 
 
 def _list_candidates(run: RunContext, topic: str) -> list[tuple[int, str]]:
@@ -144,9 +164,9 @@ def _load_recorded(
     traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for row in load_rows(run.warehouse, PARTITION_TRAFFIC, cluster=run.cluster_name, windows=windows).to_pylist():
         traffic[_place_of(row)].append(row)
-    for place in sorted(set(traffic) & set(cluster.leaders)):
+    for place in sorted(cluster.leaders):
         led = cluster.leaders[place]
-        count = max(*led, *(row["partition"] for row in traffic[place])) + 1
+        count = max([*led, *(row["partition"] for row in traffic[place])]) + 1
         records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
         by_broker: dict[int, int] = defaultdict(int)
         for row in traffic[place]:

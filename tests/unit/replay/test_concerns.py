@@ -1,0 +1,95 @@
+"""Facts about a topic's data and what is said of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipeline.replay.concerns import LogFacts, MetricFacts, list_concerns
+
+WATCHED = MetricFacts(is_watched=True, is_matched=True, difference_ratio=0.01)
+
+
+def recorded(records=(400, 600)):
+    return SimpleNamespace(records=np.array(records, np.int64), partition_count=len(records))
+
+
+def finding(**changes):
+    fields = {
+        "record_count": 1000,
+        "counts": {},
+        "timestamp_type": "CreateTime",
+        "sampling_rate": 1.0,
+        "producer_id": 7,
+        "baseline": SimpleNamespace(assumptions=()),
+    }
+    return SimpleNamespace(**{**fields, **changes})
+
+
+def concerns(*, records=(400, 600), findings=None, reasons=(), log=None, metrics=(WATCHED,)):
+    found = [finding()] if findings is None else findings
+    return list_concerns(recorded(records), found, reasons, log or LogFacts(), metrics)
+
+
+def test_good_data_gives_no_concern():
+    """Neither a reason nor an assumption."""
+    found = concerns()
+
+    assert found.reasons == found.assumptions == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"records": (0, 0), "findings": []}, "the window holds no record"),
+        ({"findings": []}, "no arrivals are stored"),
+        ({"findings": [finding(record_count=900)]}, "the arrivals of 100 of 1000 records are not known"),
+        ({"findings": [finding(timestamp_type="LogAppendTime")]}, "LogAppendTime: when its records were sent is lost"),
+        ({"findings": [finding(counts={"outlier": 11})]}, "11 timestamps are far off"),
+        ({"log": LogFacts(missing_count=11)}, "11 offsets are gone from the log (compacted or lost)"),
+        ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
+        ({"log": LogFacts(late_starts=(1,))}, "the log of partition 1 begins inside the window"),
+        ({"metrics": [MetricFacts(is_watched=True, spare_client_count=2)]}, "metrics contradict the log: 2 clients"),
+        (
+            {"metrics": [MetricFacts(is_watched=True, is_matched=True, difference_ratio=0.051)]},
+            "metrics contradict the log: a producer's bytes differ by 5 %",
+        ),
+        ({"reasons": ["librdkafka-x cannot be simulated"]}, "librdkafka-x cannot be simulated"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
+    """One reason each, and nothing else."""
+    (found,) = concerns(**changes).reasons
+
+    assert found.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "assumption"),
+    [
+        ({"findings": [finding(counts={"outlier": 10})]}, "10 timestamps are far off"),
+        ({"findings": [finding(counts={"late": 1})]}, "1 records are earlier than the one before"),
+        ({"findings": [finding(counts={"aborted": 40})]}, "40 records of aborted transactions are replayed"),
+        ({"findings": [finding(producer_id=-1)]}, "no producer ids"),
+        ({"findings": [finding(sampling_rate=0.5)]}, "a sample of the window's time"),
+        ({"records": (1000,)}, "one partition"),
+        ({"log": LogFacts(missing_count=10)}, "10 offsets are gone"),
+        ({"log": LogFacts(is_compacted=True)}, "the topic is compacted"),
+        ({"log": LogFacts(crc_error_count=1)}, "1 batches do not match their checksums"),
+        ({"log": LogFacts(moved=(0, 2))}, "the leader of partitions 0, 2 moved in the window"),
+        ({"log": LogFacts(empty_minute_count=3)}, "3 minutes of the window hold no record"),
+        ({"metrics": [MetricFacts()]}, "no producer metrics of this window"),
+        ({"metrics": [MetricFacts(is_watched=True)]}, "a producer without metrics"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_prediction_rests_on_is_an_assumption(changes, assumption):
+    """One assumption each, and no reason."""
+    found = concerns(**changes)
+
+    assert found.reasons == ()
+    assert len(found.assumptions) == 1
+    assert found.assumptions[0].startswith(assumption)
