@@ -81,9 +81,17 @@ def infer_settings(
     if batches.codec != "none":
         settings["compression.type"] = Setting(batches.codec, INFERRED)
     if rule is Rule.TIME and evidence and choice.client == LIBRDKAFKA:
-        limit_ms = evidence.limit_ms
-        settings["sticky.partitioning.linger.ms"] = Setting(str(limit_ms), INFERRED, limit_ms, limit_ms)
+        settings |= _infer_sticky(choice, linger, evidence.limit_ms)
     return settings
+
+
+def _infer_sticky(choice: Choice, linger: Bounds, limit_ms: int) -> dict[str, Setting]:
+    """Librdkafka keeps a partition for twice linger.ms unless told otherwise."""
+    half_ms = limit_ms / 2
+    if linger.low <= half_ms < (float("inf") if linger.high is None else linger.high):
+        source = DEFAULT if half_ms == choice.linger_ms else INFERRED
+        return {"linger.ms": Setting(f"{half_ms:g}", source, linger.low, linger.high)}
+    return {"sticky.partitioning.linger.ms": Setting(str(limit_ms), INFERRED, limit_ms, limit_ms)}
 
 
 def _infer_linger(choice: Choice, bounds: Bounds) -> Setting:
