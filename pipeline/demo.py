@@ -17,7 +17,7 @@ CAPTURE_ARCHIVE = Path(__file__).resolve().parents[1] / "tests/data/capture.tar.
 CLUSTER = "demo"
 _MAX_WINDOW_BYTES = 1 << 27
 # A JVM that lives for a minute on few cores spends a third of its time compiling; measured 132 s of CPU without, 85 with.
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "window": f"PT{clock['window_ms'] // 1000}S",
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
-        "spark": {"conf": {"spark.driver.extraJavaOptions": _QUICK_JAVA}},
+        "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_JAVA}},
         "clusters": {
             CLUSTER: {
                 "as_of": format_instant(clock["recorded_until_ms"]),

@@ -36,6 +36,9 @@ COMMANDS = {
     "simulate": Command(
         "pipeline.cli.simulate", "what another producer version or setting would do: shares, batches, latencies"
     ),
+    "replay": Command(
+        "pipeline.cli.replay", "recorded traffic through the partitioner in use, as a back-test, and each candidate"
+    ),
     "mute": Command("pipeline.cli.mute", "keeps an incident, a broker or a cluster quiet until a date"),
     "outbox": Command("pipeline.cli.outbox", "messages that are not delivered yet, and why"),
     "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),

@@ -1,0 +1,209 @@
+"""What `replay` is told, as a configuration: paths, metrics, candidates, and the window that holds the records."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from pipeline.config import PipelineConfig
+from pipeline.demo import QUICK_JAVA
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.window import DAY_MS, TimeWindow, format_instant
+from pipeline.replay_settings import DEFAULT_CANDIDATES
+from pipeline.sources.log_directories import discover_logs
+from pipeline.sources.segment_summary import summarise_partition
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+CLUSTER = "replay"
+_MINUTE_MS = 60_000
+_MOST_DAYS = 31
+_LEAST_MEMORY = "2g"
+_STATISTICS = (".json", ".jsonl")
+
+
+@dataclass(frozen=True)
+class ReplayInputs:
+    """What to replay.
+
+    Attributes:
+        paths: Log directories.
+        sources: Metric sources, as the configuration has them.
+        candidates: As the configuration has them.
+        seeds: How many.
+        topics: Patterns; all topics without any.
+        span: What is replayed.
+        window_ms: Length of a window.
+        as_of_ms: The end of the recording.
+    """
+
+    paths: tuple[Path, ...]
+    sources: tuple[dict[str, Any], ...]
+    candidates: tuple[Any, ...]
+    seeds: int
+    topics: tuple[str, ...]
+    span: TimeWindow
+    window_ms: int
+    as_of_ms: int
+
+    def configure(self, folder: Path) -> PipelineConfig:
+        """The configuration of a warehouse in a folder.
+
+        Raises:
+            ConfigError: A candidate that cannot be.
+        """
+        logs = {"kind": "log_directories", "paths": [str(path.resolve()) for path in self.paths]}
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+        document = {
+            "warehouse": folder / "warehouse",
+            "outbox": folder / "outbox",
+            "window": f"PT{self.window_ms // 1000}S",
+            "keys": {"secret": folder / "secret"},
+            "candidates": list(self.candidates),
+            "replay": {"seeds": self.seeds},
+            "spark": {
+                "master": f"local[{cores}]",
+                "driver_memory": _LEAST_MEMORY,
+                "conf": {"spark.driver.extraJavaOptions": QUICK_JAVA},
+            },
+            "clusters": {
+                CLUSTER: {
+                    "as_of": format_instant(self.as_of_ms),
+                    "topics": list(self.topics),
+                    "sources": [logs, *self.sources],
+                }
+            },
+        }
+        try:
+            return PipelineConfig.model_validate(document)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigError(wrong) from error
+
+
+def read_inputs(args: argparse.Namespace) -> ReplayInputs:
+    """What the command's options say, and what the logs hold.
+
+    Raises:
+        ConfigError: An option that cannot be.
+        NothingUsableError: No segment could be read, or none has a timestamp.
+    """
+    first_ms, last_ms = find_span(args.paths)
+    if args.window:
+        span = TimeWindow.parse(args.window)
+        window_ms = choose_shared_length(span)
+    elif last_ms - first_ms > _MOST_DAYS * DAY_MS:
+        told = f"{format_instant(first_ms)} to {format_instant(last_ms)}"
+        raise ConfigError(f"the records' timestamps go from {told}: say which time to replay with --window")
+    else:
+        window_ms = choose_length(first_ms, last_ms)
+        span = TimeWindow(first_ms, last_ms + 1)
+    return ReplayInputs(
+        paths=tuple(args.paths),
+        sources=tuple(read_metric_source(text) for text in args.metrics),
+        candidates=tuple(read_candidates(args.candidates)),
+        seeds=args.seeds,
+        topics=tuple(args.topics),
+        span=span,
+        window_ms=window_ms,
+        as_of_ms=last_ms + 1,
+    )
+
+
+def find_span(paths: Iterable[Path]) -> tuple[int, int]:
+    """The smallest and the largest timestamp of the topics' records, epoch milliseconds.
+
+    Raises:
+        NothingUsableError: There is none.
+    """
+    tree = discover_logs(paths)
+    times: list[int] = []
+    for directory, partition in tree.iter_partitions():
+        if partition.topic.startswith("__"):
+            continue
+        for segment in summarise_partition(directory, partition).segments:
+            times += [at_ms for at_ms in (segment.min_timestamp_ms, segment.max_timestamp_ms) if at_ms is not None]
+    if not times:
+        raise NothingUsableError(f"no record with a timestamp in {', '.join(map(str, paths))}")
+    return min(times), max(times)
+
+
+def choose_length(first_ms: int, last_ms: int) -> int:
+    """The shortest length, in whole minutes, of which one window (they begin at multiples of it) holds both instants.
+
+    >>> choose_length(61_000, 179_000), choose_length(59_000, 61_000)
+    (180000, 120000)
+    """
+    minutes = max(1, (last_ms - first_ms) // _MINUTE_MS)
+    while first_ms // (minutes * _MINUTE_MS) != last_ms // (minutes * _MINUTE_MS):
+        minutes += 1
+    return minutes * _MINUTE_MS
+
+
+def choose_shared_length(span: TimeWindow) -> int:
+    """The longest length of windows that fill a span exactly.
+
+    Raises:
+        ConfigError: The span does not begin and end at whole seconds.
+
+    >>> choose_shared_length(TimeWindow(120_000, 240_000)), choose_shared_length(TimeWindow(60_000, 180_000))
+    (120000, 60000)
+    """
+    if span.start_ms % 1000 or span.end_ms % 1000:
+        raise ConfigError(f"--window {span}: expected whole seconds")
+    count = 1
+    while span.duration_ms % count or span.start_ms % (span.duration_ms // count):
+        count += 1
+    return span.duration_ms // count
+
+
+def read_metric_source(text: str) -> dict[str, Any]:
+    """The source that a path or URL stands for.
+
+    Raises:
+        ConfigError: There is nothing of the kind.
+    """
+    if text.startswith(("http://", "https://")):
+        return {"kind": "prometheus", "url": text}
+    path = Path(text)
+    if not path.exists():
+        raise ConfigError(f"--metrics {text}: there is no such file or folder, and it is no URL")
+    path = path.resolve()
+    if path.is_file():
+        kind = "librdkafka_statistics" if path.suffix in _STATISTICS else "perf_test_output"
+        return {"kind": kind, "paths": [str(path)]}
+    for folder in (path, path / "producers"):
+        if next(folder.glob("*/*.prom"), None) is not None:
+            if folder == path and (path / "producers").is_dir():
+                continue
+            return {"kind": "producer_metrics", "path": str(folder)}
+    if any(next(path.rglob(f"*{suffix}"), None) for suffix in _STATISTICS):
+        return {"kind": "librdkafka_statistics", "paths": [str(path)]}
+    if any(next(path.glob(f"*{suffix}"), None) for suffix in (".txt", ".out")):
+        return {"kind": "perf_test_output", "paths": [str(path)]}
+    raise ConfigError(f"--metrics {text}: neither CLIENT/EPOCH_MS.prom nor other metrics lie there")
+
+
+def read_candidates(path: Path | None) -> Sequence[Any]:
+    """Candidates of a file: a list, or a mapping with `candidates`.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds no candidates.
+    """
+    if path is None:
+        return DEFAULT_CANDIDATES
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    found = document.get("candidates") if isinstance(document, dict) else document
+    if not isinstance(found, list) or not found:
+        raise ConfigError(f"{path} holds no candidates; expected `candidates:` and a list")
+    return found

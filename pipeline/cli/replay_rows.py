@@ -1,0 +1,138 @@
+"""The JSON document of `replay`, from the replay's gold tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.storage.rows import load_rows
+from pipeline.tables.back_tests import BACK_TESTS
+from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+    Row = dict[str, Any]
+
+_RANGES = (
+    "records_per_batch",
+    "throughput_records_per_s",
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "peak_to_mean",
+    "broker_peak_to_mean",
+)
+_TESTED = (
+    "partitioner",
+    "partitioner_source",
+    "client",
+    "confidence",
+    "runner_up",
+    "settings",
+    "observed_records_per_batch",
+    "observed_latency_avg_ms",
+    "trust",
+)
+_TOPIC = ("window_start", "topic", "topic_id")
+
+
+def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
+    """What was replayed, candidate by candidate.
+
+    Args:
+        run: The run that replayed.
+        notes: What its jobs said.
+    """
+    tests = {_key(row): row for row in _rows(run, BACK_TESTS)}
+    brokers, partitions = _by_candidate(run, REPLAY_BROKERS), _by_candidate(run, REPLAY_RESULTS)
+    order = {candidate.name: number for number, candidate in enumerate(run.config.candidates, 1)}
+    comparison = sorted(
+        _rows(run, SCENARIO_COMPARISON),
+        key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
+    )
+    results = []
+    for row in comparison:
+        place = (*_key(row), row["candidate"])
+        results.append(_describe(run, row, tests.get(_key(row), {}), brokers[place], partitions[place]))
+    return {"window": str(run.span), "results": results, "notes": list(notes)}
+
+
+def _describe(run: RunContext, row: Row, tested: Row, brokers: Sequence[Row], partitions: Sequence[Row]) -> Row:
+    start_ms = milliseconds_of(row["window_start"])
+    return {
+        "topic": row["topic"],
+        "candidate": row["candidate"],
+        "is_baseline": row["is_baseline"],
+        "is_as_in_use": bool(row["is_as_in_use"]) or row["is_baseline"],
+        "partitioner": row["partitioner"],
+        "window": str(TimeWindow(start_ms, start_ms + run.config.window_ms)),
+        "seeds": row["seed_count"] or 0,
+        "record_count": row["record_count"],
+        "brokers": [{"broker_id": one["broker_id"], **_shares(one)} for one in brokers],
+        "partitions": [{"partition": one["partition"], **_shares(one)} for one in _with_shares(partitions)],
+        **{name: _range(row, name) for name in _RANGES},
+        "baseline_records_per_batch": row["baseline_records_per_batch"],
+        "keys_moved_ratio": row["keys_moved_ratio"],
+        "bytes_moved_ratio": row["bytes_moved_ratio"],
+        "lost_record_count": _range(row, "lost_record_count"),
+        "back_test": {name: tested.get(name) for name in _TESTED} | {"settings": dict(tested.get("settings") or ())},
+        "back_test_error": {
+            "bytes_share_max_pp": tested.get("share_error_points"),
+            "records_per_batch_ratio": tested.get("records_per_batch_ratio"),
+            "latency_p99_ratio": tested.get("latency_p99_ratio"),
+            "latency_avg_ratio": tested.get("latency_avg_ratio"),
+            "bytes_share_bar_pp": tested.get("share_bar_points"),
+        },
+        "trust": row["trust"],
+        "assumptions": [text for text in row["assumptions"].split("; ") if text],
+    }
+
+
+def _with_shares(partitions: Sequence[Row]) -> list[Row]:
+    """Partitions with the parts of the topic's bytes that they had, and by keys would have."""
+    log_total = sum(one["recorded_log_size_bytes"] or 0 for one in partitions)
+    was_total = sum(one["recorded_size_bytes"] for one in partitions)
+    total = sum(one["size_bytes"] or 0 for one in partitions)
+    told = []
+    for one in partitions:
+        own = {
+            "recorded_log_share": (one["recorded_log_size_bytes"] or 0) / log_total if log_total else None,
+            "recorded_share": one["recorded_size_bytes"] / was_total if was_total else None,
+            "share": (one["size_bytes"] or 0) / total if total else None,
+            "share_low": (one["size_bytes_low"] or 0) / total if total else None,
+            "share_high": (one["size_bytes_high"] or 0) / total if total else None,
+        }
+        told.append({**one, **own})
+    return told
+
+
+def _shares(row: Row) -> Row:
+    """Bytes in the log where batches were simulated; else the records' bytes."""
+    kind = "log_share" if row["log_share"] is not None else "share"
+    return {"observed_bytes_share": row[f"recorded_{kind}"], "predicted_bytes_share": _range(row, kind)}
+
+
+def _range(row: Row, name: str) -> Row:
+    return {"median": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+
+
+def _rows(run: RunContext, table: Table) -> list[Row]:
+    found: list[Row] = load_rows(run.warehouse, table, cluster=run.cluster_name, windows=run.windows).to_pylist()
+    return found
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _TOPIC)
+
+
+def _by_candidate(run: RunContext, table: Table) -> dict[tuple[Any, ...], list[Row]]:
+    grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    last = table.key[-1]
+    for row in sorted(_rows(run, table), key=lambda row: row[last]):
+        grouped[(*_key(row), row["candidate"])].append(row)
+    return grouped
