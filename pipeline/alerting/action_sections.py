@@ -84,21 +84,26 @@ def execute_section(recommendations: Sequence[Recommendation]) -> Section | None
     )
 
 
-def plan_attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
-    """The files of the first plan that comes with files: reassignment, election, the way back.
+def action_attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
+    """Files of the first plan and of the first change of producers: reassignment, election, the way back, settings.
 
     Args:
         recommendations: Of one broker and window, by rank.
     """
     plan = _first_plan(recommendations)
-    if plan is None:
-        return ()
-    files = {
-        "reassignment.json": plan.reassignment_json,
-        "election.json": plan.election_json,
-        "rollback.json": plan.rollback_json,
-    }
-    return tuple(Attachment(name=name, subtype="json", text=text) for name, text in files.items() if text is not None)
+    files: dict[str, str | None] = {}
+    if plan is not None:
+        files = {
+            "reassignment.json": plan.reassignment_json,
+            "election.json": plan.election_json,
+            "rollback.json": plan.rollback_json,
+        }
+    found = [Attachment(name=name, subtype="json", text=text) for name, text in files.items() if text is not None]
+    shown = recommendations[:MOST_ACTIONS]
+    diffs = [row.config_diff for row in shown if row.config_diff is not None]
+    if diffs:
+        found.append(Attachment(name="producer-config.diff", subtype="plain", text="\n".join(diffs)))
+    return tuple(found)
 
 
 def _first_plan(recommendations: Sequence[Recommendation]) -> Recommendation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.action_sections import actions_section, execute_section, plan_attachments
+from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
 from pipeline.alerting.broker_share_sections import (
     brokers_section,
     confidence_section,
@@ -75,7 +75,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         figures=_figures(evidence),
         sections=tuple(section for section in sections if section is not None),
         footer=_footer(evidence),
-        attachments=plan_attachments(actions),
+        attachments=action_attachments(actions),
     )
 
 

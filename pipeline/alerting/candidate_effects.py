@@ -16,6 +16,7 @@ _UPGRADES = {
     "java-builtin": "Kafka client 3.3 or later",
     "java-builtin-uniform": "Kafka client 3.3 or later with `partitioner.adaptive.partitioning.enable=false`",
 }
+TRUSTED = "trusted"
 _OLD_JAVA = ("java-sticky", "java-default", "java-round-robin-2")
 
 
@@ -30,6 +31,9 @@ def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str
     name = format_name(topic)
     moved = comparison.get("keys_moved_ratio") or 0.0
     caveat = f"{moved:.0%} of its keys would go to other partitions: their order is at risk once." if moved else ""
+    trust = comparison.get("trust") or TRUSTED
+    if trust != TRUSTED:
+        caveat = f"{caveat} Take it with care: the replay of this topic is {trust}.".strip()
     if candidate.brokers:
         return None  # a what-if about brokers is nothing a producer can do
     if candidate.partitions is not None:
@@ -56,6 +60,32 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
         return f"use {partitioner} for the producers of {name}{also}", PARTITIONER
     return None
+
+
+def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
+    """What changes in the producers' configuration, as a unified diff against nothing; None where no setting does.
+
+    Args:
+        candidate: As configured.
+        topic: Topic it was replayed for.
+        title: What would be done, in a few words.
+    """
+    settings = dict(candidate.config)
+    if "ignore-keys" in (candidate.partitioner or ""):
+        settings["partitioner.ignore.keys"] = True
+    if candidate.partitioner == "java-builtin-uniform":
+        settings["partitioner.adaptive.partitioning.enable"] = False
+    if not settings:
+        return None
+    name = format_name(topic)
+    lines = [f"# {title}", f"--- producer.properties ({name})", f"+++ producer.properties ({name})"]
+    lines.append(f"@@ -0,0 +1,{len(settings)} @@")
+    lines += [f"+{key}={_setting(value)}" for key, value in sorted(settings.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def predict_ratios(

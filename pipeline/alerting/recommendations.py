@@ -44,6 +44,7 @@ class CandidateEffect:
         cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 order is lost.
         caveat: What to know before; may be empty.
         ratios: Share ratio of every broker with this topic so placed: low, median, high.
+        config_diff: What changes in the producers' configuration; None where no setting does.
     """
 
     name: str
@@ -52,6 +53,7 @@ class CandidateEffect:
     cost: int
     caveat: str
     ratios: Mapping[int, tuple[float, float, float]]
+    config_diff: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,4 +182,5 @@ def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
         moved_bytes=0,
         moved_partition_count=0,
         is_enough=peak <= hot.target_ratio + 1e-9,
+        config_diff=effect.config_diff,
     )

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.alerting.candidate_effects import describe_candidate, predict_ratios
+from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, predict_ratios
 from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
@@ -150,7 +150,15 @@ def _effects(
             title, cost, caveat = described
             ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
             effects.append(
-                CandidateEffect(name=name, topic=topic, title=title, cost=cost, caveat=caveat, ratios=ratios)
+                CandidateEffect(
+                    name=name,
+                    topic=topic,
+                    title=title,
+                    cost=cost,
+                    caveat=caveat,
+                    ratios=ratios,
+                    config_diff=format_config_diff(candidates[name], topic, title),
+                )
             )
     return effects
 

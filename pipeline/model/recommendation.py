@@ -28,6 +28,7 @@ class Recommendation:
         reassignment_json: For `kafka-reassign-partitions`; None where nothing is reassigned.
         election_json: For `kafka-leader-election`, after it; None likewise.
         rollback_json: The assignment as it was; None likewise.
+        config_diff: What changes in the producers' configuration; None where no setting does.
     """
 
     window_start_ms: int
@@ -48,3 +49,4 @@ class Recommendation:
     reassignment_json: str | None = None
     election_json: str | None = None
     rollback_json: str | None = None
+    config_diff: str | None = None

@@ -106,6 +106,7 @@ RECOMMENDATIONS = Table(
     name="gold.recommendations",
     grain="broker above its share x window x action, best first",
     key=("cluster", "window_start", "subject", "rank"),
+    schema_version=2,
     columns=(
         CLUSTER,
         WINDOW_START,
@@ -142,6 +143,11 @@ RECOMMENDATIONS = Table(
         ),
         Column(
             name="rollback_json", type="string", doc="The assignment as it was, in the format of `reassignment_json`."
+        ),
+        Column(
+            name="config_diff",
+            type="string",
+            doc="What changes in the producers' configuration, as a unified diff; NULL where no setting does.",
         ),
         RUN_ID,
     ),

@@ -67,7 +67,8 @@ def append(spark, frame, config, table):
             kind = column.type
             value = F.lit("" if kind == "string" else 0).cast("string" if kind == "string" else kind)
             filled = filled.withColumn(column.name, value)
-    fitted = fit_frame(filled, table, run_id="bench")
+    kept = [name for name in table.column_names if name in filled.columns]
+    fitted = fit_frame(filled.select(*kept), table, run_id="bench")
     fitted.write.format("delta").mode("append").save(str(table_path(config.warehouse, table)))
 
 

@@ -22,9 +22,9 @@ TARGET = 1.1
 BROKERS = [PlacementBroker(broker_id=number, rack=f"rack-{number}") for number in range(3)]
 ASSIGNMENT = {
     "orders": [(1, 0), (1, 2), (1, 0), (1, 2), (0, 1), (2, 0)],
-    "single": [(1,), (1,), (0,), (2,)],
+    "single": [(1,)] * 6 + [(0,), (2,)],  # whoever leads orders, broker 1 has 600 of 1,400
 }
-RECORDS = {"orders": 300, "single": 200}
+RECORDS = {"orders": 200, "single": 200}
 VALUE = bytes(512)
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from pipeline.alerting.action_sections import actions_section, execute_section, plan_attachments
-from pipeline.alerting.candidate_effects import describe_candidate, predict_ratios
+from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
+from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, predict_ratios
 from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.replay_settings import Candidate
@@ -90,6 +90,15 @@ CANDIDATES = {
         OLD,
         ("upgrade the producers of orders to client 4.1.1", 2, ""),
     ),
+    "a replay that is not trusted": (
+        {"config": {"linger.ms": 5}},
+        {**OLD, "trust": "not trustworthy: too few batches"},
+        (
+            "set `linger.ms=5` on the producers of orders",
+            1,
+            "Take it with care: the replay of this topic is not trustworthy: too few batches.",
+        ),
+    ),
     "a downgrade": ({"partitioner": "java-sticky-2.4"}, {"baseline": "java-builtin"}, None),
     "another family": ({"partitioner": "sarama-hash"}, OLD, None),
     "what is in use": ({"partitioner": "java-sticky-2.4"}, OLD, None),
@@ -124,6 +133,19 @@ def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     )
     assert section.table.marked == {0}
     assert "--execute" in execute_section(found).code
-    assert [file.name for file in plan_attachments(found)] == ["reassignment.json", "election.json", "rollback.json"]
+    assert [file.name for file in action_attachments(found)] == ["reassignment.json", "election.json", "rollback.json"]
     assert actions_section(()) is execute_section(()) is None
-    assert plan_attachments(()) == ()
+    assert action_attachments(()) == ()
+
+
+def test_settings_come_as_a_diff():
+    line = Candidate(name="x", partitioner="java-builtin-uniform", config={"linger.ms": 5})
+    assert format_config_diff(line, "orders", "set it").splitlines() == [
+        "# set it",
+        "--- producer.properties (orders)",
+        "+++ producer.properties (orders)",
+        "@@ -0,0 +1,2 @@",
+        "+linger.ms=5",
+        "+partitioner.adaptive.partitioning.enable=false",
+    ]
+    assert format_config_diff(Candidate(name="x", client="4.1.1"), "orders", "upgrade") is None
