@@ -217,12 +217,26 @@ def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     return row
 
 
-@kernel(types.int64(_BYTES, types.int64, types.int64, types.int64, _HASHES, _LONGS))
-def remember_text(  # noqa: PLR0917 - a kernel takes flat arrays, by position
-    arena: Array, start: int, end: int, place: int, hashes: Array, slots: Array
-) -> int:
-    """Enters a text of the arena into the table, which must not be full; gives the slot."""
-    slot = _find(arena, start, end, arena, hashes, slots)
-    hashes[slot] = _hash_bytes(arena, start, end)
-    slots[3 * slot], slots[3 * slot + 1], slots[3 * slot + 2] = start, end, place
-    return int(slot)
+@kernel(types.int64(_BYTES, _LONGS, _HASHES, _LONGS))
+def enter_texts(arena: Array, texts: Array, hashes: Array, slots: Array) -> int:
+    """Enters texts of the arena into the table, which must have room for them.
+
+    Args:
+        arena: Texts of series.
+        texts: Start and end in the arena and place of each, three numbers a text; those that begin at `EMPTY` are none.
+        hashes: As of `match_lines`; filled in.
+        slots: As of `match_lines`; filled in.
+
+    Returns:
+        How many were entered.
+    """
+    count = 0
+    for row in range(len(texts) // 3):
+        start, end, place = texts[3 * row], texts[3 * row + 1], texts[3 * row + 2]
+        if start == EMPTY:
+            continue
+        slot = _find(arena, start, end, arena, hashes, slots)
+        hashes[slot] = _hash_bytes(arena, start, end)
+        slots[3 * slot], slots[3 * slot + 1], slots[3 * slot + 2] = start, end, place
+        count += 1
+    return count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.exposition_kernels import EMPTY, match_lines, remember_text
+from pipeline.codec.exposition_kernels import EMPTY, enter_texts, match_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,29 +30,20 @@ class SeriesTable:
         self._arena = np.empty(_FIRST_BYTES, np.uint8)
         self._hashes = np.zeros(_FIRST_SLOTS, np.uint64)
         self._slots = np.full(3 * _FIRST_SLOTS, EMPTY, np.int64)
+        self._new: list[tuple[bytes, int]] = []
 
     def __len__(self) -> int:
         """How many texts there are."""
-        return self._count
+        return self._count + len(self._new)
 
     def remember(self, text: bytes, place: int) -> None:
-        """Enters a text that is not there yet.
+        """Enters a text that is not there yet, in time for the next page.
 
         Args:
             text: As it stands before the value's blank.
             place: What `match` gives for it.
         """
-        if 2 * self._count >= len(self._hashes):
-            self._rehash(2 * len(self._hashes))
-        end = self._used_bytes + len(text)
-        if end > len(self._arena):
-            larger = np.empty(max(2 * len(self._arena), end), np.uint8)
-            larger[: self._used_bytes] = self._arena[: self._used_bytes]
-            self._arena = larger
-        self._arena[self._used_bytes : end] = np.frombuffer(text, np.uint8)
-        remember_text(self._arena, self._used_bytes, end, place, self._hashes, self._slots)
-        self._used_bytes = end
-        self._count += 1
+        self._new.append((text, place))
 
     def match(self, page: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Finds the lines of a page.
@@ -63,15 +54,38 @@ class SeriesTable:
         Returns:
             Start and end of each line (two columns), its place and its value, as `match_lines` gives them.
         """
+        self._enter_new()
         count = page.count(b"\n")
         bounds, places, values = np.empty(2 * count, np.int64), np.empty(count, np.int64), np.empty(count, np.float64)
         data = np.frombuffer(page, np.uint8)
         match_lines(data, self._prefixes, self._arena, self._hashes, self._slots, bounds, places, values)
         return bounds.reshape(count, 2), places, values
 
-    def _rehash(self, slot_count: int) -> None:
-        old = self._slots.reshape(-1, 3)
-        self._hashes = np.zeros(slot_count, np.uint64)
-        self._slots = np.full(3 * slot_count, EMPTY, np.int64)
-        for start, end, place in old[old[:, 0] != EMPTY].tolist():
-            remember_text(self._arena, start, end, place, self._hashes, self._slots)
+    def _enter_new(self) -> None:
+        if not self._new:
+            return
+        data = b"".join(text for text, _ in self._new)
+        end = self._used_bytes + len(data)
+        if end > len(self._arena):
+            larger = np.empty(max(2 * len(self._arena), end), np.uint8)
+            larger[: self._used_bytes] = self._arena[: self._used_bytes]
+            self._arena = larger
+        self._arena[self._used_bytes : end] = np.frombuffer(data, np.uint8)
+        self._make_room(self._count + len(self._new))
+        ends = self._used_bytes + np.cumsum([len(text) for text, _ in self._new])
+        starts = np.concatenate([[self._used_bytes], ends[:-1]])
+        texts = np.column_stack([starts, ends, [place for _, place in self._new]]).astype(np.int64)
+        self._count += enter_texts(self._arena, texts.ravel(), self._hashes, self._slots)
+        self._used_bytes = end
+        self._new.clear()
+
+    def _make_room(self, count: int) -> None:
+        """Makes the table so large that half of it stays empty."""
+        slot_count = len(self._hashes)
+        while slot_count < 2 * count:
+            slot_count *= 2
+        if slot_count > len(self._hashes):
+            old = self._slots
+            self._hashes = np.zeros(slot_count, np.uint64)
+            self._slots = np.full(3 * slot_count, EMPTY, np.int64)
+            enter_texts(self._arena, old, self._hashes, self._slots)
