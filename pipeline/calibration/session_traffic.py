@@ -123,17 +123,19 @@ def join_minutes(rows: pa.Table | pa.RecordBatch) -> SessionTraffic:
         rows: Rows of `silver.arrivals`, in any order, at least one; of the columns `cluster`, `window_date`,
             `window_start`, `count_kind` and `run_id` none is looked at.
     """
-    table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
-    order = [(name, "ascending") for name in ("minute_start", "timestamp_type", "part")]
-    table = table.take(pc.sort_indices(table, sort_keys=order)).combine_chunks()
+    table = pa.table([*rows.columns], rows.schema.names) if isinstance(rows, pa.RecordBatch) else rows
     minute_ms = pc.cast(table["minute_start"], pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
-    counts = table["record_count"].to_numpy()
-    start_ms = int(minute_ms[0])
-    elapsed_ms = _join_gaps(_flat(table, "gap_ms"), counts, minute_ms - start_ms)
-    columns = [elapsed_ms, *(_flat(table, name) for name in ("body_bytes", "partition"))]
-    keys, key_index = _join_keys(table)
-    columns.append(key_index)
-    if (np.diff(elapsed_ms) < 0).any():  # rows of one minute with timestamps of both types
+    start_ms = int(minute_ms.min())
+    ends = np.cumsum([0, *table["record_count"].to_pylist()])
+    order = _sort_rows(table)
+    places = _Places(order=order, ends=np.cumsum([0, *np.diff(ends)[order]]))
+    elapsed_ms = places.lay_out(table["gap_ms"])
+    for row, part in places.items():
+        np.cumsum(elapsed_ms[part], out=elapsed_ms[part])
+        elapsed_ms[part] += minute_ms[row] - start_ms
+    keys, key_index = _join_keys(table, places)
+    columns = [elapsed_ms, places.lay_out(table["body_bytes"]), places.lay_out(table["partition"]), key_index]
+    if (elapsed_ms[1:] < elapsed_ms[:-1]).any():  # rows of one minute with timestamps of both types
         by_time = np.argsort(elapsed_ms, kind="stable")
         columns = [column[by_time] for column in columns]
     first = {name: table[name][0].as_py() for name in SESSION}
@@ -173,35 +175,55 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
         yield join_minutes(ordered.slice(first, end - first))
 
 
-def _flat(table: pa.Table, name: str) -> NDArray[np.int32]:
-    return np.asarray(pc.list_flatten(table[name]).combine_chunks()).astype(np.int32, copy=False)
+def _sort_rows(table: pa.Table) -> NDArray[np.int64]:
+    columns = [(name, "ascending") for name in ("minute_start", "timestamp_type", "part")]
+    names = table.select([name for name, _ in columns])
+    order: NDArray[np.int64] = pc.sort_indices(names, sort_keys=columns).to_numpy().astype(np.int64)
+    return order
 
 
-def _join_gaps(
-    gap_ms: NDArray[np.int32], counts: NDArray[np.int64], row_start_ms: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """Sums up the gaps row by row, each from its minute's begin."""
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    has_records = counts > 0
-    elapsed_ms = np.cumsum(gap_ms, dtype=np.int32) if len(gap_ms) else gap_ms.astype(np.int32)
-    before = np.zeros(len(counts), np.int64)
-    before[has_records] = elapsed_ms[starts[has_records]].astype(np.int64) - gap_ms[starts[has_records]]
-    shift = (row_start_ms - before).astype(np.int32)
-    elapsed_ms += np.repeat(shift, counts)
-    return elapsed_ms
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where the elements of each row's arrays go; arrays are moved one by one, for there may be gigabytes of them.
+
+    Attributes:
+        order: Rows as they follow each other.
+        ends: Where the elements of the row in each place end, with a 0 in front.
+    """
+
+    order: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def items(self) -> Iterator[tuple[int, slice]]:
+        """Each row and the place of its elements."""
+        for row, first, end in zip(self.order.tolist(), self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True):
+            yield row, slice(first, end)
+
+    def lay_out(self, column: pa.ChunkedArray) -> NDArray[np.int32]:
+        """The elements of a column of arrays, one after another."""
+        laid_out = np.empty(int(self.ends[-1]), np.int32)
+        arrays = list(_iter_arrays(column))
+        for row, place in self.items():
+            laid_out[place] = arrays[row]
+        return laid_out
 
 
-def _join_keys(table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _iter_arrays(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
+    """Each row's array; nothing is copied."""
+    for chunk in column.chunks:
+        values = chunk.values.to_numpy()
+        for first, end in itertools.pairwise(chunk.offsets.to_pylist()):
+            yield values[first:end]
+
+
+def _join_keys(table: pa.Table, places: _Places) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """All keys once, rising, and the indexes of the rows as indexes into them."""
-    listed = np.asarray(pc.list_flatten(table["keys"]).combine_chunks()).astype(np.int64, copy=False)
-    key_counts = pc.list_value_length(table["keys"]).to_numpy().astype(np.int64)
-    keys, places = np.unique(listed, return_inverse=True)
-    index = _flat(table, "key_index")
-    is_named = index >= 0
-    if not is_named.any():
-        return keys, index
-    first_key = np.repeat(np.cumsum(key_counts) - key_counts, table["record_count"].to_numpy())
-    joined = index.copy()
-    joined[is_named] = places[(index + first_key)[is_named]]
-    return keys, joined
+    listed = list(_iter_arrays(table["keys"]))
+    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *listed]))
+    key_index = places.lay_out(table["key_index"])
+    for row, place in places.items():
+        if len(listed[row]):
+            of_keys = np.searchsorted(keys, listed[row]).astype(np.int32)
+            found = key_index[place]
+            found[found >= 0] = of_keys[found[found >= 0]]
+    return keys, key_index

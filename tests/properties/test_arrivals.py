@@ -146,7 +146,8 @@ def test_unequal_records_of_one_hash_do_not_let_the_partition_decide(records, ch
 
 
 def as_records(records):
-    partition, at_ms, body_bytes, key_number = (np.array(column) for column in zip(*records, strict=True))
+    by_minute = sorted(records, key=lambda record: record[1] // MINUTE_MS)
+    partition, at_ms, body_bytes, key_number = (np.array(column) for column in zip(*by_minute, strict=True))
     return Records(
         group=at_ms // MINUTE_MS,
         at_ms=(at_ms % MINUTE_MS).astype(np.uint16),
