@@ -10,13 +10,12 @@ from pipeline.alerting.broker_share_sections import (
     confidence_section,
     counted_windows,
     impact_section,
-    partitions_section,
     rows_sections,
     said_when,
     topics_section,
     trend_section,
 )
-from pipeline.alerting.cause_sections import causes_section
+from pipeline.alerting.cause_sections import causes_section, keys_section, partitions_section
 from pipeline.alerting.content import Content, Figure
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.alerting.queries import incident_span
@@ -49,7 +48,11 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     """
     is_open = evidence.change.is_open
     actions = evidence.recommendations if is_open else ()
-    why = (topics_section(evidence), causes_section(evidence), partitions_section(evidence)) if is_open else ()
+    why = (
+        (topics_section(evidence), causes_section(evidence), partitions_section(evidence), keys_section(evidence))
+        if is_open
+        else ()
+    )
     sections = (
         impact_section(evidence),
         actions_section(actions),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
 
 MOST_TOPICS = 6
-MOST_PARTITIONS = 5
 MOST_TREND = 12
 _NAME = 48
 _SAME_LATENCY_RATIO = 1.2
@@ -123,27 +122,6 @@ def _topic_row(row: TopicExcess) -> tuple[str, ...]:
         format_bytes(row.excess_bytes, sign=True),
         format_points(row.excess_share),
     )
-
-
-def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
-    """The hottest partitions the broker leads; None where unknown."""
-    shown = evidence.partitions[:MOST_PARTITIONS]
-    if not shown:
-        return None
-    columns = (
-        Column(title="partition it leads"),
-        Column(title="bytes", is_number=True),
-        Column(title="over its topic's mean", is_number=True),
-    )
-    rows = tuple(
-        (
-            f"{format_name(row.topic, _NAME)}-{row.partition}",
-            format_bytes(row.size_bytes),
-            format_ratio(row.ratio_to_mean),
-        )
-        for row in shown
-    )
-    return Section(title="Its hottest partitions", table=Table(columns=columns, rows=rows))
 
 
 def brokers_section(evidence: BrokerShareEvidence) -> Section:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Column, Section, Table
-from pipeline.alerting.numbers import format_points
+from pipeline.alerting.numbers import format_bytes, format_name, format_percent, format_points, format_ratio
 
 if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms
 
+MOST_PARTITIONS = 5
+MOST_KEYS = 5
+_NAME = 48
 _INDENT = "· "
 _MEANINGS = {
     "leaders": "it leads more partitions than its part; elect preferred leaders, or move some",
@@ -53,3 +56,64 @@ def _below_skew(causes: CauseTerms) -> list[tuple[str, float]]:
     if causes.heavy_keys is None or causes.hash_luck is None or causes.remainder is None:
         return []
     return [("heavy keys", causes.heavy_keys), ("hash luck", causes.hash_luck), ("remainder", causes.remainder)]
+
+
+def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
+    """The hottest partitions the broker leads, each split by what makes it so; None where unknown."""
+    shown = evidence.partitions[:MOST_PARTITIONS]
+    if not shown:
+        return None
+    columns: tuple[Column, ...] = (
+        Column(title="partition it leads"),
+        Column(title="bytes", is_number=True),
+        Column(title="over its topic's mean", is_number=True),
+    )
+    rows = [
+        (
+            f"{format_name(row.topic, _NAME)}-{row.partition}",
+            format_bytes(row.size_bytes),
+            format_ratio(row.ratio_to_mean),
+        )
+        for row in shown
+    ]
+    splits = [(row.heavy_keys_bytes, row.hash_luck_bytes, row.remainder_bytes) for row in shown]
+    if any(part is None for split in splits for part in split):
+        return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(rows)))
+    columns += tuple(Column(title=name, is_number=True) for name in ("heavy keys", "luck", "rest"))
+    split_rows = [
+        (*row, *(format_bytes(part or 0.0, sign=True) for part in split))
+        for row, split in zip(rows, splits, strict=True)
+    ]
+    note = "The last three add up to what is above the topic's mean."
+    return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(split_rows), note=note))
+
+
+def keys_section(evidence: BrokerShareEvidence) -> Section | None:
+    """The heaviest keys on partitions the broker leads, by their pseudonyms; None where none is heavy."""
+    shown = evidence.hot_keys[:MOST_KEYS]
+    if not any(row.is_heavy for row in shown):
+        return None
+    columns = (
+        Column(title="key"),
+        Column(title="partition"),
+        Column(title="bytes", is_number=True),
+        Column(title="of its topic", is_number=True),
+    )
+    rows = tuple(
+        (
+            row.key,
+            f"{format_name(row.topic, _NAME)}-{row.partition}",
+            format_bytes(row.size_bytes),
+            format_percent(row.topic_ratio, 1),
+        )
+        for row in shown
+    )
+    return Section(
+        title="Its heaviest keys",
+        table=Table(
+            columns=columns,
+            rows=rows,
+            marked=frozenset(place for place, row in enumerate(shown) if row.is_heavy),
+            note="Marked: more than a partition's part, no hash spreads it. Keys are shown by pseudonym.",
+        ),
+    )

@@ -43,12 +43,39 @@ class HotPartition:
         partition: Its number.
         size_bytes: Bytes appended in the window.
         ratio_to_mean: Over the mean of the topic's partitions.
+        heavy_keys_bytes: Of what is above the mean, from keys that no hash can spread; None where it was not split.
+        hash_luck_bytes: Of it, what chance does to so many keys; None likewise.
+        remainder_bytes: The rest of it; None likewise.
     """
 
     topic: str
     partition: int
     size_bytes: int
     ratio_to_mean: float
+    heavy_keys_bytes: float | None = None
+    hash_luck_bytes: float | None = None
+    remainder_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotKey:
+    """A heavy key on a partition that the broker leads. From `gold.hot_keys`.
+
+    Attributes:
+        key: First 8 hex digits of its id: a pseudonym.
+        topic: Its topic.
+        partition: Where most of it is.
+        size_bytes: Its bytes in the window.
+        topic_ratio: Part of the topic's bytes.
+        is_heavy: More than a partition's part: no hash can spread it.
+    """
+
+    key: str
+    topic: str
+    partition: int
+    size_bytes: int
+    topic_ratio: float
+    is_heavy: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +139,7 @@ class BrokerShareEvidence:
         chance_ratio: Ratio that chance alone exceeds once in a thousand windows, or None.
         latency: Latency beside peers, or None without producer metrics.
         earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
+        hot_keys: Heaviest keys on partitions that the broker leads; may be empty.
         recommendations: What to do, by rank; may be empty.
         owner: Who looks after the cluster; may be empty.
         time_zone: The owner's, an IANA name.
@@ -132,6 +160,7 @@ class BrokerShareEvidence:
     chance_ratio: float | None
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     owner: str = ""
     time_zone: str = "UTC"

@@ -10,6 +10,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.evidence import (
     BrokerShareEvidence,
     CauseTerms,
+    HotKey,
     HotPartition,
     ProduceLatency,
     excess_by_topic,
@@ -22,7 +23,7 @@ from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
-from pipeline.tables.health import RECOMMENDATIONS
+from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         earlier=tuple(
             _broker_load(row) for row in _rows_of_window(run, BROKER_SHARE, TimeWindow(first_ms, window.start_ms))
         ),
+        hot_keys=_hot_keys(run, window, broker_id),
         recommendations=_recommendations(run, window, change.subject),
         owner=run.cluster.owner,
         time_zone=run.cluster.time_zone,
@@ -166,6 +168,19 @@ def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tupl
     led.sort(key=lambda row: (-row["excess_bytes"], row["topic"], row["partition"]))
     names = [field.name for field in fields(HotPartition)]
     return tuple(HotPartition(**{name: row[name] for name in names}) for row in led)
+
+
+def _hot_keys(run: RunContext, window: TimeWindow, broker_id: int) -> tuple[HotKey, ...]:
+    """Keys on partitions the broker leads, those that hold most of their topic first."""
+    led = {
+        (row["topic"], row["partition"])
+        for row in _rows_of_window(run, PARTITION_HEALTH, window)
+        if row["leader_id"] == broker_id
+    }
+    rows = [row for row in _rows_of_window(run, HOT_KEYS, window) if (row["topic"], row["partition"]) in led]
+    rows.sort(key=lambda row: (not row["is_heavy"], -row["size_bytes"], row["key"]))
+    names = [field.name for field in fields(HotKey)]
+    return tuple(HotKey(**{name: row[name] for name in names}) for row in rows)
 
 
 def _latency(run: RunContext, window: TimeWindow, broker_id: int) -> ProduceLatency | None:

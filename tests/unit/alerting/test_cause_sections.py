@@ -1,0 +1,55 @@
+"""Why a broker is hot, in a mail: terms, partitions and keys, as the evidence has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.cause_sections import causes_section, keys_section, partitions_section
+from pipeline.alerting.evidence import CauseTerms, HotKey, HotPartition
+from tests.unit.alerting.examples import new_evidence
+
+SPLIT = CauseTerms(leaders=0.01, topic_mix=-0.01, partition_skew=0.2, heavy_keys=0.15, hash_luck=0.03, remainder=0.02)
+PARTITION = HotPartition(
+    topic="orders",
+    partition=3,
+    size_bytes=9_000,
+    ratio_to_mean=3.0,
+    heavy_keys_bytes=4_500.0,
+    hash_luck_bytes=1_000.0,
+    remainder_bytes=500.0,
+)
+KEY = HotKey(key="66e0567d", topic="orders", partition=3, size_bytes=5_000, topic_ratio=0.4, is_heavy=True)
+
+
+def test_the_largest_part_of_the_skew_is_what_the_mail_explains():
+    section = causes_section(replace(new_evidence(), causes=SPLIT))
+    assert "Most of it is partition skew, of that heavy keys: single keys hold more" in section.text[0]
+    assert [row[0] for row in section.table.rows] == [
+        "leaders",
+        "topic mix",
+        "partition skew",
+        "· heavy keys",
+        "· hash luck",
+        "· remainder",
+    ]
+    unsplit = replace(SPLIT, heavy_keys=None)
+    section = causes_section(replace(new_evidence(), causes=unsplit))
+    assert len(section.table.rows) == 3
+    assert "look at keys, partitioner and batching" in section.text[0]
+
+
+def test_partitions_are_split_by_what_makes_them_hot_where_that_is_known():
+    table = partitions_section(replace(new_evidence(), partitions=(PARTITION,))).table
+    assert table.rows == (("orders-3", "9.00 kB", "3.00x", "+4.50 kB", "+1.00 kB", "+500 B"),)
+    older = replace(PARTITION, remainder_bytes=None)
+    assert len(partitions_section(replace(new_evidence(), partitions=(PARTITION, older))).table.columns) == 3
+
+
+def test_heavy_keys_are_told_by_pseudonym_and_only_where_one_is_heavy():
+    evidence = replace(new_evidence(), hot_keys=(KEY, replace(KEY, key="dbc7b367", is_heavy=False)))
+    table = keys_section(evidence).table
+    assert table.rows[0] == ("66e0567d", "orders-3", "5.00 kB", "40.0 %")
+    assert table.marked == {0}
+    assert keys_section(replace(evidence, hot_keys=(replace(KEY, is_heavy=False),))) is None
+    assert "Its heaviest keys" in [section.title for section in describe_broker_share(evidence).sections]
