@@ -25,7 +25,8 @@ USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24)
 USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
 """What people write."""
 _LEAST_BATCHES = 20
-_SPAN_QUANTILE = 0.95
+_SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75
+_LEAST_COVERED = 0.3
 _NEAR_BEST_RATIO = 0.9
 _FULL_RATIO = 0.02
 _SPIKE, _LEAST_RECORDS = 3, 4
@@ -87,36 +88,44 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
         full_bytes: A batch from this size on counts as full.
     """
     ordered = batches.in_order()
-    spans = ordered.max_ms - ordered.base_ms
-    waits = _measure_waits(ordered, traffic, sticks=sticks)
-    is_open = (ordered.size_bytes < full_bytes) & (waits >= 0)
-    broker = _find_quickest(ordered, spans, is_open)
+    broker = _find_quickest(ordered)
     if broker is None:
-        return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches that were not full on any broker")
-    mine = is_open & (ordered.leader == broker)
-    spans, waits = spans[mine].astype(np.float64), waits[mine] + 1.0
-    spans = np.maximum(spans - 1, 0)  # whole milliseconds: what spans one may last none
-    least = 0.0 if sticks else float(np.quantile(spans, _SPAN_QUANTILE))
-    edges = np.unique(np.concatenate([spans, waits, [least]]))
-    edges = edges[edges >= least]
-    middles = (edges[:-1] + edges[1:]) / 2
-    if not len(middles):
-        return Bounds(None, least, None, f"batches on broker {broker} wait for {least:g} ms or more")
-    covered = np.searchsorted(np.sort(spans), middles, "right") - np.searchsorted(np.sort(waits), middles, "left")
-    near = np.flatnonzero(covered >= _NEAR_BEST_RATIO * covered.max())
-    best = int(covered.argmax())
-    first, last = best, best
-    while first - 1 in near:
-        first -= 1
-    while last + 1 in near:
-        last += 1
-    low, high = float(edges[first]), float(edges[last + 1])
+        return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches on any broker")
+    mine = ordered.leader == broker
+    waits = _measure_waits(ordered, traffic, sticks=sticks)[mine]
+    # Whole milliseconds: what spans one may last none.
+    spans = np.maximum(ordered.max_ms - ordered.base_ms - 1, 0)[mine].astype(np.float64)
+    least = float(np.quantile(spans, _STUCK_SPAN_QUANTILE if sticks else _SPAN_QUANTILE))
+    is_open = (ordered.size_bytes[mine] < full_bytes) & (waits >= 0)
+    if is_open.sum() < _LEAST_BATCHES:
+        return Bounds(None, least, None, f"batches on broker {broker} were full before their time was up")
+    low, high, ratio = _find_most_covered(spans[is_open], waits[is_open] + 1.0, least)
+    if ratio < _LEAST_COVERED:
+        return Bounds(None, least, None, f"batches on broker {broker} were open for {least:g} ms or more")
     usual = [value for value in USUAL_LINGERS_MS if low <= value < high]
     middle = (low + high) / 2
     nearest = min(usual, key=lambda each: abs(each - middle), default=round(middle))
     value = 0.0 if low == 0 else float(nearest)
-    share = covered.max() / len(spans)
-    return Bounds(value, low, high, f"{share:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
+    return Bounds(value, low, high, f"{ratio:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
+
+
+def _find_most_covered(
+    lows: NDArray[np.float64], highs: NDArray[np.float64], least: float
+) -> tuple[float, float, float]:
+    """Where most intervals lie, at `least` or above, and the part of them that lies there."""
+    edges = np.unique(np.concatenate([lows, highs, [least]]))
+    edges = edges[edges >= least]
+    if len(edges) < 2:
+        return least, least, 0.0
+    middles = (edges[:-1] + edges[1:]) / 2
+    covered = np.searchsorted(np.sort(lows), middles, "right") - np.searchsorted(np.sort(highs), middles, "left")
+    near = set(np.flatnonzero(covered >= _NEAR_BEST_RATIO * covered.max()).tolist())
+    first = last = int(covered.argmax())
+    while first - 1 in near:
+        first -= 1
+    while last + 1 in near:
+        last += 1
+    return float(edges[first]), float(edges[last + 1]), float(covered.max() / len(lows))
 
 
 def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
@@ -135,11 +144,11 @@ def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: 
     return waits
 
 
-def _find_quickest(ordered: SessionBatches, spans: NDArray[np.int64], is_open: NDArray[np.bool_]) -> int | None:
-    """The broker whose batches span the shortest time, of those with enough."""
+def _find_quickest(ordered: SessionBatches) -> int | None:
+    """The broker whose batches are open for the shortest time, of those with enough."""
     found: dict[int, tuple[float, int]] = {}
-    for broker in np.unique(ordered.leader[is_open]).tolist():
-        mine = spans[is_open & (ordered.leader == broker)]
-        if len(mine) >= _LEAST_BATCHES:
-            found[broker] = float(np.quantile(mine, 0.9)), -len(mine)
+    for broker in np.unique(ordered.leader).tolist():
+        spans = (ordered.max_ms - ordered.base_ms)[ordered.leader == broker]
+        if len(spans) >= _LEAST_BATCHES:
+            found[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
     return min(found, key=lambda broker: found[broker]) if found else None

@@ -45,6 +45,8 @@ _MOST_BROKEN = 0.1
 _MOST_STAYS = 0.3
 _TEMPER = 0.05
 _TIED, _TIED_CHANCE = 0.5, 0.6
+_ODD_CHANCE = 0.6
+"""Hardly a client with producer ids does so: it may be something that no rule here describes."""
 _TOLERANCE_PARTS = 8
 _TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
 
@@ -111,6 +113,8 @@ class RuleEvidence:
         total = sum(weights.values())
         ranked = sorted(weights, key=lambda rule: -weights[rule])
         found = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
+        if is_idempotent and ranked[0] in {Rule.TIME, Rule.RANDOM}:
+            found[ranked[0]] = min(found[ranked[0]], _ODD_CHANCE)
         if {ranked[0], ranked[1]} == {Rule.BATCH, Rule.RANDOM} and self.tied_ratio > _TIED:
             found[ranked[0]] = min(found[ranked[0]], _TIED_CHANCE)
         return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.batching import DEFAULT_BATCH_BYTES, USUAL_BATCH_BYTES, Bounds
+from pipeline.calibration.batching import DEFAULT_BATCH_BYTES, USUAL_BATCH_BYTES, USUAL_LINGERS_MS, Bounds
 from pipeline.calibration.rules import Rule, RuleEvidence
 from pipeline.simulator.client import Compression
 from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
@@ -95,9 +95,13 @@ def _infer_sticky(choice: Choice, linger: Bounds, limit_ms: int) -> dict[str, Se
 
 
 def _infer_linger(choice: Choice, bounds: Bounds) -> Setting:
-    if bounds.value is None or bounds.low <= choice.linger_ms < (bounds.high or float("inf")):
-        return Setting(f"{choice.linger_ms:g}", DEFAULT, bounds.low, bounds.high)
-    return Setting(f"{bounds.value:g}", INFERRED, bounds.low, bounds.high)
+    low, high = bounds.low, bounds.high
+    if low <= choice.linger_ms < (float("inf") if high is None else high):
+        return Setting(f"{choice.linger_ms:g}", DEFAULT, low, high)
+    if bounds.value is None:
+        least = min((value for value in USUAL_LINGERS_MS if value >= low), default=low)
+        return Setting(f"{least:g}", INFERRED, low, high)
+    return Setting(f"{bounds.value:g}", INFERRED, low, high)
 
 
 def _infer_batch_size(choice: Choice, bounds: Bounds, limit_bytes: int | None) -> Setting:
