@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, run_suite
 from pipeline.errors import DataGateError
+from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
+HISTORY_WINDOWS = 24
+LEAST_HISTORY = 3
 _TOPIC = ("window_start", "topic", "topic_id")
 _SCENARIO = ("window_start", "candidate", "topic", "topic_id")
 
@@ -50,6 +53,7 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
         run_suite("replay_results_gate", results),
         run_suite("scenario_comparison_gate", sums, {"key": list(SCENARIO_COMPARISON.key)}),
         run_suite("hash_verdicts_gate", _rows(spark, run, HASH_VERDICTS, windows)),
+        run_suite("back_tests_gate", with_history(spark, run, windows), {"key": list(BACK_TESTS.key)}),
     )
     failed = [report for report in reports if not report.success]
     if failed:
@@ -91,8 +95,33 @@ def with_sums(
         .join(shares, [*_SCENARIO], "left")
         .join(recorded, [*_TOPIC], "left")
         .join(present, [*_TOPIC], "left")
+        .withColumn("batch_record_count", F.coalesce("batch_record_count", F.lit(0)))
         .withColumn("expected_candidate_count", expected)
+        .withColumn("expected_seed_count", F.lit(run.config.replay.seeds))
     )
+
+
+def with_history(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    """Rows of `gold.back_tests` beside the median error of their topic in the windows before.
+
+    Args:
+        spark: Session.
+        run: The run.
+        windows: Windows that were replayed.
+    """
+    from pyspark.sql import Window  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F  # noqa: PLC0415
+
+    from pipeline.storage.delta import load  # noqa: PLC0415
+
+    before = Window.partitionBy("topic", "topic_id").orderBy("window_start").rowsBetween(-HISTORY_WINDOWS, -1)
+    errors = F.filter(F.collect_list("share_error_points").over(before), lambda error: error.isNotNull())
+    ordered = F.array_sort(errors)
+    middle = F.get(ordered, ((F.size(ordered) - 1) / 2).cast("int"))
+    known = load(spark, run.warehouse, BACK_TESTS).where(F.col("cluster") == run.cluster_name)
+    told = F.when(F.size(ordered) >= LEAST_HISTORY, middle)
+    starts = [F.timestamp_millis(F.lit(window.start_ms)) for window in windows]
+    return known.withColumn("history_share_error_points", told).where(F.col("window_start").isin(starts))
 
 
 def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
@@ -115,7 +115,7 @@ def _describe_run(unit: ReplayUnit, candidate: Candidate | None, producers: Sequ
     sessions = tuple(
         (
             producer.resolved.family,
-            producer.resolved.settings,
+            producer.resolved.settings if session.is_keyed else replace(producer.resolved.settings, ignores_keys=False),
             _describe_keys(producer.resolved.strategy, session.baseline.strategy) if session.is_keyed else "",
         )
         for producer, session in zip(producers, unit.sessions, strict=True)

@@ -1,0 +1,74 @@
+"""Made-up recorded traffic for units: sessions whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.calibration.baseline import Baseline
+from pipeline.calibration.service import assume_service
+from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.calibration.settings import Setting
+from pipeline.replay.units import ReplayUnit, UnitSession, UnitTopic
+
+MINUTE_MS = 60_000
+START_MS = 1_795_251_600_000
+
+
+def make_traffic(
+    record_count=6_000,
+    *,
+    topic="orders",
+    partition_count=3,
+    key_count=0,
+    keyed_ratio=0.0,
+    producer_id=7,
+    seed=1,
+    start_ms=START_MS,
+    span_ms=MINUTE_MS,
+):
+    """A session's records at random times in a span; those with a key lie by key, the others anywhere."""
+    rng = np.random.default_rng(seed)
+    elapsed_ms = np.sort(rng.integers(0, span_ms, record_count)).astype(np.int32)
+    is_keyed = rng.random(record_count) < keyed_ratio
+    key_index = np.where(is_keyed, rng.integers(0, max(1, key_count), record_count), NO_KEY).astype(np.int32)
+    partition = np.where(is_keyed, key_index % partition_count, rng.integers(0, partition_count, record_count))
+    return SessionTraffic(
+        topic=topic,
+        topic_id="",
+        producer_id=producer_id,
+        producer_epoch=0,
+        start_ms=start_ms,
+        elapsed_ms=elapsed_ms,
+        body_bytes=rng.integers(100, 500, record_count).astype(np.int32),
+        partition=partition.astype(np.int32),
+        key_index=key_index,
+        keys=np.arange(key_count, dtype=np.int64),
+    )
+
+
+def make_baseline(strategy="java-sticky-2.4", client="kafka-clients", version="3.2.3", **settings):
+    """What is in use; settings by Kafka's names with underscores, as inferred."""
+    found = {name.replace("_", "."): Setting(str(value), "inferred") for name, value in settings.items()}
+    return Baseline(strategy, client, version, "", found, 1.0, "", "inferred", "made up")
+
+
+def make_unit(*traffics, baseline=None, leaders=(0, 1, 2), delays=None, number=0):
+    """A unit of sessions, one for each producer id, on three brokers."""
+    by_producer = {}
+    for traffic in traffics:
+        by_producer.setdefault(traffic.producer_id, []).append(traffic)
+    sessions = tuple(
+        UnitSession(
+            producer_id=producer_id,
+            producer_epoch=0,
+            pooled_topic=None,
+            record_count=sum(len(traffic) for traffic in own),
+            is_keyed=any(bool(traffic.is_keyed.any()) for traffic in own),
+            baseline=baseline or make_baseline(),
+            compression=None,
+        )
+        for producer_id, own in sorted(by_producer.items())
+    )
+    topics = tuple(UnitTopic(name, "", tuple(leaders)) for name in sorted({traffic.topic for traffic in traffics}))
+    models = {broker: assume_service(broker, (delays or {}).get(broker, 0.0), "configured") for broker in range(3)}
+    return ReplayUnit(number, traffics[0].start_ms, sessions, topics, models)
