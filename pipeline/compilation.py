@@ -34,7 +34,7 @@ SOURCES = {
     "calibration": ("calibration/*_kernels.py",),
     "codec": (
         "codec/*_kernels.py",
-        "codec/arrivals.py",
+        "codec/arrival_layout.py",
         "codec/compression.py",
         "codec/crc.py",
         "codec/header_walk.py",

@@ -69,8 +69,8 @@ def put_in_order(records: Records, seeds: NDArray[np.uint64], *, hash_bits: int 
         hash_bits: Of the hash: fewer make more records share one, and no other difference than which order is drawn.
     """
     drawn = _draw(records, seeds) >> np.uint64(32 - hash_bits)
-    rank = (records.at_ms.astype(np.uint64) << _AT_BITS) | (drawn << _HASH_BITS)
-    full = rank | records.partition.astype(np.uint64)
+    rank: NDArray[np.uint64] = (records.at_ms.astype(np.uint64) << _AT_BITS) | (drawn << _HASH_BITS)
+    full: NDArray[np.uint64] = rank | records.partition.astype(np.uint64)
     order = sort_within(records.group, full)
     ordered = records.take(order)
     ranked = rank[order]

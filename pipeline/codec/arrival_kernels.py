@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numba as nb
 from numba.core import types
 
-from pipeline.codec.arrivals import ALL_EPOCHS, FIXED_BODY_BYTES, GROUP_ROW, MINUTE_MS, NO_WINDOW, TOLERANCE_MS
+from pipeline.codec.arrival_layout import ALL_EPOCHS, FIXED_BODY_BYTES, GROUP_ROW, MINUTE_MS, NO_WINDOW, TOLERANCE_MS
 from pipeline.codec.header_kernels import ROWS
 from pipeline.codec.key_kernels import hash_bytes
 from pipeline.codec.machine import address_of

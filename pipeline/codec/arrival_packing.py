@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.arrival_kernels import fill_key_slots, gather_groups, group_records, index_keys
-from pipeline.codec.arrivals import GROUP_ROW, PackedArrivals
+from pipeline.codec.arrival_layout import GROUP_ROW
+from pipeline.codec.arrivals import PackedArrivals
 from pipeline.codec.key_ids import make_key_ids
 from pipeline.codec.key_numbers import MOST_KEYS, NULL_KEY, UnnamedKeys
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
-from pipeline.codec.arrivals import COUNTS
+from pipeline.codec.arrival_layout import COUNTS
 from pipeline.environment import environment_secret
 from pipeline.model.window import TimeWindow
 from pipeline.sources.arrival_scan import ArrivalScanSettings, iter_arrivals
