@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Attachment, Column, Section, Table
-from pipeline.alerting.numbers import format_bytes, format_ratio
+from pipeline.alerting.numbers import format_bytes, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,11 +16,12 @@ MOST_ACTIONS = 5
 _EVEN = 0.005
 
 
-def actions_section(recommendations: Sequence[Recommendation]) -> Section | None:
-    """Actions by rank with their predicted ratio and cost; None without any.
+def actions_section(recommendations: Sequence[Recommendation], *, expected_share: float) -> Section | None:
+    """Actions by rank with the share they are predicted to bring, and their cost; None without any.
 
     Args:
         recommendations: Of one broker and window, by rank.
+        expected_share: The broker's fair share, 0..1.
     """
     shown = recommendations[:MOST_ACTIONS]
     if not shown:
@@ -28,14 +29,16 @@ def actions_section(recommendations: Sequence[Recommendation]) -> Section | None
     columns = (
         Column(title="", is_number=True),
         Column(title="action"),
-        Column(title="ratio after", is_number=True),
+        Column(title="share after", is_number=True),
+        Column(title="ratio", is_number=True),
         Column(title="copies", is_number=True),
     )
     rows = tuple(
         (
             f"{row.rank}.",
             row.title,
-            format_predicted(row),
+            format_predicted(row, expected_share),
+            format_ratio(row.predicted_ratio),
             format_bytes(row.moved_bytes) if row.moved_bytes else "nothing",
         )
         for row in shown
@@ -52,11 +55,18 @@ def actions_section(recommendations: Sequence[Recommendation]) -> Section | None
     )
 
 
-def format_predicted(recommendation: Recommendation) -> str:
-    """Predicted ratio, and its range where chance or unknown keys leave one."""
+def format_predicted(recommendation: Recommendation, expected_share: float) -> str:
+    """Predicted share, and its range where chance or unknown keys leave one.
+
+    Args:
+        recommendation: The action.
+        expected_share: The broker's fair share, 0..1.
+    """
     low, high = recommendation.predicted_ratio_low, recommendation.predicted_ratio_high
-    ratio = format_ratio(recommendation.predicted_ratio)
-    return f"{ratio} [{format_ratio(low)}, {format_ratio(high)}]" if high - low > _EVEN else ratio
+    share, least, most = (
+        format_percent(ratio * expected_share, 1) for ratio in (recommendation.predicted_ratio, low, high)
+    )
+    return f"{share} [{least}, {most}]" if high - low > _EVEN else share
 
 
 def execute_section(recommendations: Sequence[Recommendation]) -> Section | None:

@@ -55,7 +55,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     )
     sections = (
         impact_section(evidence),
-        actions_section(actions),
+        actions_section(actions, expected_share=evidence.broker.expected_share),
         brokers_section(evidence),
         *why,
         execute_section(actions),

@@ -12,9 +12,16 @@ if TYPE_CHECKING:
     from pipeline.replay_settings import Candidate
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, LOSES_ORDER = 1, 2, 3, 5, 6
+_PARTITIONERS = {
+    "java-sticky-2.4": (
+        "the sticky partitioner of Kafka clients 2.4 to 3.2: it moves on with each new batch, so that a broker that answers "
+        "late gets fuller batches and more of the records"
+    ),
+    "java-round-robin-2.4": "the round-robin partitioner before 3.9.2, which can pass over half of the partitions",
+}
 _UPGRADES = {
-    "java-builtin": "Kafka client 3.3 or later",
-    "java-builtin-uniform": "Kafka client 3.3 or later with `partitioner.adaptive.partitioning.enable=false`",
+    "java-builtin": "Kafka client 3.3+",
+    "java-builtin-uniform": "Kafka client 3.3+ with `partitioner.adaptive.partitioning.enable=false`",
 }
 TRUSTED = "trusted"
 _OLD_JAVA = ("java-sticky", "java-default", "java-round-robin-2")
@@ -41,7 +48,9 @@ def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
         return title, PARTITIONS, caveat
     if "ignore-keys" in (candidate.partitioner or ""):
-        title = f"let the producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
+        if comparison.get("keyed_record_count") == 0:
+            return None  # there are no keys to ignore
+        title = f"let producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
         return title, LOSES_ORDER, "Records of one key are then in no order."
     found = _describe_client(candidate, name, comparison.get("baseline") or "")
     return None if found is None else (*found, caveat)
@@ -52,14 +61,26 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     also = f" and set {settings}" if settings else ""
     partitioner = candidate.partitioner or baseline
     if candidate.client is not None:
-        return f"upgrade the producers of {name} to client {candidate.client}{also}", UPGRADE
+        return f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE
     if partitioner == baseline:
-        return (f"set {settings} on the producers of {name}", CONFIG_LINE) if settings else None
+        return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
     if partitioner in _UPGRADES and baseline.startswith(_OLD_JAVA):
-        return f"upgrade the producers of {name} to {_UPGRADES[partitioner]}{also}", UPGRADE
+        return f"upgrade producers of {name} to {_UPGRADES[partitioner]}{also}", UPGRADE
     if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
-        return f"use {partitioner} for the producers of {name}{also}", PARTITIONER
+        return f"use {partitioner} for producers of {name}{also}", PARTITIONER
     return None
+
+
+def describe_partitioner(topic: str, partitioner: str) -> str:
+    """The partitioner that a topic's producers use, in a sentence.
+
+    Args:
+        topic: The topic.
+        partitioner: Strategy in use, by its name in the registry.
+    """
+    name = _PARTITIONERS.get(partitioner, f"the partitioner {partitioner}")
+    said = f" ({partitioner})" if partitioner in _PARTITIONERS else ""
+    return f"The producers of {format_name(topic)} use {name}{said}."
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
@@ -70,11 +91,7 @@ def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | No
         topic: Topic it was replayed for.
         title: What would be done, in a few words.
     """
-    settings = dict(candidate.config)
-    if "ignore-keys" in (candidate.partitioner or ""):
-        settings["partitioner.ignore.keys"] = True
-    if candidate.partitioner == "java-builtin-uniform":
-        settings["partitioner.adaptive.partitioning.enable"] = False
+    settings = list_settings(candidate)
     if not settings:
         return None
     name = format_name(topic)
@@ -82,6 +99,16 @@ def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | No
     lines.append(f"@@ -0,0 +1,{len(settings)} @@")
     lines += [f"+{key}={_setting(value)}" for key, value in sorted(settings.items())]
     return "\n".join(lines) + "\n"
+
+
+def list_settings(candidate: Candidate) -> dict[str, object]:
+    """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too."""
+    settings: dict[str, object] = dict(candidate.config)
+    if "ignore-keys" in (candidate.partitioner or ""):
+        settings["partitioner.ignore.keys"] = True
+    if candidate.partitioner == "java-builtin-uniform":
+        settings["partitioner.adaptive.partitioning.enable"] = False
+    return settings
 
 
 def _setting(value: object) -> str:

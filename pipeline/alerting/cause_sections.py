@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.alerting.candidate_effects import describe_partitioner
 from pipeline.alerting.content import Column, Section, Table
 from pipeline.alerting.numbers import format_bytes, format_name, format_percent, format_points, format_ratio
 
@@ -42,6 +43,7 @@ def causes_section(evidence: BrokerShareEvidence) -> Section | None:
         text=(
             f"The {format_points(total)} points above its fair share split exactly into three. "
             f"Most of it is {largest}{of_it}: {_MEANINGS[meaning]}.",
+            *_partitioner(evidence, meaning),
         ),
         table=Table(
             columns=(Column(title="cause"), Column(title="points", is_number=True)),
@@ -50,6 +52,14 @@ def causes_section(evidence: BrokerShareEvidence) -> Section | None:
             note="Partition skew splits on into the three rows below it." if below else "",
         ),
     )
+
+
+def _partitioner(evidence: BrokerShareEvidence, meaning: str) -> tuple[str, ...]:
+    """Who places the records of the topic with most excess, where placing is what matters."""
+    topic = evidence.topics[0].topic if evidence.topics else ""
+    if meaning not in {"partition skew", "remainder", "hash luck"} or topic not in evidence.partitioners:
+        return ()
+    return (describe_partitioner(topic, evidence.partitioners[topic]),)
 
 
 def _below_skew(causes: CauseTerms) -> list[tuple[str, float]]:
@@ -81,7 +91,7 @@ def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
         return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(rows)))
     columns += tuple(Column(title=name, is_number=True) for name in ("heavy keys", "luck", "rest"))
     split_rows = [
-        (*row, *(format_bytes(part or 0.0, sign=True) for part in split))
+        (*row, *(format_bytes(round(part or 0), sign=True) for part in split))
         for row, split in zip(rows, splits, strict=True)
     ]
     note = "The last three add up to what is above the topic's mean."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class BrokerShareEvidence:
         chance_ratio: Ratio that chance alone exceeds once in a thousand windows, or None.
         latency: Latency beside peers, or None without producer metrics.
         earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
+        partitioners: Strategy in use by topic, as far as the replay knows it.
         hot_keys: Heaviest keys on partitions that the broker leads; may be empty.
         recommendations: What to do, by rank; may be empty.
         owner: Who looks after the cluster; may be empty.
@@ -160,6 +161,7 @@ class BrokerShareEvidence:
     chance_ratio: float | None
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()
+    partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     owner: str = ""

@@ -8,6 +8,7 @@ from sticky producers), and moving partitions away from it comes after what chan
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 MOST_SHOWN = 8
+MOST_ALIKE = 2
 _WORTH = 0.02
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
 _FOLLOWS = 4
@@ -45,6 +47,7 @@ class CandidateEffect:
         caveat: What to know before; may be empty.
         ratios: Share ratio of every broker with this topic so placed: low, median, high.
         config_diff: What changes in the producers' configuration; None where no setting does.
+        setting_count: Settings that change: of two ways that cost alike the plainer comes first.
     """
 
     name: str
@@ -54,6 +57,7 @@ class CandidateEffect:
     caveat: str
     ratios: Mapping[int, tuple[float, float, float]]
     config_diff: str | None = None
+    setting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +96,23 @@ def recommend(
     Returns:
         At most eight; none that would not bring the broker down.
     """
-    found = [(_cost_of_plan(plan, hot), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
-    found += [(effect.cost, _of_effect(effect, hot)) for effect in effects if hot.broker_id in effect.ratios]
+    found = [((_cost_of_plan(plan, hot), 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
+    found += [
+        ((effect.cost, effect.setting_count), _of_effect(effect, hot))
+        for effect in effects
+        if hot.broker_id in effect.ratios
+    ]
     useful = [(cost, row) for cost, row in found if row.predicted_ratio < hot.share_ratio - _WORTH]
     useful.sort(
         key=lambda entry: (not entry[1].is_enough, entry[0], round(entry[1].predicted_ratio, 3), entry[1].action)
     )
-    return tuple(replace(row, rank=rank) for rank, (_, row) in enumerate(useful[:MOST_SHOWN], start=1))
+    alike: Counter[tuple[int, str]] = Counter()
+    kept = []
+    for (cost, _), row in useful:
+        alike[cost, row.topic] += 1
+        if alike[cost, row.topic] <= MOST_ALIKE:
+            kept.append(row)
+    return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
 def _plans(

@@ -206,22 +206,37 @@ def _group_measure(
     )
 
 
-def measure_segments(segments: Iterable[Row], *, window_start_ms: int, seen_at_ms: int) -> Iterator[RuleMeasure]:
-    """Closed segments that lie on although retention is over, by topic.
+def measure_segments(
+    topics: Iterable[Row], segments: Iterable[Row], state: Iterable[Row], ends_ms: Mapping[int, int]
+) -> Iterator[RuleMeasure]:
+    """Closed segments that lie on although retention is over, by topic and window.
+
+    A segment whose records all lie before its log's start is gone, whatever the table of segments still holds.
 
     Args:
-        segments: Rows of `bronze.log_segments` that this run saw.
-        window_start_ms: Newest window of the run, the only one for which it is known.
-        seen_at_ms: When they were seen, UTC milliseconds.
+        topics: Rows of `gold.topic_health` of the windows.
+        segments: Rows of `bronze.log_segments` that may be deleted by now.
+        state: Rows of `bronze.cluster_state` of the windows: where logs start.
+        ends_ms: End of every window by its start, UTC milliseconds.
     """
-    overdue: dict[str, list[int]] = defaultdict(list)
+    log_starts: dict[tuple[int, str, int, int], int] = {}
+    for row in state:
+        start_ms = milliseconds_of(row["window_start"])
+        if row["log_start_offset"] is not None:
+            log_starts[start_ms, row["topic"], row["partition"], row["replica_id"]] = row["log_start_offset"]
+    overdue: dict[tuple[int, str], list[int]] = defaultdict(list)
     for row in segments:
-        overdue[row["topic"]] += []
-        if row["deletable_at"] is not None and is_past_retention(milliseconds_of(row["deletable_at"]), seen_at_ms):
-            overdue[row["topic"]].append(row["size_bytes"])
-    for topic, sizes in sorted(overdue.items()):
+        deletable_ms = milliseconds_of(row["deletable_at"])
+        newest = row["base_offset"] if row["last_offset"] is None else row["last_offset"]
+        for start_ms, end_ms in ends_ms.items():
+            log_start = log_starts.get((start_ms, row["topic"], row["partition"], row["broker_id"]))
+            if log_start is not None and newest >= log_start and is_past_retention(deletable_ms, end_ms):
+                overdue[start_ms, row["topic"]].append(row["size_bytes"])
+    for row in topics:
+        start_ms, topic = milliseconds_of(row["window_start"]), row["topic"]
+        sizes = overdue.get((start_ms, topic), [])
         yield RuleMeasure(
-            window_start_ms=window_start_ms,
+            window_start_ms=start_ms,
             rule="segments_past_retention",
             subject=f"topic {topic}",
             topic=topic,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.alerting.rule_measures import (
     measure_brokers,
     measure_disks,
@@ -52,24 +55,30 @@ def _is_judged(run: RunContext, measure: RuleMeasure) -> bool:
 
 
 def _measure(run: RunContext, windows: tuple[TimeWindow, ...]) -> Iterator[RuleMeasure]:
-    yield from measure_topics(_rows(run, TOPIC_HEALTH, windows))
+    topics = _rows(run, TOPIC_HEALTH, windows)
+    yield from measure_topics(topics)
     yield from measure_brokers(_rows(run, BROKERS, windows))
     yield from measure_latency(_rows(run, LATENCY, windows))
     groups = _rows(run, CONSUMER_GROUPS, windows)
     if groups:
         yield from measure_groups(groups, _rows(run, PARTITION_HEALTH, windows))
+    window_ms = run.config.window_ms
     if run.cluster.disk_bytes:
-        window_ms = run.config.window_ms
         reach = TimeWindow(windows[0].start_ms - DISK_HISTORY_WINDOWS * window_ms, windows[-1].end_ms)
         state = _rows(run, CLUSTER_STATE, (reach,))
         starts_ms = [window.start_ms for window in windows]
         yield from measure_disks(state, run.cluster.disk_bytes, window_ms=window_ms, starts_ms=starts_ms)
-    segments = [
-        row
-        for row in load_rows(run.warehouse, LOG_SEGMENTS, cluster=run.cluster_name).to_pylist()
-        if row["run_id"] == run.run_id
-    ]
-    yield from measure_segments(segments, window_start_ms=windows[-1].start_ms, seen_at_ms=run.as_of_ms)
+    segments = _deletable_segments(run, windows[-1].end_ms)
+    state = _rows(run, CLUSTER_STATE, windows) if segments else []
+    yield from measure_segments(topics, segments, state, {window.start_ms: window.end_ms for window in windows})
+
+
+def _deletable_segments(run: RunContext, before_ms: int) -> list[dict[str, Any]]:
+    """Closed segments whose retention is over by then; few of all that there are."""
+    segments = load_rows(run.warehouse, LOG_SEGMENTS, cluster=run.cluster_name)
+    over = pc.less_equal(segments["deletable_at"], pa.scalar(instant_of(before_ms), segments["deletable_at"].type))
+    found: list[dict[str, Any]] = segments.filter(over).to_pylist()
+    return found
 
 
 def _rows(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> list[dict[str, Any]]:

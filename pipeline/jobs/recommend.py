@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, predict_ratios
+from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
 from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
@@ -158,6 +158,7 @@ def _effects(
                     caveat=caveat,
                     ratios=ratios,
                     config_diff=format_config_diff(candidates[name], topic, title),
+                    setting_count=len(list_settings(candidates[name])),
                 )
             )
     return effects

@@ -24,6 +24,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         earlier=tuple(
             _broker_load(row) for row in _rows_of_window(run, BROKER_SHARE, TimeWindow(first_ms, window.start_ms))
         ),
+        partitioners=_partitioners(run, window),
         hot_keys=_hot_keys(run, window, broker_id),
         recommendations=_recommendations(run, window, change.subject),
         owner=run.cluster.owner,
@@ -168,6 +170,12 @@ def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tupl
     led.sort(key=lambda row: (-row["excess_bytes"], row["topic"], row["partition"]))
     names = [field.name for field in fields(HotPartition)]
     return tuple(HotPartition(**{name: row[name] for name in names}) for row in led)
+
+
+def _partitioners(run: RunContext, window: TimeWindow) -> dict[str, str]:
+    """Strategy in use by topic, of those whose replay found or was told one."""
+    rows = _rows_of_window(run, SCENARIO_COMPARISON, window)
+    return {row["topic"]: row["baseline"] for row in rows if row["is_baseline"] and row["baseline_source"] != "none"}
 
 
 def _hot_keys(run: RunContext, window: TimeWindow, broker_id: int) -> tuple[HotKey, ...]:

@@ -53,3 +53,12 @@ def test_heavy_keys_are_told_by_pseudonym_and_only_where_one_is_heavy():
     assert table.marked == {0}
     assert keys_section(replace(evidence, hot_keys=(replace(KEY, is_heavy=False),))) is None
     assert "Its heaviest keys" in [section.title for section in describe_broker_share(evidence).sections]
+
+
+def test_the_partitioner_is_named_where_placing_is_what_matters():
+    known = {"orders": "java-sticky-2.4"}
+    batching = replace(SPLIT, heavy_keys=0.0, remainder=0.17)
+    _, said = causes_section(replace(new_evidence(), causes=batching, partitioners=known)).text
+    assert said.startswith("The producers of orders use the sticky partitioner of Kafka clients 2.4 to 3.2")
+    assert len(causes_section(replace(new_evidence(), causes=SPLIT, partitioners=known)).text) == 1
+    assert len(causes_section(replace(new_evidence(), causes=batching)).text) == 1

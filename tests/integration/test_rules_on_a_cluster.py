@@ -1,0 +1,183 @@
+"""The further rules on the state of a real cluster with a dead broker. Oracle: Kafka's own tools."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, Producer
+
+from expectations import gates
+from pipeline.config import load_config
+from pipeline.jobs import ingest, measure_rules, score_health
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.storage.window_status import trust_windows
+from tests.lab.cluster import run_tool, start_cluster
+from tests.lab.live_traffic import MINUTE_MS, coming_minutes
+from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(900)
+HOUR_MS = 3_600_000
+TOPICS = {
+    "pairs": ("0:1,1:0,2:0,0:2,1:2", {"min.insync.replicas": 2}),
+    "single": ("0,1", {}),
+    "held": ("0", {"retention.ms": HOUR_MS, "segment.bytes": 1_048_576}),
+}
+DEAD = 2
+VALUE = bytes(1_000)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Broker 2 is dead, two consumers of one group are alive, and a topic's retention has not run yet."""
+    settings = {"log.initial.task.delay.ms": str(HOUR_MS)}
+    controller = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "3000"}
+    with start_cluster(
+        tmp_path_factory.mktemp("rules"), 3, settings=settings, controller_settings=controller, heap_mb=256
+    ) as running:
+        for topic, (assignment, configs) in TOPICS.items():
+            running.create_topic(topic, assignment, **configs)
+        running.kill_broker(DEAD)
+        wait_for(lambda: len(listed(running, "--under-replicated-partitions")) == 3)
+        yield running
+
+
+def wait_for(condition, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, condition
+
+
+def listed(cluster, *options):
+    """Lines about partitions that the tool prints."""
+    bootstrap = f"127.0.0.1:{cluster.brokers[0].internal_port}"
+    text = run(cluster, "kafka-topics", "--bootstrap-server", bootstrap, "--describe", *options)
+    return [line for line in text.splitlines() if "\tPartition: " in line and "Topic: __" not in line]
+
+
+def run(cluster, tool, *arguments):
+    """A tool, asked of brokers that live: the cluster's own method names the dead one too."""
+    return run_tool(tool, *arguments, artifacts=cluster.artifacts)
+
+
+def produce(cluster, start_ms):
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{cluster.brokers[0].client_port}", "acks": "1"})
+    for number in range(300):
+        producer.produce("single", VALUE, partition=0 if number % 3 else 1, timestamp=start_ms + number)
+        producer.produce("pairs", VALUE, partition=number % 5, timestamp=start_ms + number)
+    for number in range(4_000):  # 4 MB in segments of 1 MiB, three hours old
+        producer.produce("held", VALUE, partition=0, timestamp=start_ms - 3 * HOUR_MS + number)
+        if number % 500 == 0:
+            producer.flush()
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture(scope="module")
+def measured(spark, cluster, tmp_path_factory):
+    """Rule → subject → row, of the minute to come: by then everything has happened."""
+    folder = tmp_path_factory.mktemp("tables")
+    start_ms = coming_minutes()
+    produce(cluster, start_ms)
+    describe_group(cluster, folder / f"groups-{start_ms + 1_000}.txt")
+    config = write_config(folder, cluster)
+    window = TimeWindow(start_ms, start_ms + MINUTE_MS)
+    (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
+    ingest.run(spark, context)
+    trust_windows(context.warehouse, context.cluster_name, context.windows)
+    score_health.run(spark, context, context.windows)
+    measure_rules.run(context, context.windows)
+    report = gates.check_rules(spark, context, start_ms)
+    rows: dict[str, dict] = {}
+    for row in stored(context.warehouse, "gold.rule_measures"):
+        rows.setdefault(row["rule"], {})[row["subject"]] = row
+    return rows, report, config
+
+
+def own_one_each(consumers):
+    for consumer in consumers:
+        consumer.poll(0.2)
+    return [len(consumer.assignment()) for consumer in consumers] == [1, 1]
+
+
+def describe_group(cluster, path):
+    """Two consumers of `single`, described by the tool while they own their partitions."""
+    bootstrap = f"127.0.0.1:{cluster.brokers[0].client_port}"
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "readers",
+        "partition.assignment.strategy": "range",
+        "auto.offset.reset": "earliest",
+    }
+    consumers = [Consumer(settings) for _ in range(2)]
+    try:
+        for consumer in consumers:
+            consumer.subscribe(["single"])
+        wait_for(lambda: own_one_each(consumers))
+        internal = f"127.0.0.1:{cluster.brokers[0].internal_port}"
+        path.write_text(
+            run(cluster, "kafka-consumer-groups", "--bootstrap-server", internal, "--describe", "--group", "readers")
+        )
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
+def write_config(folder, cluster):
+    sources = [
+        {"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers if b.node_id != DEAD]},
+        {"kind": "consumer_groups", "paths": [str(path) for path in folder.glob("groups-*.txt")]},
+    ]
+    path = folder / "partition-health.yaml"
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "window": "PT1M",
+        "keys": {"secret": "secret"},
+        "clusters": {
+            "lab": {"sources": sources, "topics": list(TOPICS), "rules": {"below_min_isr": {"severity": "critical"}}}
+        },
+    }
+    path.write_text(yaml.safe_dump(document))
+    return load_config(path)
+
+
+def values(measured, rule):
+    return {subject: row["value"] for subject, row in measured[0][rule].items()}
+
+
+def test_partitions_short_of_replicas_are_those_of_the_tool(measured, cluster):
+    short = listed(cluster, "--under-replicated-partitions")
+    below = listed(cluster, "--under-min-isr-partitions")
+    assert (len(short), len(below)) == (3, 3)
+    for rule, lines in (("under_replicated", short), ("below_min_isr", below), ("lagging_replicas", short)):
+        found = values(measured, rule)
+        assert found["topic pairs"] == len(lines), rule
+        assert found["topic single"] == 0, rule
+    assert set(values(measured, "leaderless").values()) == {0}
+
+
+def test_leaders_that_are_not_the_preferred_ones_are_counted(measured):
+    """Broker 2 should lead one of the five pairs and cannot; the others lead all of theirs."""
+    assert values(measured, "preferred_leader") == {"broker 0": 0.0, "broker 1": 0.0, "broker 2": 1.0}
+
+
+def test_segments_past_their_retention_are_told(measured):
+    found = values(measured, "segments_past_retention")
+    assert found["topic held"] >= 3
+    assert found["topic single"] == 0
+
+
+def test_a_group_is_told_how_unevenly_it_reads_and_what_assignors_would_change(measured):
+    """Two members, a partition each: 100 and 200 records of one size."""
+    (row,) = measured[0]["assignment_skew"].values()
+    assert row["value"] == pytest.approx(4 / 3, abs=0.01)
+    for assignor in ("range", "roundrobin", "sticky"):
+        assert f"{assignor} 1.33" in row["detail"]
+
+
+def test_the_critical_rule_fails_the_gate_and_names_the_topic(measured):
+    (check,) = measured[1].failures
+    assert [row["subject"] for row in check.rows] == ["topic pairs"]
+    assert "min.insync.replicas" in check.rows[0]["reason"]

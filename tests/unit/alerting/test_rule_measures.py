@@ -1,0 +1,122 @@
+"""Rows of tables to measures. Oracle: worked out by hand on a few rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline.alerting.rule_alert import RuleEvidence, describe_rule
+from pipeline.alerting.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
+from pipeline.model.incident import IncidentChange
+from pipeline.rule_settings import DEFAULT_RULES
+
+HOUR_MS = 3_600_000
+T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)
+T0_MS = int(T0.timestamp() * 1000)
+
+
+def hour(number):
+    return T0 + timedelta(hours=number)
+
+
+def values(measures):
+    return {(m.window_start_ms - T0_MS, m.subject): m.value for m in measures}
+
+
+def test_hours_to_full_follow_the_median_growth_of_all_replicas_of_a_broker():
+    state = [
+        {"window_start": hour(n), "replica_id": broker, "size_bytes": (100 + 10 * n) // 2}
+        for n in range(4)
+        for broker in (0, 0, 7)
+    ]
+    found = measure_disks(state, {0: 230}, window_ms=HOUR_MS, starts_ms=[T0_MS + n * HOUR_MS for n in range(4)])
+    # 100, 110, 120, 130 of 230: ten an hour; two windows are too few to tell
+    assert values(found) == {(2 * HOUR_MS, "broker 0"): 11.0, (3 * HOUR_MS, "broker 0"): 10.0}
+
+
+def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
+    def row(minute, member, partition):
+        at = T0 + timedelta(minutes=minute)
+        return {
+            "window_start": T0,
+            "observed_at": at,
+            "group_id": "g",
+            "member_id": member,
+            "topic": "a",
+            "partition": partition,
+        }
+
+    loads = [
+        {"window_start": T0, "topic": "a", "partition": number, "size_bytes": size}
+        for number, size in enumerate((30, 10, 10, 10))
+    ]
+    groups = [row(0, "x", 0), row(0, "y", 1), *(row(5, "x" if n < 2 else "y", n) for n in range(4)), row(5, None, 3)]
+    (measure,) = measure_groups(groups, loads)
+    assert (measure.subject, measure.topic) == ("group g", "a")
+    assert measure.value == pytest.approx(40 / 30)
+    assert "range 1.33, roundrobin 1.33, sticky 1.33" in measure.detail
+
+
+def test_segments_before_their_logs_start_are_gone():
+    def segment(base_offset, last_offset, deletable):
+        return {
+            "topic": "a",
+            "partition": 0,
+            "broker_id": 1,
+            "base_offset": base_offset,
+            "last_offset": last_offset,
+            "deletable_at": deletable,
+            "size_bytes": 5,
+        }
+
+    topics = [{"window_start": hour(n), "topic": topic} for n in range(3) for topic in ("a", "b")]
+    state = [
+        {"window_start": hour(n), "topic": "a", "partition": 0, "replica_id": 1, "log_start_offset": start}
+        for n, start in enumerate((0, 0, 100))
+    ]
+    segments = [segment(0, 99, hour(0.5)), segment(100, None, hour(1.95)), segment(200, 299, hour(9))]
+    ends_ms = {T0_MS + n * HOUR_MS: T0_MS + (n + 1) * HOUR_MS for n in range(3)}
+    found = values(measure_segments(topics, segments, state, ends_ms))
+    # the second lies on for three minutes only when the second hour ends: the brokers' own delays
+    assert [found[n * HOUR_MS, "topic a"] for n in range(3)] == [1, 1, 1]
+    assert {found[n * HOUR_MS, "topic b"] for n in range(3)} == {0}
+
+
+def test_latency_is_that_of_all_clients_together():
+    rows = [
+        {
+            "window_start": T0,
+            "client_id": client,
+            "broker_id": 1,
+            "request_latency_avg_ms": 20.0,
+            "ratio_to_peers": 4.0,
+            "ratio_to_history": None,
+        }
+        for client in ("*", "orders-1")
+    ]
+    (measure,) = measure_latency(rows)
+    assert (measure.rule, measure.value, measure.subject) == ("latency_to_peers", 4.0, "broker 1")
+
+
+@pytest.mark.parametrize("rule", DEFAULT_RULES)
+@pytest.mark.parametrize("state", ["new", "resolved"])
+def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
+    change = IncidentChange(
+        incident_id="K-JKT62CWA",
+        state=state,
+        rule=rule,
+        subject="topic <b>orders</b>",
+        since_ms=T0_MS,
+        window_start_ms=T0_MS + HOUR_MS,
+        value=3.0,
+        peak_value=4.0,
+        limit_value=1.0,
+        window_count=2,
+    )
+    evidence = RuleEvidence(cluster="demo", change=change, reason="3 partitions", window_ms=HOUR_MS, owner="team")
+    content = describe_rule(evidence)
+    assert content.subject_line.startswith("[FAIL]" if state == "new" else "[RESOLVED]")
+    assert rule not in content.headline
+    assert "3 partitions" in content.headline
+    assert content.tone == ("alarm" if state == "new" else "calm")
