@@ -22,7 +22,7 @@ from tests.lab.fidelity.misses import explain, format_misses
 from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import COMMITTED
-from tests.lab.fidelity.profile import LAB, make_profile
+from tests.lab.fidelity.profile import DEFAULT, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict
 from tests.lab.fidelity.settings import SETTINGS
@@ -34,15 +34,21 @@ if TYPE_CHECKING:
 
     from tests.lab.fidelity.recordings import Recordings
 
+COLD = ", client from its start on"
 LIVE = Path("build/fidelity/recordings.json")
 DOCUMENT = """\
 # Simulated and real producers
 
 Written by `make fidelity ARGS="--recorded --write FILE"`. *Published* is Kafka's own figure (KIP-794), *real here* a run of
 the real client and the real brokers behind a proxy that delays, *simulated* the mean over the seeds. The first tables are
-the recordings in `tests/golden/fidelity.json`, simulated with the times in `pipeline/simulator/measured.py`, which come
-from other runs on another day; no parameter is free. (`--own-timings` takes those measured right before the recordings.) Then the published experiment as run for real on another bed, Kafka's own rows with one fitted parameter, and
-shared recordings where they were at hand.
+the recordings in `tests/golden/fidelity.json`; no parameter is free. Clients had warmed up, and brokers take what the proxy
+saw them take in the same run; or (*client from its start on*) the JVM had just started, and brokers take what they took
+right before. Clients' threads cost what was traced between the runs; how much the traces differ is the seeds' run-to-run
+factor. Then the published experiment as run for real on another bed, with that bed's times; Kafka's own rows with one
+fitted parameter, all else as in `pipeline/simulator/measured.py`; and shared recordings where they were at hand.
+
+Quiet is a run in which the proxy let 95 % of the held answers go within half a millisecond of their time; latencies are
+judged on such runs only.
 
 Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 %
 on a slow broker, 15 % on the others; throughput 2 % (published 3 %); where a broker is congested average and p95 latency
@@ -96,17 +102,26 @@ def make_report(recorded: Recordings, arguments: argparse.Namespace) -> Report:
     bed = ", ".join(f"{name} {value}" for name, value in recorded.bed.items())
     parts = [f"bed: {bed}; {len(seeds)} seeds"]
     titled: list[tuple[str, Row]] = []
+    groups: dict[str, list[Row]] = {}
     for title, rows in _compare_all(
-        recorded, arguments.only, seeds, with_lab=arguments.recorded, own_timings=arguments.own_timings
+        recorded, arguments.only, seeds, with_lab=arguments.recorded, own_timings=not arguments.default_timings
     ):
         parts.append(format_rows(title, rows))
         print(parts[-1], end="\n\n", flush=True)
         titled += [(title.partition(":")[0], row) for row in rows]
+        groups.setdefault(_find_group(title, recorded), []).extend(rows)
     misses = [(table, row) for table, row in titled if row.verdict == MISSES]
-    parts.append("\n".join([format_verdict(row for _, row in titled), format_misses(misses)]))
+    verdicts = [f"{group}: {format_verdict(rows)}" for group, rows in groups.items()]
+    parts.append("\n".join([*verdicts, f"all: {format_verdict(row for _, row in titled)}", format_misses(misses)]))
     print(parts[-1])
     has_new_miss = any(explain(table, row.figure) is None for table, row in misses)
     return Report("\n\n".join(parts), has_new_miss)
+
+
+def _find_group(title: str, recorded: Recordings) -> str:
+    if title.partition(":")[0] in (setting.name for setting, _ in recorded.runs):
+        return "clients from their start on" if COLD in title else "clients that had warmed up"
+    return "published" if "(published)" in title else "the other bed, from its clients' start on"
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -119,7 +134,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--draw", type=int, default=0, metavar="M", help="run M further settings, drawn by --seed")
     parser.add_argument("--only-drawn", action="store_true", help="run the drawn settings only")
     parser.add_argument("--no-timings", action="store_true", help="keep the file's timings of the bed")
-    parser.add_argument("--own-timings", action="store_true", help="simulate with the timings in the file")
+    parser.add_argument(
+        "--default-timings", action="store_true", help="simulate with measured.py's times instead of the bed's"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown too")
     parser.add_argument(
         "--pairs", action="store_true", help="replay recorded pairs, of the folder --file, nothing else"
@@ -135,13 +152,14 @@ def _parse_arguments() -> argparse.Namespace:
 def _compare_all(
     recorded: Recordings, only: list[str], seeds: range, *, with_lab: bool, own_timings: bool
 ) -> Iterator[tuple[str, list[Row]]]:
-    profile = make_profile("here", recorded.timings) if own_timings else LAB
+    profile = make_profile("here", recorded.timings) if own_timings else DEFAULT
     for setting, run in recorded.runs:
         if only and setting.name not in only:
             continue
         scenario = make_scenario(setting, profile, run)
         quiet = "quiet" if run.is_quiet else f"not quiet: {run.foreign_cpu_s:.1f} s of others' processor time"
-        title = f"{setting.name}: {describe(setting)} ({quiet})"
+        warm = "" if run.is_warm else COLD
+        title = f"{setting.name}: {describe(setting)} ({quiet}{warm})"
         yield title, compare(setting, run, simulate_seeds(scenario, seeds, simulate))
     if with_lab and not only:
         yield from compare_lab_runs(seeds, simulate)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BURSTS = "bursts"
+AGAIN = ", again"
 WAKING = ("returned_to_ready", "released_to_ready", "turn_to_turn_awake", "ready_to_arrived_idle")
 
 
@@ -108,17 +109,18 @@ def make_profile(name: str, timings: Mapping[str, Mapping[str, Any]]) -> Profile
 def measure_spread(timings: Mapping[str, Mapping[str, Any]]) -> Distribution:
     """By which factor, in parts per million, threads' costs differ between timings of the same load.
 
-    A timing's factor is the mean of its medians' ratios to those of the load's first timing.
+    A timing's factor is the mean of its medians' ratios to those of the load's first timing, whose own is 1.
     """
-    first = next(iter(timings))
-    alike = [each["sender"] for name, each in timings.items() if name == first or name.startswith(f"{first}, ")]
     median = QUANTILES.index(0.5)
-    factors = sorted(
-        round(PPM * sum(sender[name]["ns"][median] / alike[0][name]["ns"][median] for name in WAKING) / len(WAKING))
-        for sender in alike
-    )
+    factors = [PPM]
+    for name, again in timings.items():
+        first = timings[name.partition(AGAIN)[0]]["sender"]
+        if first is not again["sender"]:
+            ratios = [again["sender"][cost]["ns"][median] / first[cost]["ns"][median] for cost in WAKING]
+            factors.append(round(PPM * sum(ratios) / len(ratios)))
     if len(factors) == 1:
         return ALIKE
+    factors.sort()
     return Distribution(tuple((place / (len(factors) - 1), factor) for place, factor in enumerate(factors)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.codec.segment import scan_headers
 from tests.lab.artifacts import BROKER_VERSION, java_program
 from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
-from tests.lab.fidelity.profile import BURSTS
+from tests.lab.fidelity.profile import AGAIN, BURSTS
 from tests.lab.fidelity.recordings import Recordings, read_recordings, write_recordings
 from tests.lab.fidelity.run import PERF_TOOL, make_text, run_setting
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
@@ -98,7 +98,7 @@ def record(settings: Sequence[Setting], file: Path, *, with_timings: bool = True
                 others = [each for each in recorded.runs if each[0].name != setting.name]
                 recorded = replace(recorded, runs=(*others, (setting, run)))
                 if number % TIMED_AGAIN_EVERY == 0:
-                    again = {f"{MIDDLE}, again {len(recorded.timings)}": time_client(bed, TIMINGS[MIDDLE], root)}
+                    again = {f"{MIDDLE}{AGAIN} {len(recorded.timings)}": time_client(bed, TIMINGS[MIDDLE], root)}
                     recorded = replace(recorded, timings={**recorded.timings, **again})
                 write_recordings(recorded, file)
             return recorded

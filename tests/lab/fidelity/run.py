@@ -59,7 +59,9 @@ class RealRun:
     """What a real run gave.
 
     ``first_record_ms`` is the earliest CreateTime after the start. ``tools`` has the figures of each load's last line; ``nodes`` the metrics per node of perf tools, by load;
-    ``services`` what each broker took for requests, see `services.summarise_services`.
+    ``services`` what each broker took for requests, see `services.summarise_services`. ``is_warm``: the client had warmed
+    up, and the services are those of this run; else the client was measured from its start on, and the services are
+    those timed right before.
     """
 
     setting: str
@@ -71,6 +73,7 @@ class RealRun:
     tools: tuple[dict[str, float], ...]
     nodes: tuple[dict[str, dict[str, float]], ...]
     services: dict[str, Any] = field(default_factory=dict)
+    is_warm: bool = True
 
     @property
     def is_quiet(self) -> bool:

@@ -14,6 +14,7 @@ from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.client import Compression
 from pipeline.simulator.distribution import Distribution, Steps
+from pipeline.simulator.measured import MEASURED_SERVICE
 from pipeline.simulator.producer_settings import resolve_producer
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
@@ -134,7 +135,7 @@ def _find_metadata_ns(load: PerfLoad | SeriesLoad, profile: Profile, run: RealRu
 
 
 def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, late_ns: int) -> Broker:
-    """Its service as the proxy saw it in this run, or as on the profile's bed."""
+    """Its service as the proxy saw it in this run (in another one it differs by the run-to-run factor), or the profile's."""
     delays = [delay for delay in setting.delays if delay.broker == broker]
     late_s = late_ns / 1e9
     starts = sorted({0.0, *(max(at_s - late_s, 0.0) for delay in delays for at_s in (delay.from_s, delay.to_s))})
@@ -145,6 +146,8 @@ def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, 
     steps = Steps(tuple(round(at_s * 1e9) for at_s in starts), tuple(round(value * MS) for value in values))
     seen = run.services.get(str(broker))
     service = make_service(seen) if seen else profile.service
+    if not run.is_warm:
+        service = replace(service, run_to_run_ppm=MEASURED_SERVICE.run_to_run_ppm)
     held = seen["hold_beyond"] if seen else None
     return Broker(broker, service, delay_ns=steps, oversleep_ns=distribute(held) if held else profile.hold_beyond_ns)
 
