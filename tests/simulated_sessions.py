@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.simulator.result import SimulationResult
 
-EPOCH_MS = 1_795_000_020_000
+EPOCH_MS = 1_795_000_080_000
 """Even minutes of UTC begin so."""
 RATE_PER_S = 1_500
 _POOLED = -1

@@ -109,6 +109,7 @@ class _Findings:
     linger: Bounds
     batch_bytes: Bounds
     notes: tuple[str, ...]
+    chances: Mapping[Rule, float] = field(default_factory=dict)
 
 
 def identify_baseline(
@@ -200,7 +201,16 @@ def _read_data(
         confidence *= _UNSEEN_VARIANT
         runner_up = "java-builtin-uniform" if ranked[second] < 1 - _UNSEEN_VARIANT else runner_up
     return _Findings(
-        choice, rule, confidence, runner_up, _explain(evidence, rule), evidence, linger, batch_bytes, tuple(notes)
+        choice,
+        rule,
+        confidence,
+        runner_up,
+        _explain(evidence, rule),
+        evidence,
+        linger,
+        batch_bytes,
+        tuple(notes),
+        ranked,
     )
 
 
@@ -286,8 +296,7 @@ def _list_contradictions(found: _Findings, configured: Configured, choice: Choic
     """What the data has against the configuration."""
     against = []
     rule = rule_of(choice.strategy) if choice else None
-    broken = found.evidence.broken_ratio.get(rule, 1.0) if found.evidence and rule else 0.0
-    if rule is not found.rule and found.confidence > _SURE * _UNSEEN_VARIANT and broken > _FITS:
+    if rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
         against.append(f"configured is {choice.strategy if choice else ''}, but the data say: {found.reason}")
     for name, bounds in (("linger.ms", found.linger), ("batch.size", found.batch_bytes)):
         given = configured.config.get(name)

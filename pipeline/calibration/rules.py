@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _EVEN_RATIO = 0.98
 _MOST_EVEN_CELLS = 200_000
-_USUAL_BYTES = (16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576, 8_192, 4_096)
+_USUAL_BYTES = (*(1 << power for power in range(10, 21)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 _USUAL_MS = (1, 2, 4, 5, 10, 20, 40, 50, 100, 200, 400, 1_000, 2_000)
 _LEAST_CHANCE = 1e-3
 _USUAL_BONUS = 10.0
@@ -43,7 +43,9 @@ _USUAL_BONUS = 10.0
 _MOST_BROKEN = 0.1
 """A rule that is broken more often is none."""
 _MOST_STAYS = 0.3
-_TEMPER = 0.05
+_TEMPER = 0.02
+_ODD_LIMIT = 0.05
+"""Part of the users whose limit is no number that people usually write."""
 _TIED, _TIED_CHANCE = 0.5, 0.6
 _ODD_CHANCE = 0.6
 """Hardly a client with producer ids does so: it may be something that no rule here describes."""
@@ -108,6 +110,8 @@ class RuleEvidence:
             rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])
             for rule, value in self.log_likelihood.items()
         }
+        scores[Rule.BYTES] += 0 if self.limit_bytes in _USUAL_BYTES else math.log(_ODD_LIMIT)
+        scores[Rule.TIME] += 0 if self.limit_ms in _USUAL_MS else math.log(_ODD_LIMIT)
         best = max(scores.values())
         weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
         total = sum(weights.values())

@@ -218,25 +218,32 @@ def _model_from(broker_id: int, times: Sequence[_Estimate]) -> ServiceModel:
     return replace(
         assume_service(broker_id),
         delay_ms=typical.delay,
-        delay_series=tuple((time.at_ms, _fill(time.at_ms, fitted)) for time in times),
+        delay_series=_fill_series(times, fitted),
         is_identifiable=True,
         is_settled=typical.is_settled,
         assumptions=tuple(assumptions),
     )
 
 
-def _fill(at_ms: int, fitted: Sequence[_Estimate]) -> float:
-    """A minute's delay: its own; of one that was not fitted the mean of those next to it.
+def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
+    """Every minute's delay: its own, where it was fitted; else the mean of the fitted ones next to it.
 
     One whose latency is mostly that of the minute before is either like those before or like those after.
     """
-    earlier = [time.delay.value for time in fitted if time.at_ms < at_ms and time.is_settled][-1:]
-    later = [time.delay.value for time in fitted if time.at_ms > at_ms and time.is_settled][:1]
-    near = earlier + later
-    own = next((time for time in fitted if time.at_ms == at_ms), None)
-    if own is None:
-        near = near or [time.delay.value for time in fitted]
-        return sum(near) / len(near)
-    if own.is_settled or not near:
-        return own.delay.value
-    return min(near, key=lambda value: abs(value - own.delay.value))
+    known: dict[int, float] = {}
+    for time in fitted:
+        near = _list_near(time.at_ms, {other.at_ms: other.delay.value for other in fitted if other.is_settled})
+        own_ms = time.delay.value
+        known[time.at_ms] = own_ms if time.is_settled or not near else min(near, key=lambda each: abs(each - own_ms))
+    series = []
+    for time in times:
+        near = [known[time.at_ms]] if time.at_ms in known else _list_near(time.at_ms, known)
+        series.append((time.at_ms, sum(near) / len(near)))
+    return tuple(series)
+
+
+def _list_near(at_ms: int, known: Mapping[int, float]) -> list[float]:
+    """The last one before and the first one after; `known` rises."""
+    earlier = [value for other, value in known.items() if other < at_ms][-1:]
+    later = [value for other, value in known.items() if other > at_ms][:1]
+    return earlier + later

@@ -1,0 +1,141 @@
+"""What is said of a session: the configuration wins and is contradicted, what the data cannot tell is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.baseline import Configured, identify_baseline
+from pipeline.calibration.rows import service_row, session_row
+from pipeline.calibration.service import assume_service
+from pipeline.calibration.settings import measure_compression
+from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from tests.simulated_sessions import make_scenario, record_session
+
+NOT_OURS = {"cluster", "window_date", "window_start", "run_id"}
+
+
+@pytest.fixture(scope="module")
+def sticky():
+    traffic, batches, _ = record_session(make_scenario("java-sticky-2.4", version="3.2.3", seconds=8), 1)
+    return traffic, batches
+
+
+@pytest.fixture(scope="module")
+def built_in():
+    scenario = make_scenario("java-builtin", version="4.1.1", pattern="steady", seconds=8)
+    traffic, batches, _ = record_session(scenario, 1)
+    return traffic, batches
+
+
+def test_a_sticky_session(sticky):
+    found = identify_baseline(*sticky, 3)
+    assert (found.strategy, found.client, found.source) == ("java-sticky-2.4", "kafka-clients", "inferred")
+    assert found.version_range == "3.0.1 to 3.2"
+    assert found.settings["linger.ms"].source == "default"
+    assert found.confidence > 0.9
+    assert found.runner_up
+
+
+def test_the_version_follows_from_linger(built_in):
+    found = identify_baseline(*built_in, 3)
+    assert (found.strategy, found.version_range) == ("java-builtin", "4.0 or later")
+    assert found.settings["linger.ms"].value == "5"
+    assert found.runner_up == "java-builtin-uniform"
+    assert resolve_producer(found.client, found.version, found.config).settings.linger_ns == 5_000_000
+
+
+def test_the_configuration_wins_and_is_contradicted(sticky):
+    configured = Configured("java-builtin", "kafka-clients", "3.9.1", {"linger.ms": "50", "batch.size": "16384"})
+    found = identify_baseline(*sticky, 3, configured=configured)
+    assert (found.strategy, found.version, found.source, found.confidence) == (
+        "java-builtin",
+        "3.9.1",
+        "configured",
+        1.0,
+    )
+    assert found.config == {"linger.ms": "50", "batch.size": "16384"}
+    assert [text.partition(",")[0] for text in found.assumptions] == [
+        "configured is java-builtin",
+        "configured is linger.ms=50",
+    ]
+
+
+def test_a_configuration_that_fits_is_not_contradicted(sticky):
+    found = identify_baseline(*sticky, 3, configured=Configured(version="3.2.3"))
+    assert (found.strategy, found.source, found.assumptions) == ("java-sticky-2.4", "configured", ())
+
+
+def test_a_strategy_alone_may_be_configured(sticky):
+    found = identify_baseline(*sticky, 3, configured=Configured("librdkafka-murmur2_random"))
+    assert (found.client, found.source) == ("librdkafka", "configured")
+    assert "configured is librdkafka-murmur2_random" in found.assumptions[0]
+
+
+def test_one_partition_tells_nothing(sticky):
+    found = identify_baseline(*sticky, 1)
+    assert (found.strategy, found.source, found.confidence) == (None, "none", 0.0)
+    assert "one partition" in found.reason
+
+
+def test_no_records_tell_nothing(sticky):
+    traffic, batches = sticky
+    none = traffic.choose(np.zeros(len(traffic), bool))
+    found = identify_baseline(none, batches.select(np.zeros(len(batches), bool)), 3)
+    assert (found.strategy, found.source) == (None, "none")
+    assert measure_compression(none, batches) is None
+
+
+def test_keys_alone_leave_the_partitioner_open(sticky):
+    traffic, batches = sticky
+    keyed = replace(traffic, key_index=traffic.partition)
+    found = identify_baseline(keyed, batches, 3, key_family="java-compatible")
+    assert (found.strategy, found.confidence, found.runner_up) == ("java-builtin", 0.5, "java-sticky-2.4")
+    assert "their places are known" in " ".join(found.assumptions)
+
+
+def test_keys_with_partitions_of_their_own_by_no_known_hash(sticky):
+    traffic, batches = sticky
+    found = identify_baseline(replace(traffic, key_index=traffic.partition), batches, 3, key_family="none-known")
+    assert (found.strategy, found.source) == (None, "none")
+    assert "by no hash that is known" in found.reason
+
+
+def test_a_partitioner_that_ignores_keys(sticky):
+    traffic, batches = sticky
+    keys = np.arange(len(traffic), dtype=np.int32) % 50
+    found = identify_baseline(replace(traffic, key_index=keys), batches, 3, key_family="none-known")
+    assert found.strategy == "java-uniform-sticky"
+
+
+def test_pooled_producers_and_append_times_are_told(sticky):
+    traffic, batches = sticky
+    pooled = replace(traffic, producer_id=-1, producer_epoch=-1, timestamp_types=("LogAppendTime",))
+    found = identify_baseline(pooled, batches, 3)
+    assert found.version_range == "2.4 to 3.1"
+    text = " ".join(found.assumptions)
+    assert "taken for one" in text
+    assert "LogAppendTime" in text
+
+
+def test_compression_is_measured(sticky):
+    traffic, batches = sticky
+    stored = batches.size_bytes - (batches.size_bytes - 61) // 2
+    found = measure_compression(traffic, replace(batches, size_bytes=stored, codec="lz4"))
+    assert found is not None
+    assert found.ratio_ppm == pytest.approx(500_000, rel=0.01)
+    assert identify_baseline(traffic, replace(batches, codec="lz4"), 3).settings["compression.type"].value == "lz4"
+
+
+def test_rows_hold_the_tables_columns(sticky):
+    row = session_row(*sticky, identify_baseline(*sticky, 3))
+    assert row.keys() == set(PRODUCER_SESSIONS.column_names) - NOT_OURS
+    assert row["setting_sources"]["linger.ms"].startswith("default, 0 to ")
+    assert row["traffic_pattern"] == "burst"
+    service = service_row(1, 0, assume_service(2))
+    assert service.keys() == set(SERVICE_MODELS.column_names) - NOT_OURS
+    assert service["delay_high_ms"] is None
+    assert not service["is_identifiable"]

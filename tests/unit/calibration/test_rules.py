@@ -1,0 +1,98 @@
+"""Rules told apart on sessions of the simulator, whose strategy is known, and on a few records made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.batches import SessionBatches
+from pipeline.calibration.cells import collect_cells
+from pipeline.calibration.rules import Rule, weigh_rules
+from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from tests.simulated_sessions import make_scenario, record_session
+
+JAVA, LIBRDKAFKA = "kafka-clients", "librdkafka"
+LEADERS = (0, 1, 2, 0)
+KNOWN = [
+    ("java-sticky-2.4", JAVA, "3.2.3", Rule.BATCH),
+    ("java-builtin", JAVA, "3.9.1", Rule.BYTES),
+    ("java-builtin-uniform", JAVA, "3.9.1", Rule.BYTES),
+    ("java-round-robin-3.9.2", JAVA, "4.1.1", Rule.TURN),
+    ("java-round-robin-2.4", JAVA, "3.9.1", Rule.TURN_OF_HALF),
+    ("librdkafka-consistent_random", LIBRDKAFKA, "2.10.0", Rule.TIME),
+    ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3", Rule.RANDOM),
+]
+
+
+def make_session(rows: list[tuple[int, int]], batches: list[tuple[int, int, int, int]]):
+    """Records (millisecond, partition) and batches (first and last millisecond, partition, records), all of 100 bytes."""
+    at_ms, partition = np.array(rows, np.int32).T
+    first, last, where, count = np.array(batches, np.int64).T
+    traffic = SessionTraffic(
+        topic="t", topic_id="", producer_id=1, producer_epoch=0, start_ms=0, elapsed_ms=at_ms,
+        body_bytes=np.full(len(rows), 98, np.int32), partition=partition,
+        key_index=np.full(len(rows), NO_KEY, np.int32), keys=np.zeros(0, np.int64),
+    )  # fmt: skip
+    return traffic, SessionBatches(where, where, first, last, count, 61 + 100 * count)
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known[0])
+@pytest.mark.parametrize(("pattern", "linger"), [("perf-test", "20"), ("steady", "5")])
+def test_the_simulated_strategy_is_found(known, pattern, linger):
+    strategy, client, version, rule = known
+    scenario = make_scenario(
+        strategy, client=client, version=version, config={"linger.ms": linger}, pattern=pattern, seconds=6,
+        leaders=LEADERS, delays_ms={1: 20.0},
+    )  # fmt: skip
+    traffic, batches, _ = record_session(scenario, 3)
+    cells, least_bytes = collect_cells(traffic, batches), int(batches.size_bytes.max())
+    found = weigh_rules(cells, len(LEADERS), least_bytes=least_bytes).rank(is_idempotent=client == JAVA)
+    assert next(iter(found)) is rule
+    assert found[rule] > 0.5
+    assert sum(found.values()) <= 1 + 1e-9
+
+
+def test_bytes_and_time_limits_are_found():
+    traffic, batches, _ = record_session(make_scenario("java-builtin", config={"batch.size": "32768"}, seconds=12), 1)
+    assert weigh_rules(collect_cells(traffic, batches), 3).limit_bytes == 32_768
+    scenario = make_scenario(
+        "librdkafka-consistent_random", client=LIBRDKAFKA, version="2.10.0", config={"linger.ms": "20"}, seconds=12
+    )
+    traffic, batches, _ = record_session(scenario, 1)
+    assert weigh_rules(collect_cells(traffic, batches), 3).limit_ms == 40
+
+
+def test_cells_of_one_millisecond_are_put_so_that_partitions_change_least():
+    rows = [(1, 0), (1, 2), (2, 0), (2, 1), (2, 2), (3, 1)]
+    traffic, batches = make_session(rows, [(at, at, partition, 1) for at, partition in rows])
+    cells = collect_cells(traffic, batches)
+    assert cells.at_ms.tolist() == [1, 1, 2, 2, 2, 3]
+    assert cells.partition.tolist() == [2, 0, 0, 2, 1, 1]
+    assert cells.opened_count.tolist() == [1] * 6
+    assert cells.body_bytes.tolist() == [100] * 6
+
+
+def test_records_with_keys_are_no_cells():
+    traffic, batches = make_session([(1, 0), (2, 1)], [(1, 1, 0, 1), (2, 2, 1, 1)])
+    traffic.key_index[0] = 0
+    assert collect_cells(traffic, batches).partition.tolist() == [1]
+
+
+def test_no_record_gives_no_event():
+    traffic, batches = make_session([(1, 0)], [(1, 1, 0, 1)])
+    nothing = traffic.choose(np.zeros(1, bool))
+    evidence = weigh_rules(collect_cells(nothing, batches), 3)
+    assert evidence.event_count == 0
+    assert max(evidence.rank(is_idempotent=True).values()) <= 0.7
+
+
+def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
+    scenario = make_scenario(
+        "librdkafka-consistent_random-1.5", client=LIBRDKAFKA, version="1.5.3", config={"linger.ms": "0"}, seconds=6
+    )
+    traffic, batches, _ = record_session(scenario, 2)
+    evidence = weigh_rules(collect_cells(traffic, batches), 3)
+    found = evidence.rank(is_idempotent=False)
+    assert evidence.tied_ratio > 0.5
+    assert {*list(found)[:2]} == {Rule.BATCH, Rule.RANDOM}
+    assert max(found.values()) <= 0.6

@@ -1,0 +1,138 @@
+"""Delays from what a producer's metrics say of a connection, against queues whose time per request is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.service import (
+    ASSUMED,
+    CONFIGURED,
+    INFERRED,
+    MEASURED,
+    Parameter,
+    assume_service,
+    is_fit_minute,
+    make_broker,
+    mean_of,
+    service_ms,
+)
+from pipeline.calibration.service_fit import NodeMetrics, estimate_request_time, fit_services, take_out_stale
+from pipeline.simulator.distribution import Distribution
+from pipeline.simulator.measured import MEASURED_SERVICE
+
+START_MS = 1_795_000_080_000
+MINUTE = 60_000
+
+
+def minute(number: int, rate: float | None, latency: float | None, broker_id: int = 0) -> NodeMetrics:
+    start_ms = START_MS + number * MINUTE
+    return NodeMetrics(broker_id, start_ms, start_ms + MINUTE, rate, latency)
+
+
+def queue_of_five(request_ms: float, busy: float, seed: int) -> tuple[float, float]:
+    """Rate and mean latency of requests, one at a time, independent arrivals, the sixth held back by the client."""
+    chance = np.random.default_rng(seed)
+    arrivals = np.cumsum(chance.exponential(request_ms / busy, 20_000))
+    services = chance.exponential(request_ms, 20_000)
+    ends = np.zeros(20_000)
+    latency = 0.0
+    for number, at_ms in enumerate(arrivals):
+        sent_ms = max(at_ms, ends[number - 5] if number >= 5 else 0.0)
+        ends[number] = max(sent_ms, ends[number - 1]) + services[number]
+        latency += ends[number] - sent_ms
+    return 20_000 / ends[-1] * 1000, latency / 20_000
+
+
+@pytest.mark.parametrize("busy", [0.3, 0.5, 0.7, 0.9, 0.97])
+def test_time_per_request_of_a_queue(busy):
+    rate, latency_ms = queue_of_five(20.0, busy, 1)
+    time = estimate_request_time(rate, latency_ms)
+    assert time.source == INFERRED
+    assert time.value == pytest.approx(20.0, rel=0.12)
+    assert time.low <= 20.0 <= time.high
+
+
+def test_a_saturated_connection_takes_one_by_rate():
+    time = estimate_request_time(48.6, 103.05)
+    assert (time.value, time.source) == (pytest.approx(20.58, abs=0.01), MEASURED)
+
+
+def test_a_quick_broker_has_no_delay():
+    models = fit_services([minute(0, 110.0, 0.45)], [0], START_MS, START_MS + MINUTE)
+    assert models[0].delay_ms.value == 0
+    assert models[0].is_identifiable
+
+
+@pytest.mark.parametrize(
+    ("rate", "latency"),
+    [(None, 20.0), (50.0, None), (0.0, 20.0), (float("nan"), 20.0), (50.0, float("nan")), (0.1, 20.0)],
+)
+def test_what_metrics_do_not_tell_is_assumed(rate, latency):
+    model = fit_services([minute(0, rate, latency)], [0, 7], START_MS, START_MS + MINUTE)[0]
+    assert (model.delay_ms.value, model.delay_ms.source, model.is_identifiable) == (0.0, ASSUMED, False)
+    assert model.delay_ms.high == float("inf")
+    assert "no metrics tell its delay" in model.assumptions[0]
+
+
+def test_a_configured_delay_stands_where_metrics_are_silent():
+    nodes = [minute(0, 48.6, 103.05)]
+    models = fit_services(nodes, [0, 1], START_MS, START_MS + MINUTE, configured_delay_ms={0: 3.0, 1: 4.0})
+    assert models[0].delay_ms.source == MEASURED
+    assert (models[1].delay_ms.value, models[1].delay_ms.source) == (4.0, CONFIGURED)
+
+
+def test_even_minutes_are_fitted_and_odd_ones_take_their_neighbours():
+    assert is_fit_minute(START_MS)
+    own = 20.0 + service_ms(None)
+    nodes = [minute(number, 1000 / own, 5 * own) for number in range(5)]
+    nodes[3] = minute(3, 10.0, 90.0)  # an odd one: it is not looked at
+    model = fit_services(nodes, [0], START_MS, START_MS + 5 * MINUTE)[0]
+    assert [delay for _, delay in model.delay_series] == pytest.approx([20.0] * 5)
+    assert [at_ms for at_ms, _ in model.delay_series] == [START_MS + number * MINUTE for number in range(5)]
+
+
+def test_a_delay_series_follows_the_minutes():
+    quick, slow = (137.0, 0.5), (1000 / 20.54, 5 * 20.54)
+    nodes = [minute(number, *(slow if 4 <= number < 8 else quick)) for number in range(12)]
+    series = fit_services(nodes, [0], START_MS, START_MS + 12 * MINUTE)[0].delay_series
+    assert [round(delay) for _, delay in series] == [0, 0, 0, 10, 20, 20, 20, 10, 0, 0, 0, 0]
+
+
+def test_what_trails_from_the_minute_before_is_taken_out():
+    before, node = minute(0, 137.8, 1.4), minute(1, 49.5, 56.7)
+    own_ms, is_settled = take_out_stale(node, before)
+    assert not is_settled
+    assert own_ms == pytest.approx(5 * 1000 / 49.5)
+    assert take_out_stale(node, None) == (56.7, True)
+    assert take_out_stale(node, replace(before, end_ms=before.end_ms - 1)) == (56.7, True)
+
+
+def test_the_minute_before_the_window_only_serves_as_such():
+    nodes = [minute(-1, 45.7, 109.5), minute(0, 137.8, 26.9)]
+    model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
+    assert not model.is_settled
+    assert model.delay_ms.value < 6
+    assert "averages trail" in " ".join(model.assumptions)
+
+
+def test_a_broker_for_the_simulator():
+    model = replace(
+        assume_service(3),
+        delay_series=((START_MS, 5.0), (START_MS + MINUTE, 5.0), (START_MS + 2 * MINUTE, 0.0)),
+        kib_ms=Parameter(0.01, 0.0, 1.0, MEASURED),
+    )
+    broker = make_broker(model, START_MS + 1_000)
+    assert broker.broker_id == 3
+    assert broker.delay_ns.starts_ns == (0, 119_000_000_000)
+    assert broker.delay_ns.values == (5_000_000, 0)
+    assert broker.service.kib_ns == 10_000
+    assert broker.service.request_ns == MEASURED_SERVICE.request_ns
+    assert make_broker(assume_service(1), START_MS).oversleep_ns == Distribution()
+
+
+def test_a_slower_broker_has_the_same_shape():
+    model = replace(assume_service(1), request_ms=Parameter(1.0, 0.5, 2.0, MEASURED))
+    assert mean_of(make_broker(model, 0).service.request_ns) == pytest.approx(1_000_000, rel=1e-3)

@@ -1,0 +1,58 @@
+"""Where in a millisecond records are put: bursts stay together, steady records are spread, and nothing else is looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.traffic import Pattern, choose_pattern, place_within_ms
+
+NS = 1_000_000
+
+
+def random_ms(rate_per_s: int, together: int, seed: int) -> np.ndarray:
+    calls = np.random.default_rng(seed).integers(0, 20_000, rate_per_s * 20 // together)
+    return np.repeat(np.sort(calls), together)
+
+
+@pytest.mark.parametrize("rate_per_s", [100, 500, 2_000, 10_000])
+def test_independent_records_are_steady(rate_per_s):
+    assert choose_pattern(random_ms(rate_per_s, 1, 1)) is Pattern.STEADY
+
+
+@pytest.mark.parametrize(("rate_per_s", "together"), [(100, 3), (500, 2), (2_000, 6), (10_000, 50)])
+def test_records_sent_together_are_bursts(rate_per_s, together):
+    assert choose_pattern(random_ms(rate_per_s, together, 1)) is Pattern.BURST
+
+
+@pytest.mark.parametrize("at_ms", [[], [7], [7, 7], [0, 86_400_000]])
+def test_few_records_are_steady(at_ms):
+    assert choose_pattern(np.array(at_ms, np.int64)) is Pattern.STEADY
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_placed_records_keep_their_millisecond_and_order(pattern, kind):
+    at_ms = random_ms(5_000, 3, 2).astype(kind)
+    placed = place_within_ms(at_ms, pattern, 9)
+    assert placed.dtype == np.int64
+    assert (np.diff(placed) >= 0).all()
+    np.testing.assert_array_equal(placed // NS, at_ms - at_ms[0])
+    assert choose_pattern(placed // NS) is choose_pattern(at_ms)
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_a_place_depends_on_seed_and_times_alone(pattern):
+    at_ms = random_ms(2_000, 2, 3)
+    np.testing.assert_array_equal(place_within_ms(at_ms, pattern, 1), place_within_ms(at_ms + 10**12, pattern, 1))
+    assert (place_within_ms(at_ms, pattern, 1) != place_within_ms(at_ms, pattern, 2)).mean() > 0.9
+
+
+def test_a_burst_takes_microseconds_and_steady_records_lie_anywhere():
+    at_ms = np.repeat(np.arange(0, 30_000, 30), 8)
+    bursts = place_within_ms(at_ms, Pattern.BURST, 4).reshape(-1, 8)
+    assert (np.diff(bursts, axis=1)[:, 0] == 11_000).all()
+    assert (np.diff(bursts, axis=1)[:, 1:] == 1_000).all()
+    steady = place_within_ms(at_ms, Pattern.STEADY, 4) % NS
+    assert abs(steady.mean() - NS / 2) < 0.02 * NS
+    assert np.histogram(steady, 10, (0, NS))[0].min() > 700
