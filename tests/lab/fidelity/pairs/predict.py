@@ -1,18 +1,24 @@
-"""What `partition-health replay` says of a recorded run, as values."""
+"""What the replay says of a recorded run, as values."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pipeline.cli.replay_inputs import read_inputs
+from pipeline.cli.replay_rows import describe_replay
+from pipeline.jobs import ingest, replay
+from pipeline.runs import plan_runs
+from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from tests.lab.fidelity.pairs.pair import Client
 
@@ -77,34 +83,37 @@ FIGURES = (
 )
 
 
+DEFAULT_LINGER_MS = {OLD: "0", MIDDLE: "0", NEW: "5"}
+
+
 def write_candidates(file: Path, client: Client) -> Path:
-    """The candidates file that asks for one client."""
-    named = {"name": CANDIDATE, "client": client.version, "config": dict(client.config)}
+    """The candidates file that asks for one client, its own defaults spelled out: settings in use are kept elsewhere."""
+    defaults = {"linger.ms": DEFAULT_LINGER_MS[client.version], "batch.size": "16384"}
+    named = {"name": CANDIDATE, "client": client.version, "config": defaults | client.config}
     file.write_text(yaml.safe_dump({"candidates": [named]}))
     return file
 
 
-def run_replay(capture: Path, candidates: Path, seeds: int, *, with_metrics: bool = True) -> dict[str, Any]:
-    """The command's JSON document.
+def run_replay(spark: SparkSession, capture: Path, candidates: Path, seeds: int, folder: Path) -> dict[str, Any]:
+    """The document that `partition-health replay --json` prints, from a session that is there already.
 
     Args:
+        spark: Session.
         capture: An unpacked recording.
         candidates: A file of candidates.
         seeds: How many.
-        with_metrics: Let it read the producers' metrics too.
-
-    Raises:
-        RuntimeError: The command failed; what it wrote to standard error is told.
+        folder: An empty one, for the tables.
     """
-    metrics = ["--metrics", str(capture / "scrapes")] if with_metrics else []
-    command = [
-        sys.executable, "-m", "pipeline", "replay", str(capture / "brokers"), *metrics,
-        "--candidates", str(candidates), "--seeds", str(seeds), "--json",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"replay of {capture}: exit {done.returncode}\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout)
+    arguments = argparse.Namespace(
+        paths=[capture / "brokers"], metrics=[str(capture / "scrapes")], candidates=candidates, seeds=seeds,
+        window=None, topics=[],
+    )  # fmt: skip
+    inputs = read_inputs(arguments)
+    config = inputs.configure(folder)
+    (run,) = plan_runs(config, inputs.span, run_id="pair", now_ms=inputs.as_of_ms)
+    ingest.run(spark, run)
+    replay.run(spark, run, run.windows)
+    return describe_replay(run)
 
 
 def read_predictions(document: Mapping[str, Any]) -> dict[str, Prediction]:

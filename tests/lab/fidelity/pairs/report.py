@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.lab.fidelity.misses import KnownMiss, explain
+from pipeline.config import Spark
+from pipeline.demo import QUICK_JAVA
+from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import WRONG_WAY, format_rows, format_verdict
+from tests.lab.fidelity.pairs.misses import explain
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
 from tests.lab.fidelity.rows import MISSES
@@ -16,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lab.fidelity.pairs.compare import PairRow
+    from tests.lab.fidelity.pairs.tables import PairTable
 
 SEEDS = 20
-KNOWN: tuple[KnownMiss, ...] = ()
-"""Figures known to miss their bar or to go the wrong way; a table is named by its title up to the bar."""
+SPARK = Spark(master="local[2]", driver_memory="2g", conf={"spark.driver.extraJavaOptions": QUICK_JAVA})
 DOCUMENT = """\
 # Replayed and real runs
 
@@ -55,28 +58,30 @@ def report_pairs(folder: Path, only: Sequence[str] = (), sides: Sequence[str] = 
         sides: Which recordings to replay.
         seeds: How many.
     """
-    parts, titled = [], []
-    for table in compare_pairs(read_recordings(folder), seeds, only, sides):
-        parts.append(f"{format_rows(table.title, table.rows)}\n{table.note}")
-        print(parts[-1], end="\n\n", flush=True)
-        titled += [(table.title.partition(" |")[0], row) for row in table.rows]
-    parts.append("\n".join([format_verdict([row for _, row in titled]), *_format_misses(titled)]))
+    parts, told = [], []
+    with running_session(SPARK) as spark:
+        for table in compare_pairs(spark, read_recordings(folder), seeds, only, sides):
+            parts.append(f"{format_rows(table.title, table.rows)}\n{table.note}")
+            print(parts[-1], end="\n\n", flush=True)
+            told += [(table, row) for row in table.rows]
+    parts.append("\n".join([format_verdict([row for _, row in told]), *_format_misses(told)]))
     print(parts[-1])
-    return Report("\n\n".join(parts), any(_is_off(row) and _explain(title, row) is None for title, row in titled))
+    return Report("\n\n".join(parts), any(_is_off(row) and _explain(table, row) is None for table, row in told))
 
 
 def _is_off(row: PairRow) -> bool:
     return row.verdict == MISSES or row.way == WRONG_WAY
 
 
-def _explain(title: str, row: PairRow) -> str | None:
-    return explain(title, row.figure, KNOWN)
+def _explain(table: PairTable, row: PairRow) -> str | None:
+    return explain(table.recording, table.kind, row.figure)
 
 
-def _format_misses(titled: Sequence[tuple[str, PairRow]]) -> list[str]:
+def _format_misses(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:
     return [
-        f"  {title}: {row.figure}, {f'off by {row.off} (bar {row.bar})' if row.predicted else 'not told'}"
-        f"{', wrong way' if row.way == WRONG_WAY else ''}: {_explain(title, row) or 'NOT EXPLAINED'}"
-        for title, row in titled
+        f"  {table.title.partition(' |')[0]}: {row.figure}, "
+        f"{f'off by {row.off} (bar {row.bar})' if row.predicted else 'not told'}"
+        f"{', wrong way' if row.way == WRONG_WAY else ''}: {_explain(table, row) or 'NOT EXPLAINED'}"
+        for table, row in told
         if _is_off(row)
     ]

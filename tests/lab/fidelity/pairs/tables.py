@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tests.lab.archive import unpack_once
 from tests.lab.artifacts import cache_directory
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
+from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
 
 COMMITTED = Path(__file__).parents[3] / "data/pairs"
 ENDING = ".tar.zst"
@@ -47,18 +50,19 @@ class Recording:
 
 @dataclass(frozen=True)
 class PairTable:
-    """A title and rows; ``note`` has what the replay says of its own prediction."""
+    """What is replayed, as which table of `misses.py`, and its rows; ``note`` has what the replay says of itself."""
 
-    name: str
+    recording: Recording
+    kind: str
     title: str
     rows: Sequence[PairRow]
     note: str
 
 
-def read_recordings(folder: Path = COMMITTED) -> dict[tuple[str, str], Recording]:
-    """Every archive of a folder, by pair and side."""
+def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple[str, str], Recording]:
+    """Every archive of a folder, by pair and side; all, or those whose names begin so."""
     found = {}
-    for archive in sorted(folder.glob(f"*{ENDING}")):
+    for archive in sorted(folder.glob(f"{beginning}*{ENDING}")):
         capture = unpack_once(archive, cache_directory().parent / "pairs")
         facts = json.loads((capture / "manifest.json").read_text())
         pair = decode_pair(facts["pair"])
@@ -67,11 +71,16 @@ def read_recordings(folder: Path = COMMITTED) -> dict[tuple[str, str], Recording
 
 
 def compare_pairs(
-    recordings: Mapping[tuple[str, str], Recording], seeds: int, only: Sequence[str] = (), sides: Sequence[str] = SIDES
+    spark: SparkSession,
+    recordings: Mapping[tuple[str, str], Recording],
+    seeds: int,
+    only: Sequence[str] = (),
+    sides: Sequence[str] = SIDES,
 ) -> Iterator[PairTable]:
     """For each recording the back-test, and where its other side is at hand the prediction of that.
 
     Args:
+        spark: Session.
         recordings: What to replay.
         seeds: How many.
         only: Names of pairs; all without.
@@ -81,29 +90,31 @@ def compare_pairs(
         if (only and name not in only) or side not in sides:
             continue
         pair, other = recording.pair, recordings.get((name, recording.other_side))
-        found = predict(recording, seeds)
+        found = predict(spark, recording, seeds)
         clients = [" and ".join(each.describe() for each in pair.clients(which)) for which in SIDES]
         old, new = clients if side == BEFORE else reversed(clients)
         quiet = "" if recording.is_quiet else ", not quiet"
         in_use, candidate = found["in-use"], found.get("after")
         title = f"{name}, {side}, as it was: {old}{quiet} | {pair.describe()}"
-        yield PairTable(name, title, compare_back_test(recording.figures, found), _tell(in_use))
+        yield PairTable(recording, BACK_TEST, title, compare_back_test(recording.figures, found), _tell(in_use))
         if other and candidate:
             quiet = "" if recording.is_quiet and other.is_quiet else ", not quiet"
             title = f"{name}, {old} -> {new}{quiet} | {pair.describe()}"
-            yield PairTable(name, title, compare_change(recording.figures, other.figures, found), _tell(candidate))
+            yield PairTable(
+                recording, CHANGE, title, compare_change(recording.figures, other.figures, found), _tell(candidate)
+            )
 
 
-def predict(recording: Recording, seeds: int) -> dict[str, Prediction]:
+def predict(spark: SparkSession, recording: Recording, seeds: int) -> dict[str, Prediction]:
     """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
     client, *others = recording.pair.clients(recording.other_side)
     with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
         candidates = Path(folder) / "candidates.yaml"
         if client.version == RDKAFKA or any(each != client for each in others):
-            candidates.write_text("candidates: []\n")
+            candidates.write_text("candidates: [{name: no-client, partitioner: java-builtin}]\n")
         else:
             write_candidates(candidates, client)
-        return read_predictions(run_replay(recording.capture, candidates, seeds))
+        return read_predictions(run_replay(spark, recording.capture, candidates, seeds, Path(folder)))
 
 
 def _tell(prediction: Prediction) -> str:

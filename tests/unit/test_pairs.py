@@ -1,0 +1,117 @@
+"""How a prediction is judged against the run that came, on figures made up; the bars are the replay's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY, compare_back_test, compare_change, format_rows
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, decode_pair, draw_pairs, encode_pair
+from tests.lab.fidelity.pairs.predict import Prediction, Range
+from tests.lab.fidelity.rows import HOLDS, MISSES
+
+
+def run(*, shares=(40, 30, 30), records_per_batch=10.0, throughput=1000.0, p50=5.0, p99=50.0):
+    sizes = [{"leader": number, "size_bytes": 1000 * share} for number, share in enumerate(shares)]
+    return {
+        "partitions": sizes,
+        "records_per_batch": records_per_batch,
+        "throughput_records_per_s": throughput,
+        "latency_p50_ms": p50,
+        "latency_p99_ms": p99,
+    }
+
+
+def predicted(*, deviation_points=0.1, **figures):
+    real = run(**figures)
+    shares = {
+        place: (0.0, Range(each["size_bytes"] / 1e5, *(each["size_bytes"] / 1e5 + sign * 1.645e-2 * deviation_points for sign in (-1, 1))))
+        for place, each in enumerate(real["partitions"])
+    }  # fmt: skip
+    largest = max(median.median for _, median in shares.values()) * len(shares)
+    figures = {name: Range(real[name], real[name], real[name]) for name in real if name != "partitions"}
+    peaks = dict.fromkeys(("peak_to_mean", "broker_peak_to_mean"), Range(largest, largest, largest))
+    return Prediction(shares, shares, figures | peaks, "trusted", ())
+
+
+def by_figure(rows):
+    return {row.figure: row for row in rows}
+
+
+def test_a_prediction_that_is_exact_holds_every_bar():
+    """All figures, and each change that is larger than its bar has its sign."""
+    before, after = run(), run(shares=(60, 20, 20), records_per_batch=20.0, p99=100.0)
+    rows = by_figure(compare_change(before, after, {"in-use": predicted(), "after": predicted(shares=(60, 20, 20), records_per_batch=20.0, p99=100.0)}))  # fmt: skip
+
+    assert {row.verdict for row in rows.values()} == {HOLDS}
+    assert {name for name, row in rows.items() if row.way} == {
+        *(f"bytes on broker {number}, %" for number in range(3)),
+        "peak-to-mean of brokers",
+        "records per batch",
+        "latency p99, ms",
+    }
+    assert {row.way for row in rows.values() if row.way} == {RIGHT_WAY}
+
+
+@pytest.mark.parametrize(
+    ("figures", "missed"),
+    [
+        ({"shares": (42.1, 28, 29.9)}, {"bytes on broker 0, %", "peak-to-mean of brokers"}),
+        ({"shares": (41.9, 28.1, 30)}, set()),
+        ({"records_per_batch": 11.6}, {"records per batch"}),
+        ({"throughput": 968.0}, {"records/s"}),
+        ({"p50": 6.6, "p99": 34.0}, {"latency p50, ms", "latency p99, ms"}),
+    ],
+)
+def test_what_is_further_off_than_its_bar_misses(figures, missed):
+    """Two points, 5, 15, 3 and 30 percent."""
+    rows = compare_change(run(), run(), {"in-use": predicted(), "after": predicted(**figures)})
+
+    assert {row.figure for row in rows if row.verdict == MISSES} == missed
+
+
+def test_seeds_that_spread_widen_the_bar_of_a_share():
+    """Two and a half standard deviations, which the range from 5 to 95 % tells."""
+    found = predicted(shares=(44, 28, 28), deviation_points=2.0)
+    rows = by_figure(compare_change(run(), run(), {"in-use": predicted(), "after": found}))
+
+    assert rows["bytes on broker 0, %"].verdict == HOLDS
+    assert rows["bytes on broker 0, %"].bar == "5.0 pt"
+
+
+def test_a_back_test_has_the_narrower_bar():
+    """A point and a half."""
+    rows = by_figure(compare_back_test(run(), {"in-use": predicted(shares=(41.6, 29.2, 29.2))}))
+
+    assert rows["bytes on broker 0, %"].verdict == MISSES
+    assert rows["bytes on broker 1, %"].verdict == HOLDS
+
+
+def test_a_change_told_the_other_way_round_is_named():
+    """The real share fell, the replay's rose."""
+    found = {"in-use": predicted(), "after": predicted(shares=(45, 27.5, 27.5))}
+    rows = compare_change(run(), run(shares=(30, 35, 35)), found)
+
+    assert by_figure(rows)["bytes on broker 0, %"].way == WRONG_WAY
+    assert WRONG_WAY in format_rows("a pair", rows)
+
+
+def test_what_the_replay_does_not_tell_misses():
+    """No number is no prediction."""
+    silent = Prediction({0: (0.4, None), 1: (0.3, None), 2: (0.3, None)}, {}, {}, "not trustworthy: …", ())
+    rows = compare_change(run(), run(), {"in-use": silent, "after": silent})
+
+    assert {row.verdict for row in rows} == {MISSES}
+
+
+def test_a_seed_draws_the_same_pairs_again():
+    """Of every kind one, in both directions; they survive JSON."""
+    pairs = draw_pairs(5)
+
+    assert pairs == draw_pairs(5) != draw_pairs(6)
+    assert [pair.name.removesuffix("-old-new").removesuffix("-new-old") for pair in pairs] == [
+        "slow-broker", "bursts", "uneven", "keyed-mix", "two-producers", "lz4", "keyed-librdkafka-java",
+    ]  # fmt: skip
+    assert sum(pair.name.endswith("-old-new") for pair in pairs) == 3
+    for pair in pairs:
+        assert decode_pair(encode_pair(pair)) == pair
+        assert len(pair.clients(BEFORE)) == len(pair.clients(AFTER)) == len(pair.traffic)
