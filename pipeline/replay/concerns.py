@@ -42,7 +42,7 @@ class LogFacts:
         is_compacted: The topic's policy is to compact.
         crc_error_count: Batches whose checksum does not match.
         late_starts: Partitions whose log begins inside the window, with records missing before.
-        moved: Partitions that had several leaders in the window.
+        moved: Partitions whose leader was elected anew in the window.
         empty_minute_count: Whole minutes of the window without any record.
     """
 
@@ -154,7 +154,7 @@ def _doubt_log(recorded: RecordedTopic, log: LogFacts) -> Concerns:
         wrong.append(f"the log of {_name(log.late_starts)} begins inside the window: what was before is not known")
     if log.moved:
         assumed.append(
-            f"the leader of {_name(log.moved)} moved in the window: every record is replayed to the leader at its end"
+            f"leaders of {_name(log.moved)} were elected in the window: every record is replayed to the one at its end"
         )
     if log.empty_minute_count:
         assumed.append(

@@ -11,11 +11,13 @@ from pipeline.model.log import Record
 from tests.batches import make_batch, make_marker
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-SECONDS = 120
+SECONDS = 180
 CLUSTER_ID = "bWFkZS11cC1jbHVzdGVyLQ"
 LOG_APPEND_TIME, TRANSACTIONAL = 0x08, 0x10
 BROKERS = 2
-DAY_MS = 86_400_000
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+WATCHED = {"right-metrics": 3, "metrics-of-other-bytes": 12, "metrics-of-another-hour": 9}
+REQUEST_BYTES, HEADER_BYTES, RECORD_BYTES = 65, 61, 209
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def make_topics():
         Sent(each.at_ms, each.partition, (each.records_ms[0] - 400 * DAY_MS, *each.records_ms)) if n % 5 == 0 else each
         for n, each in enumerate(plain)
     ]
-    hole = [each for each in plain if not START_MS + 30_000 <= each.at_ms < START_MS + 95_000]
+    hole = [each for each in plain if not START_MS + 58_000 <= each.at_ms < START_MS + 122_000]
     topics = {
         "plain": Producer().send(plain),
         "no-producer-ids": Producer(-1).send(plain),
@@ -110,9 +112,16 @@ def make_topics():
         "moved": Producer(4007).send(plain[: len(plain) // 2]).send(plain[len(plain) // 2 :], leader_epoch=1),
         "aborted": _abort_some(Producer(4008), plain),
     }
+    for number, topic in enumerate(WATCHED):
+        topics[topic] = Producer(4010 + number).send(make_watched(topic))
     empty = Producer(4009)
     empty.logs = {partition: Log() for partition in range(3)}
     return topics | {"empty": empty}
+
+
+def make_watched(topic):
+    """Batches of a topic whose producer has metrics; each has a rate of its own, by which they are told apart."""
+    return make_batches(10 + WATCHED[topic], per_s=WATCHED[topic])
 
 
 def _start_late(producer):
@@ -153,36 +162,28 @@ def write_brokers(folder: Path, topics) -> Path:
     return folder / "brokers"
 
 
-def write_pages(folder: Path, batches, *, scale=1.0, later_ms=0, every_s=10):
-    """Exporter pages of the producer that sent these batches, one request each.
+def write_scrapes(folder: Path) -> Path:
+    """Exporter pages of the producers that are watched, below a folder for each."""
+    _write_pages(folder / "right", "right-metrics")
+    _write_pages(folder / "bytes", "metrics-of-other-bytes", scale=1.12)
+    _write_pages(folder / "hour", "metrics-of-another-hour", later_ms=HOUR_MS)
+    return folder
 
-    Args:
-        folder: Gets the pages.
-        batches: What `make_batches` made.
-        scale: Of the bytes, told over sent.
-        later_ms: How much later than the traffic the pages were scraped.
-        every_s: Between pages.
-    """
+
+def _write_pages(folder: Path, topic, *, scale=1.0, later_ms=0, every_s=10) -> None:
+    """Pages of a producer that sends each batch in a request of its own."""
     folder.mkdir(parents=True)
+    batches = make_watched(topic)
     for second in range(0, SECONDS + 1, every_s):
         until_ms = START_MS + 1000 * second
-        sent = [each for each in batches if each.at_ms < until_ms]
         lines = []
         for node_id in range(BROKERS):
-            own = [each for each in sent if each.partition % BROKERS == node_id]
-            size = scale * sum(61 + 208 * len(each.records_ms) for each in own)
-            labels = f'{{client_id="made-up",node_id="node-{node_id}"}}'
+            own = [each for each in batches if each.at_ms < until_ms and each.partition % BROKERS == node_id]
+            stored = sum(HEADER_BYTES + RECORD_BYTES * len(each.records_ms) for each in own)
+            labels = f'{{client_id="{topic}",node_id="node-{node_id}"}}'
             lines += [
-                f"kafka_producer_producer_node_metrics_outgoing_byte{labels} {size}",
+                f"kafka_producer_producer_node_metrics_outgoing_byte{labels} {scale * stored + REQUEST_BYTES * len(own)}",
                 f"kafka_producer_producer_node_metrics_request{labels} {float(len(own))}",
                 f"kafka_producer_producer_node_metrics_request_latency_avg{labels} {4.0 if own else 'NaN'}",
             ]
-        size = scale * sum(61 + 208 * len(each.records_ms) for each in sent)
-        labels = '{client_id="made-up",topic="plain"}'
-        records = sum(len(each.records_ms) for each in sent)
-        lines += [
-            f"kafka_producer_producer_topic_metrics_byte{labels} {size}",
-            f"kafka_producer_producer_topic_metrics_record_send{labels} {float(records)}",
-        ]
         (folder / f"{until_ms + later_ms}.prom").write_text("\n".join([*lines, ""]))
-    return folder

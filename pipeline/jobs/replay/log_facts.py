@@ -45,10 +45,10 @@ def load_log_facts(run: RunContext, windows: Sequence[TimeWindow]) -> dict[Topic
 
 
 def _sum_up(rows: Sequence[Mapping[str, Any]], starts: Mapping[int, int], empty_minute_count: int) -> LogFacts:
-    leaders: dict[int, set[int]] = defaultdict(set)
+    leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
     first: dict[int, int] = {}
     for row in rows:
-        leaders[row["partition"]].add(row["leader_id"])
+        leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
         first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
     return LogFacts(
         missing_count=sum(row["missing_offset_count"] for row in rows),

@@ -79,7 +79,7 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"log": LogFacts(missing_count=10)}, "10 offsets are gone"),
         ({"log": LogFacts(is_compacted=True)}, "the topic is compacted"),
         ({"log": LogFacts(crc_error_count=1)}, "1 batches do not match their checksums"),
-        ({"log": LogFacts(moved=(0, 2))}, "the leader of partitions 0, 2 moved in the window"),
+        ({"log": LogFacts(moved=(0, 2))}, "leaders of partitions 0, 2 were elected in the window"),
         ({"log": LogFacts(empty_minute_count=3)}, "3 minutes of the window hold no record"),
         ({"metrics": [MetricFacts()]}, "no producer metrics of this window"),
         ({"metrics": [MetricFacts(is_watched=True)]}, "a producer without metrics"),

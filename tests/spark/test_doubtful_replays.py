@@ -1,0 +1,95 @@
+"""Traffic that a replay should not be trusted with, or only as far as it says: a topic for each reason, made up.
+
+Every topic keeps its row: a prediction with what it takes for granted, or why there is none.
+"""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pipeline.config import load_config
+from pipeline.jobs import ingest, replay
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.storage.window_status import trust_windows
+from tests.spark.awkward_traffic import SECONDS, START_MS, make_topics, write_brokers, write_scrapes
+from tests.spark.capture_runs import make_secret, plan, stored
+
+END_MS = START_MS + SECONDS * 1000
+# Topic: whether its back-test may be trusted (None: either), a part of what `trust` says, a part of what it assumes.
+SAID = {
+    "plain": (None, "", ""),
+    "no-producer-ids": (None, "", "no producer ids: all producers of the topic are replayed as one"),
+    "log-append-time": (False, "LogAppendTime: when its records were sent is lost", ""),
+    "compacted": (False, "compacted", ""),
+    "late-start": (False, "begin", ""),
+    "hole": (None, "", "minute"),
+    "times-far-off": (False, "timestamps are far off", ""),
+    "one-partition": (None, "", "one partition"),
+    "moved": (None, "", "were elected in the window"),
+    "aborted": (None, "", "aborted transactions"),
+    "empty": (False, "no record", ""),
+    "right-metrics": (None, "", ""),
+    "metrics-of-other-bytes": (False, "metrics contradict the log: a producer's bytes differ by 12 %", ""),
+    "metrics-of-another-hour": (None, "", "a producer without metrics"),
+}
+
+
+@pytest.fixture(scope="module")
+def back_tests(spark, tmp_path_factory):
+    """Of every topic, by topic."""
+    folder = tmp_path_factory.mktemp("awkward")
+    write_brokers(folder, make_topics())
+    sources = [
+        {"kind": "log_directories", "paths": ["brokers"]},
+        {"kind": "producer_metrics", "path": str(write_scrapes(folder / "scrapes"))},
+    ]
+    make_secret(folder)
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "window": f"PT{SECONDS}S",
+        "mail": {"to": ["kafka-platform@example.org"]},
+        "candidates": [{"name": "uniform", "partitioner": "java-builtin-uniform"}],
+        "replay": {"seeds": 3},
+        "clusters": {"demo": {"as_of": format_instant(END_MS + 1), "sources": sources}},
+    }
+    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
+    context = plan(load_config(folder / "partition-health.yaml"), TimeWindow(START_MS, END_MS))
+    ingest.run(spark, context)
+    trust_windows(context.warehouse, context.cluster_name, context.windows)
+    replay.run(spark, context, context.windows)
+    comparison = stored(context.warehouse, "gold.scenario_comparison")
+    tested = {row["topic"]: row for row in stored(context.warehouse, "gold.back_tests")}
+    return {topic: (row, [other for other in comparison if other["topic"] == topic]) for topic, row in tested.items()}
+
+
+def test_every_topic_has_a_row(back_tests):
+    """None is left out silently."""
+    assert back_tests.keys() == SAID.keys()
+
+
+@pytest.mark.parametrize("topic", SAID)
+def test_a_doubt_is_said(back_tests, topic):
+    """In `trust`, or in `assumptions` where the prediction may still hold."""
+    is_trusted, reason, assumption = SAID[topic]
+    row, candidates = back_tests[topic]
+
+    assert row["trust"] == "trusted" or row["trust"].startswith("not trustworthy: ")
+    assert row["is_trusted"] == (row["trust"] == "trusted")
+    assert is_trusted is None or row["is_trusted"] == is_trusted, row
+    assert reason in row["trust"], row
+    assert assumption in row["assumptions"], row
+    assert not row["is_trusted"] or row["seed_count"] > 0, row
+    assert {candidate["candidate"] for candidate in candidates} == {"in-use", "uniform"}
+    for candidate in candidates:
+        assert candidate["trust"] == "trusted" or candidate["trust"].startswith("not trustworthy: ")
+        assert is_trusted is not False or candidate["trust"] != "trusted", candidate
+        assert assumption in candidate["assumptions"], candidate
+
+
+def test_metrics_that_fit_are_not_doubted(back_tests):
+    """The one producer whose metrics are right."""
+    row, _ = back_tests["right-metrics"]
+
+    assert "metrics" not in row["trust"] + row["assumptions"]
