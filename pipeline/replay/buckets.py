@@ -247,27 +247,46 @@ def _replay_topic(number: int, plan: ReplayPlan, keys: _Keys, rows: _Rows, runs:
         yield Sums(number, window, TOP_KEYS, top_keys, _NO_TOTALS)
     choices = np.empty(len(runs.keys), dtype=np.int32)
     hashes = _Cache(keys.hashes, runs.keys)
+    placed: dict[tuple[Any, ...], _Placed] = {}
     for index, placing in enumerate(topic.placings):
+        mask, unknown = _mask_of(placing), _unknown_total_of(placing)
+        decisive = (placing.columns, placing.partition_counts, mask, unknown, placing.empty_key)
+        if decisive not in placed:  # strategies of one family, asked for one partition count
+            for window in replayed:
+                first, last = runs.window_starts[window : window + 2]
+                taken = hashes.of_runs(placing.columns[window])[first:last]
+                take_modulos(taken, mask, placing.partition_counts[window], choices[first:last])
+            placed[decisive] = _place(placing, keys, rows, runs, choices)
+        found = placed[decisive]
         for window in replayed:
-            first, last = runs.window_starts[window : window + 2]
-            take_modulos(
-                hashes.of_runs(placing.columns[window])[first:last],
-                *(_mask_of(placing), placing.partition_counts[window], choices[first:last]),
-            )
-        counts = np.array(placing.partition_counts, dtype=np.int64)
-        cell_starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-        cells = np.zeros((int(counts.sum()), kernels.CELL_COUNT), dtype=np.int64)
-        totals = np.zeros((len(counts), kernels.TOTAL_COUNT), dtype=np.int64)
-        unknown = kernels.UNANSWERED_RECORDS if placing.function is None else kernels.REFUSED_RECORDS
-        kernels.place_keys(
-            *(runs.starts, runs.keys, runs.partitions, runs.amounts, runs.before, runs.window_starts),
-            *(runs.order, rows.partitions, rows.amounts, choices, keys.states),
-            *(np.array(placing.columns, dtype=np.int64), _EMPTY_RULES[placing.empty_key], unknown),
-            *(counts, cell_starts, cells, totals),
-        )
-        for window in replayed:
-            first = cell_starts[window]
-            yield Sums(number, window, index, cells[first : first + counts[window]], totals[window])
+            first = found.cell_starts[window]
+            cells = found.cells[first : first + placing.partition_counts[window]]
+            yield Sums(number, window, index, cells, found.totals[window])
+
+
+class _Placed(NamedTuple):
+    cell_starts: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+
+def _place(placing: Placing, keys: _Keys, rows: _Rows, runs: _Runs, choices: NDArray[np.int32]) -> _Placed:
+    """Sums of one placing over all windows, given what its strategy chooses for each run's hash."""
+    counts = np.array(placing.partition_counts, dtype=np.int64)
+    cell_starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+    cells = np.zeros((int(counts.sum()), kernels.CELL_COUNT), dtype=np.int64)
+    totals = np.zeros((len(counts), kernels.TOTAL_COUNT), dtype=np.int64)
+    kernels.place_keys(
+        *(runs.starts, runs.keys, runs.partitions, runs.amounts, runs.before, runs.window_starts),
+        *(runs.order, rows.partitions, rows.amounts, choices, keys.states),
+        *(np.array(placing.columns, dtype=np.int64), _EMPTY_RULES[placing.empty_key], _unknown_total_of(placing)),
+        *(counts, cell_starts, cells, totals),
+    )
+    return _Placed(cell_starts, cells, totals)
+
+
+def _unknown_total_of(placing: Placing) -> int:
+    return kernels.UNANSWERED_RECORDS if placing.function is None else kernels.REFUSED_RECORDS
 
 
 def _mask_of(placing: Placing) -> int:

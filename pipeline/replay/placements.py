@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -62,9 +63,16 @@ def draw_placements(
     for partition in range(kept):
         leaders[:, partition] = place.get(known.get(partition, -1), -1)
     if draws > 1:
-        for draw in range(draws):
-            leaders[draw, kept:] = _draw(len(brokers), partition_count - kept, derive_stream(draw, "placement", seed))
+        leaders[:, kept:] = _draw_all(len(brokers), partition_count - kept, seed)
     return Placements(brokers, leaders)
+
+
+@lru_cache(maxsize=1024)  # windows and candidates of one count ask alike
+def _draw_all(broker_count: int, count: int, seed: str) -> NDArray[np.int64]:
+    drawn = [_draw(broker_count, count, derive_stream(draw, "placement", seed)) for draw in range(PLACEMENTS)]
+    leaders = np.array(drawn, dtype=np.int64)
+    leaders.flags.writeable = False
+    return leaders
 
 
 def _draw(broker_count: int, count: int, stream: int) -> list[int]:
@@ -106,7 +114,6 @@ def measure_broker_peak(placements: Placements, loads: Loads) -> Range:
 
 def _by_draw(placements: Placements, loads: NDArray[np.int64]) -> NDArray[np.int64]:
     sums = np.zeros((len(placements.leaders), len(placements.broker_ids)), dtype=np.int64)
-    for draw, leaders in enumerate(placements.leaders):
-        led = leaders >= 0
-        np.add.at(sums[draw], leaders[led], loads[led])
+    draws, partitions = np.nonzero(placements.leaders >= 0)
+    np.add.at(sums, (draws, placements.leaders[draws, partitions]), loads[partitions])
     return sums
