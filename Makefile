@@ -57,7 +57,7 @@ serve: $(READY) ## airflow standalone with the DAGs scheduled on partition-healt
 capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.capture
 
-fidelity: $(READY) ## simulated against real producers (20 minutes of real Kafka; ARGS=--recorded: seconds)
+fidelity: $(READY) ## simulated and replayed against real producers (20 minutes of real Kafka; ARGS=--recorded: minutes)
 	@$(BIN)/python -m tests.lab.fidelity $(ARGS)
 
 lock: $(READY) ## resolve requirements anew
