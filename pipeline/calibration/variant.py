@@ -22,7 +22,9 @@ _PRIOR = {ADAPTIVE: 0.9, UNIFORM: 0.1}
 """Few turn `partitioner.adaptive.partitioning.enable` off."""
 _SEEDS = range(1, 7)
 _LEAST_DELAY_MS = 1.0
-_MOST_CHANCE = 0.99
+_MOST_CHANCE = 0.95
+_WELL = 6.0
+"""A misfit over three brokers above which neither variant describes what was recorded; more brokers have more."""
 
 
 def choose_variant(
@@ -51,11 +53,13 @@ def choose_variant(
         runs = [simulate_trial(cut, list(models.values()), seed, strategy=strategy) for seed in _SEEDS]
         misfits[strategy] = measure_misfit(runs, seen, least)
     best = min(misfits.values())
+    told = f"shares and batches have a misfit of {misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
+    if best > _WELL * len(models) / 3:
+        return replace(baseline, reason=f"{baseline.reason}; {told}: neither fits well, left open")
     weights = {each: prior * math.exp((best - misfits[each]) / 2) for each, prior in _PRIOR.items()}
     chosen = max(weights, key=lambda each: weights[each])
     chance = min(weights[chosen] / sum(weights.values()), _MOST_CHANCE)
     other = UNIFORM if chosen == ADAPTIVE else ADAPTIVE
-    told = f"shares and batches have a misfit of {misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
     return replace(
         baseline,
         strategy=chosen,

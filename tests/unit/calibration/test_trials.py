@@ -1,0 +1,128 @@
+"""Delays and variants found by simulation, on sessions whose delay and variant are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.baseline import identify_baseline
+from pipeline.calibration.service import ASSUMED, assume_service
+from pipeline.calibration.service_fit import NodeMetrics, fit_services
+from pipeline.calibration.trial import SessionTopic, cut_topic, observe, simulate_trial
+from pipeline.calibration.trial_fit import needs_trial, sharpen_services
+from pipeline.calibration.variant import choose_variant
+from pipeline.simulator.result import Connection
+from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
+
+SECONDS = 20
+END_MS = EPOCH_MS + 1000 * SECONDS
+BROKERS = (0, 1, 2)
+NS_PER_MS = 1_000_000
+
+
+def make_session(strategy: str, version: str, config: dict[str, str], *, pattern: str = "perf-test", seed: int = 2):
+    """A session with 20 ms on broker 1, and what its client's metrics would say."""
+    scenario = make_scenario(
+        strategy, version=version, config=config, pattern=pattern, delays_ms={1: 20.0}, seconds=SECONDS
+    )
+    traffic, batches, result = record_session(scenario, seed)
+    nodes = [
+        NodeMetrics(
+            broker_id=broker_id,
+            start_ms=EPOCH_MS,
+            end_ms=END_MS,
+            request_rate_per_s=float(result.connections[broker_id, Connection.REQUESTS]) / SECONDS,
+            request_latency_avg_ms=result.request_latencies.of(broker_id).sum_ns
+            / NS_PER_MS
+            / float(result.connections[broker_id, Connection.REQUESTS]),
+        )
+        for broker_id in BROKERS
+    ]
+    return SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3)), nodes
+
+
+@pytest.mark.parametrize(
+    ("strategy", "version", "config", "pattern"),
+    [
+        ("java-sticky-2.4", "3.2.3", {}, "perf-test"),
+        ("java-builtin", "3.9.1", {}, "perf-test"),
+        ("java-builtin", "4.1.1", {}, "steady"),
+        ("java-sticky-2.4", "3.2.3", {"linger.ms": "20", "batch.size": "32768"}, "steady"),
+    ],
+)
+def test_the_delay_is_found_within_a_millisecond(strategy, version, config, pattern):
+    topic, nodes = make_session(strategy, version, config, pattern=pattern)
+    models = sharpen_services([topic], fit_services(nodes, BROKERS, EPOCH_MS, END_MS), nodes, EPOCH_MS, END_MS)
+    assert models[1].delay_ms.value == pytest.approx(20, abs=1)
+    assert models[1].delay_ms.low <= 20.3
+    assert models[1].delay_ms.high >= 19.7
+    assert [models[each].delay_ms.value for each in (0, 2)] == [0, 0]
+    assert all(model.is_identifiable for model in models.values())
+
+
+def test_without_metrics_the_batches_tell_where_they_can():
+    topic, _ = make_session("java-builtin", "3.9.1", {}, pattern="steady")
+    models = sharpen_services([topic], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    assert models[1].is_identifiable
+    assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
+    assert not models[0].is_identifiable
+
+
+def test_a_flat_misfit_is_refused():
+    """A sticky producer in overload fills every batch of the slow broker, however slow that is."""
+    topic, _ = make_session("java-sticky-2.4", "3.2.3", {})
+    models = sharpen_services([topic], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    if models[1].is_identifiable:
+        assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
+    quiet, _ = make_session("java-sticky-2.4", "3.2.3", {"linger.ms": "50", "batch.size": "131072"})
+    models = sharpen_services([quiet], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    assert not models[1].is_identifiable
+    assert models[1].delay_ms.source == ASSUMED
+    assert len(models[1].assumptions) == 2
+
+
+def test_what_needs_no_trial_stays():
+    topic, nodes = make_session("java-sticky-2.4", "3.2.3", {})
+    models = fit_services(nodes, (0, 2), EPOCH_MS, END_MS)
+    assert not any(needs_trial(model) for model in models.values())
+    assert sharpen_services([topic], models, nodes, EPOCH_MS, END_MS) == models
+
+
+@pytest.mark.parametrize(("strategy", "seed"), [("java-builtin", 6), ("java-builtin", 7), ("java-builtin-uniform", 7)])
+def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed):
+    """Of a minute; shorter sessions have too few draws."""
+    scenario = make_scenario(strategy, version="3.9.1", delays_ms={1: 20.0}, seconds=60)
+    traffic, batches, _ = record_session(scenario, seed)
+    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    models = {each: replace(assume_service(each, 20.0 * (each == 1)), is_identifiable=True) for each in BROKERS}
+    found = choose_variant([topic], models, EPOCH_MS, EPOCH_MS + 60_000)
+    assert found.strategy == strategy
+    assert 0.7 < found.confidence <= 0.95
+
+
+def test_without_a_slow_broker_the_variant_stays_open():
+    scenario = make_scenario("java-builtin-uniform", version="3.9.1", seconds=SECONDS)
+    traffic, batches, _ = record_session(scenario, 1)
+    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    models = {each: assume_service(each) for each in BROKERS}
+    assert choose_variant([topic], models, EPOCH_MS, END_MS) is topic.baseline
+
+
+def test_a_keyless_partition_is_never_looked_at():
+    topic, _ = make_session("java-builtin", "3.9.1", {})
+    models = [assume_service(each, 20.0 if each == 1 else 0.0) for each in BROKERS]
+    first = simulate_trial([topic], models, 7)
+    topic.traffic.partition[:] = np.random.default_rng(1).permutation(topic.traffic.partition)
+    again = simulate_trial([topic], models, 7)
+    np.testing.assert_array_equal(first.record_count, again.record_count)
+    np.testing.assert_array_equal(first.batch_count, again.batch_count)
+
+
+def test_a_cut_holds_what_was_sent_then():
+    topic, _ = make_session("java-builtin", "3.9.1", {})
+    halves = [cut_topic(topic, EPOCH_MS, EPOCH_MS + 10_000), cut_topic(topic, EPOCH_MS + 10_000, END_MS)]
+    assert sum(len(half.traffic) for half in halves) == len(topic.traffic)
+    assert sum(len(half.batches) for half in halves) == len(topic.batches)
+    assert observe(halves, BROKERS).record_count.sum() == len(topic.traffic)
