@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.config import load_config
 from pipeline.demo import Demo, prepare_demo
-from pipeline.jobs.replay_summary import describe_replay
+from pipeline.jobs.replay_summary import describe_replay, describe_shares
 from pipeline.storage.row_counts import count_rows
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
     console.say(f"\nHealth gate: {verdict.get(states['health'].get('health_verdict', ''), 'not reached')}")
     console.say("\nWhich hash placed the keys, and what the candidates would change (last window)")
     for line in describe_replay(config.warehouse):
+        console.say(f"  {line}")
+    console.say("\nWhere records without a key would have gone (the window in which a broker's share was largest)")
+    for line in describe_shares(config.warehouse):
         console.say(f"  {line}")
     console.say("\nMails")
     for path in sorted(config.outbox.glob("*.eml")):

@@ -15,6 +15,7 @@ from pipeline.model.window import TimeWindow, format_instant
 
 CAPTURE_ARCHIVE = Path(__file__).resolve().parents[1] / "tests/data/capture.tar.zst"
 CLUSTER = "demo"
+DEMO_SEEDS = 5
 _MAX_WINDOW_BYTES = 1 << 27
 # A JVM that lives for a minute on few cores spends a third of its time compiling; measured 132 s of CPU without, 85 with.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
@@ -77,6 +78,7 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "window": f"PT{clock['window_ms'] // 1000}S",
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
+        "replay": {"seeds": DEMO_SEEDS},
         "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_JAVA}},
         "clusters": {
             CLUSTER: {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
+from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.key_places import name_family
 from pipeline.replay.producers import resolve_candidate
 from pipeline.replay.units import deal
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.replay.producers import CandidateProducer
-    from pipeline.replay.units import ReplayUnit
+    from pipeline.replay.units import ReplayUnit, UnitSession
     from pipeline.replay_settings import Candidate
 
 _RUN_RECORDS = 20_000
@@ -116,12 +117,16 @@ def _describe_run(unit: ReplayUnit, candidate: Candidate | None, producers: Sequ
         (
             producer.resolved.family,
             producer.resolved.settings if session.is_keyed else replace(producer.resolved.settings, ignores_keys=False),
-            _describe_keys(producer.resolved.strategy, session.baseline.strategy) if session.is_keyed else "",
+            _describe_keys(producer, session),
         )
         for producer, session in zip(producers, unit.sessions, strict=True)
     )
     return counts, brokers, sessions
 
 
-def _describe_keys(strategy: str, strategy_in_use: str | None) -> str:
-    return "as in use" if strategy == strategy_in_use else name_family(strategy)
+def _describe_keys(producer: CandidateProducer, session: UnitSession) -> str:
+    """Equal for strategies that put the session's keys, and its records without one, alike."""
+    strategy = producer.resolved.strategy
+    if session.is_keyed and strategy == session.baseline.strategy:
+        return "as in use"
+    return name_family(strategy) if session.is_keyed else find_strategy(strategy).null_key.value

@@ -80,8 +80,16 @@ def placed(partition: int, **others):
     return {**row, **load, "size_bytes_low": 50, "size_bytes": 60, "size_bytes_high": 70, **others}
 
 
+def batched(partition: int, **others):
+    batches = {"batch_count_low": 1, "batch_count": 2, "batch_count_high": 3}
+    sizes = {"log_size_bytes_low": 70, "log_size_bytes": 80, "log_size_bytes_high": 90}
+    shares = {"log_share_low": 0.1, "log_share": 0.2, "log_share_high": 0.3}
+    return placed(partition, candidate="sticky", **{**batches, **sizes, **shares, **others})
+
+
 def scenario(topic: str, candidate: str, **others):
     row = {"cluster": "lab", "topic": topic, "candidate": candidate, "is_baseline": candidate == "in-use"}
+    row |= {"trust": "trusted", "seed_count": None}
     sums = {
         "record_count": 97,
         "replayed_record_count": 97,
@@ -95,9 +103,49 @@ def scenario(topic: str, candidate: str, **others):
     return {**row, **sums, **others}
 
 
+def simulated(topic: str, **others):
+    seeds = {
+        "seed_count": 5,
+        "expected_seed_count": 5,
+        "replayed_record_count_low": 97,
+        "replayed_record_count_high": 97,
+    }
+    return scenario(topic, "sticky", **{**seeds, **others})
+
+
+def back_tested(topic: str, **others):
+    shares = {"observed_share": 0.7, "predicted_share_low": 0.6, "predicted_share": 0.7, "predicted_share_high": 0.8}
+    errors = {"share_error_points": 1.0, "share_bar_points": 1.5, "is_trusted": True, "trust": "trusted"}
+    errors["history_share_error_points"] = None
+    return {"cluster": "lab", "topic": topic, **shares, **errors, **others}
+
+
+def doubted(topic: str, **others):
+    return back_tested(topic, **{"is_trusted": False, "trust": "not trustworthy: no arrivals are stored", **others})
+
+
 def verdict(topic: str, **others):
     counts = {"explained_key_counts": {"java-compatible": 7}, "explained_record_counts": {"java-compatible": 90}}
     return {"cluster": "lab", "topic": topic, "key_count": 8, "record_count": 97, **counts, **others}
+
+
+def metered(instance: str, **others):
+    return {"cluster": "lab", "window_start": at(0), "source": "prometheus", "instance": instance, **others}
+
+
+def of_broker(instance: str, **others):
+    counts = dict.fromkeys(("bytes_in", "bytes_out", "message_in_count", "replication_bytes_in"), 7.0)
+    ratios = {"request_handler_idle_ratio": 1.02, "network_processor_idle_ratio": 0.5}
+    own = {"broker_id": 1, "leader_count": 3, "partition_count": 3}
+    return metered(instance, **{**own, **counts, **ratios, **others})
+
+
+def of_topic(topic: str, **others):
+    return metered("a:1", topic=topic, **{"bytes_in": 7.0, "log_size_bytes": 0, **others})
+
+
+def timed(stage: str, **others):
+    return metered("a:1", stage=stage, **{"request_count": 9.0, "time_p50_ms": 1.0, "time_p99_ms": 1.0, **others})
 
 
 # columns that a suite's rows have besides those of the table
@@ -106,8 +154,9 @@ ADDED = {
     "arrivals_gate": ("arrival_record_count", "uneven_row_count"),
     "scenario_comparison_gate": (
         *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
-        *("open_leader_count", "candidate_count", "expected_candidate_count"),
+        *("open_leader_count", "candidate_count", "expected_candidate_count", "expected_seed_count"),
     ),
+    "back_tests_gate": ("history_share_error_points",),
 }
 
 # suite -> table, parameters, rows that pass
@@ -136,6 +185,8 @@ PASSING = {
         [
             placed(0),
             placed(1),
+            batched(8, partition_count=9),
+            batched(7, partition_count=9, **dict.fromkeys(("log_share_low", "log_share", "log_share_high"))),
             placed(
                 3,
                 **dict.fromkeys(("record_count_low", "record_count", "record_count_high"), 0),
@@ -150,7 +201,32 @@ PASSING = {
             scenario("orders", "in-use"),
             scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
             scenario("orders", "unknown", partitioner=None, replayed_record_count=None, replayed_size_bytes=None),
+            simulated("orders"),
+            simulated(
+                "lossy",
+                **dict.fromkeys(("replayed_record_count_low", "replayed_record_count_high"), 90),
+                trust="not trustworthy: the arrivals of 7 records are not known",
+            ),
         ],
+    ),
+    "back_tests_gate": (
+        "gold.back_tests",
+        {"key": ["topic"]},
+        [
+            back_tested("orders"),
+            doubted("empty", **dict.fromkeys(("share_error_points", "observed_share", "predicted_share"))),
+        ],
+    ),
+    "broker_metrics_gate": (
+        "silver.broker_metrics",
+        {},
+        [of_broker("a:1"), of_broker("b:1", bytes_in=None, leader_count=None, request_handler_idle_ratio=None)],
+    ),
+    "broker_topics_gate": ("silver.broker_topics", {}, [of_topic("orders"), of_topic("new", bytes_in=None)]),
+    "broker_request_times_gate": (
+        "silver.broker_request_times",
+        {},
+        [timed("local"), timed("remote", request_count=None, time_p50_ms=None)],
     ),
     "hash_verdicts_gate": ("gold.hash_verdicts", {}, [verdict("orders"), verdict("payments", explained_key_counts={})]),
     "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
@@ -200,6 +276,11 @@ FAILING = {
         "key_unique": [placed(1)],
         "ranges_sound": [placed(4, partition_count=9, record_count=8), placed(5, partition_count=9, size_bytes_low=-1)],
         "no_partition_beyond": [placed(6)],
+        "batches_sound": [
+            batched(0, batch_count=9),
+            batched(1, log_size_bytes_low=-1),
+            batched(2, log_share_high=1.5),
+        ],
     },
     "scenario_comparison_gate": {
         "key_unique": [scenario("orders", "java")],
@@ -213,7 +294,39 @@ FAILING = {
         ],
         "shares_sum_to_one": [scenario("e", "java", broker_size_bytes=499)],
         "candidates_present": [scenario("f", "java", candidate_count=1)],
+        "all_seeds_present": [simulated("h", seed_count=4)],
+        "seeds_replay_all": [
+            simulated("i", replayed_record_count_low=96, trust="not trustworthy: odd"),
+            simulated("j", replayed_record_count_low=96, replayed_record_count_high=96),
+        ],
+        "trust_told": [scenario("k", "java", trust=None), scenario("l", "java", trust="not trustworthy: ")],
         "baseline_exact": [scenario("g", "in-use", moved_record_count=1)],
+    },
+    "back_tests_gate": {
+        "key_unique": [back_tested("orders")],
+        "trust_follows": [back_tested("a", is_trusted=False), doubted("b", trust="trusted")],
+        "shares_sound": [back_tested("c", observed_share=1.2), back_tested("d", predicted_share_low=0.75)],
+        "shares_within_bar": [doubted("e", share_error_points=1.6)],
+        "error_not_rising": [doubted("f", share_error_points=1.4, share_bar_points=1.5, history_share_error_points=0)],
+    },
+    "broker_metrics_gate": {
+        "key_unique": [of_broker("a:1")],
+        "increases_not_negative": [of_broker("c:1", bytes_in=-1.0), of_broker("d:1", covered_ms=-1)],
+        "idle_ratios_sound": [
+            of_broker("e:1", request_handler_idle_ratio=3.0),
+            of_broker("f:1", network_processor_idle_ratio=-0.1),
+        ],
+        "leaders_held": [of_broker("g:1", leader_count=4)],
+        "broker_known": [of_broker("h:1") | {"broker_id": None}],
+    },
+    "broker_topics_gate": {
+        "key_unique": [of_topic("orders")],
+        "increases_not_negative": [of_topic("a", bytes_in=-1.0), of_topic("b", log_size_bytes=-1)],
+    },
+    "broker_request_times_gate": {
+        "key_unique": [timed("local")],
+        "times_not_negative": [timed("total", request_count=-1.0)],
+        "percentiles_in_order": [timed("throttle", time_p50_ms=2.0)],
     },
     "hash_verdicts_gate": {
         "key_unique": [verdict("payments")],

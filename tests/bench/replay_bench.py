@@ -1,0 +1,244 @@
+"""An hour of keyless traffic through candidates and seeds, from `silver.arrivals`: `python -m tests.bench.replay_bench`.
+
+The arrivals are synthetic and labelled so: one producer without keys, records at independent random times, as nobody
+recorded them; the layout is that of the table. Named beside it is the simulator alone, the same runs in one thread of this
+process without Spark, files or sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from pipeline.calibration.baseline import Baseline
+from pipeline.calibration.service import assume_service
+from pipeline.calibration.settings import Setting
+from pipeline.config import PipelineConfig, Spark
+from pipeline.jobs.replay.services import SessionServices
+from pipeline.jobs.replay.simulation import simulate_traffic
+from pipeline.model.window import TimeWindow
+from pipeline.replay.calibrated import SessionFinding
+from pipeline.replay.key_places import NO_HASHES
+from pipeline.replay.results import ClusterFacts
+from pipeline.replay.unit_arrivals import prepare_arrivals
+from pipeline.replay.unit_runs import run_unit
+from pipeline.replay.unit_scenario import lay_out_unit
+from pipeline.replay_settings import Candidate
+from pipeline.runs import plan_runs
+from pipeline.storage.session import create_session, stop_session
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.arrivals import ARRIVALS
+from tests.lab.artifacts import cache_directory
+
+CLUSTER, TOPIC, TOPIC_ID = "synthetic", "orders", "AAAAAAAAAAAAAAAAAAAAAA"
+FIRST_MS = 1_767_225_600_000  # 2026-01-01
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+PARTITIONS, BROKERS = 12, 3
+SLOW_BROKER, DELAY_MS = 1, 20.0
+CANDIDATES = (
+    Candidate(name="java-builtin-uniform", partitioner="java-builtin-uniform"),
+    Candidate(name="java-builtin", partitioner="java-builtin"),
+    Candidate(name="java-builtin, linger 5", partitioner="java-builtin", config={"linger.ms": 5}),
+    Candidate(name="java-round-robin-3.9.2", partitioner="java-round-robin-3.9.2"),
+)
+"""And what is in use."""
+
+
+def make_arrivals(warehouse, rate_per_s):
+    """Writes an hour of arrivals, a row per minute, unless they are there."""
+    done = warehouse / "done"
+    if done.exists():
+        return
+    shutil.rmtree(warehouse, ignore_errors=True)
+    ensure_tables(warehouse, [ARRIVALS])
+    count = 60 * rate_per_s
+    rows = []
+    for minute in range(HOUR_MS // MINUTE_MS):
+        rng = np.random.default_rng(minute)
+        at_ms = np.sort(rng.integers(0, MINUTE_MS, count)).astype(np.int32)
+        rows.append(
+            {
+                "minute_start": datetime.fromtimestamp((FIRST_MS + minute * MINUTE_MS) / 1000, UTC),
+                "gap_ms": np.diff(at_ms, prepend=np.int32(0)),
+                "body_bytes": rng.integers(200, 400, count).astype(np.int32),
+                "partition": rng.integers(0, PARTITIONS, count).astype(np.int32),
+                "key_index": np.full(count, -1, np.int32),
+            }
+        )
+    shared = {
+        "cluster": CLUSTER,
+        "window_date": date(2026, 1, 1),
+        "topic": TOPIC,
+        "topic_id": TOPIC_ID,
+        "keys": [],
+        "window_start": datetime.fromtimestamp(FIRST_MS / 1000, UTC),
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "timestamp_type": "CreateTime",
+        "part": 0,
+        "record_count": count,
+        "count_kind": "exact",
+        "sampling_rate": 1.0,
+        **dict.fromkeys(("unreadable_record_count", "aborted_record_count"), 0),
+        **dict.fromkeys(("outlier_record_count", "late_record_count"), 0),
+        "run_id": "synthetic",
+    }
+    lists = {"gap_ms": pa.int32(), "body_bytes": pa.int32(), "partition": pa.int32(), "key_index": pa.int32()}
+    for row in rows:
+        columns = {
+            name: pa.array([value], pa.list_(lists[name])) if name in lists else [value] for name, value in row.items()
+        }
+        columns |= {
+            name: pa.array([value], pa.list_(pa.int64())) if name == "keys" else [value]
+            for name, value in shared.items()
+        }
+        write_deltalake(table_path(warehouse, ARRIVALS), pa.table(columns).select(ARRIVALS.column_names), mode="append")
+    done.touch()
+
+
+def describe_session(record_count):
+    baseline = Baseline(
+        *("java-sticky-2.4", "kafka-clients", "3.2.3", "3.0.1 to 3.2"),
+        {"linger.ms": Setting("0", "inferred")}, 1.0, "", "inferred", "made up",
+    )  # fmt: skip
+    return SessionFinding(
+        start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
+        keyless_count=record_count, bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
+        timestamp_type="CreateTime", counts={}, sampling_rate=1.0, row={},
+    )  # fmt: skip
+
+
+def simulate(spark, run, record_count):
+    """What the job does from `silver.arrivals` on."""
+    finding = describe_session(record_count)
+    models = {broker: assume_service(broker, DELAY_MS if broker == SLOW_BROKER else 0.0) for broker in range(BROKERS)}
+    leaders = {partition: partition % BROKERS for partition in range(PARTITIONS)}
+    cluster = ClusterFacts({(FIRST_MS, TOPIC, TOPIC_ID): leaders}, {FIRST_MS: tuple(range(BROKERS))})
+    return simulate_traffic(
+        spark, run, run.windows, findings=[finding], services={finding.session: SessionServices(models)},
+        cluster=cluster, key_families={},
+    )  # fmt: skip
+
+
+def plan_run(warehouse, seeds):
+    config = PipelineConfig.model_validate(
+        {
+            "warehouse": warehouse,
+            "outbox": warehouse / "outbox",
+            "candidates": [one.model_dump() for one in CANDIDATES],
+            "replay": {"seeds": seeds},
+            "clusters": {CLUSTER: {"sources": [{"kind": "log_directories", "paths": ["/nowhere"]}]}},
+        }
+    )
+    (run,) = plan_runs(config, TimeWindow(FIRST_MS, FIRST_MS + HOUR_MS), run_id="bench", now_ms=FIRST_MS)
+    return run
+
+
+def simulate_alone(simulation, traffic):
+    """The simulator by itself: each candidate with one seed."""
+    unit = simulation.plan.units[0]
+    arrivals = prepare_arrivals(unit, [traffic])
+    started = time.perf_counter()
+    for candidate in simulation.plan.candidates:
+        run_unit(lay_out_unit(unit, arrivals, candidate, NO_HASHES), arrivals, 1)
+    return time.perf_counter() - started
+
+
+class PeakMemory:
+    """The most that this process and its descendants hold at once, shared pages counted once each (PSS), in bytes."""
+
+    def __init__(self):
+        self.most = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._done.wait(0.5):
+            self.most = max(self.most, sum(_measure_pss(pid) for pid in _descendants(os.getpid())))
+
+
+def _descendants(root):
+    children = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, waiting = [], [root]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children.get(found[-1], [])
+    return found
+
+
+def _measure_pss(pid):
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Pss:")), 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rate", type=int, default=10_000, help="records a second, for an hour")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
+    arguments = parser.parse_args()
+    warehouse = cache_directory().parent / f"bench/replay-{arguments.rate}"
+    make_arrivals(warehouse, arguments.rate)
+    record_count = arguments.rate * HOUR_MS // 1000
+    run = plan_run(warehouse, arguments.seeds)
+    spark = create_session(Spark(master="local[2]"), app_name="replay_bench")
+    spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # the session is up, workers included
+    with PeakMemory() as memory:
+        started = time.perf_counter()
+        simulation = simulate(spark, run, record_count)
+        seconds = time.perf_counter() - started
+    stop_session(spark)
+    (runs,) = simulation.runs.values()
+    assert {number: sorted(found) for number, found in runs.items()} == {
+        number: list(run_seeds(arguments.seeds)) for number in range(1 + len(CANDIDATES))
+    }
+    assert all(one.sent_count == record_count for found in runs.values() for one in found.values())
+    simulated = record_count * len(runs) * arguments.seeds
+    figures = {
+        "synthetic": True, "records": record_count, "candidates": len(runs), "seeds": arguments.seeds,
+        "seconds": round(seconds, 1), "simulated_records_per_s": round(simulated / seconds),
+        "peak_memory_mib": memory.most >> 20,
+    }  # fmt: skip
+    print(
+        f"{record_count:,} synthetic records, {len(runs)} candidates x {arguments.seeds} seeds on 2 cores: {seconds:.1f} s,"
+        f" {simulated / seconds / 1e6:.1f} M simulated records a second, peak {memory.most / 2**30:.2f} GiB"
+    )
+    if arguments.json:
+        print(json.dumps(figures))
+    return 0
+
+
+def run_seeds(count):
+    return range(1, count + 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
