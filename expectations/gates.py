@@ -14,6 +14,7 @@ from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.measures.source_arrivals import Hold, SourceArrival, find_holds, hold_back, judge_sources
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.tables.arrivals import ARRIVALS
+from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
@@ -53,14 +54,16 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    from pipeline.storage.window_status import trust_windows  # noqa: PLC0415  # keeps DAG files light
+    from pipeline.sources.metric_readings import tells_of_brokers  # noqa: PLC0415  # keeps DAG files light
+    from pipeline.storage.window_status import trust_windows  # noqa: PLC0415
 
     limits: dict[str, Any] = {
         "windows_ms": [window.start_ms for window in run.windows],
         "max_age_ms": run.cluster.freshness_ms,
     }
     reports = [run_suite("window_status_gate", _rows(spark, run, WINDOW_STATUS, run.windows), limits)]
-    for table in (CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES):
+    metered = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if tells_of_brokers(run.cluster) else ()
+    for table in (CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES, *metered):
         suite = f"{table.name.split('.')[1]}_gate"
         reports.append(run_suite(suite, _rows(spark, run, table, run.windows)))
     reports += [
