@@ -44,7 +44,7 @@ def read_sessions(
 def _read_log(
     log: Path, partition: int, leader: int, start_ms: int, end_ms: int
 ) -> Iterator[tuple[tuple[int, int], tuple[np.ndarray, np.ndarray]]]:
-    scan = scan_records(log, want_keys=False)
+    scan = scan_records(log, want_keys=False, small_file_bytes=0)
     heads, rows = scan.headers.rows, scan.rows
     is_data = (heads["attributes"] & _CONTROL) == 0
     inside = is_data & (heads["max_timestamp_ms"] >= start_ms) & (heads["max_timestamp_ms"] < end_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.bench import (
+    calibration_bench,
     arrivals_bench,
     exposition_bench,
     false_alarm_bench,
@@ -24,5 +25,6 @@ if __name__ == "__main__":
     exposition_bench.main()
     live_bench.main()
     simulator_bench.main()
+    calibration_bench.main()
     health_bench.main()
     false_alarm_bench.main()
