@@ -3,6 +3,9 @@
 A subject is *above* in a window when its value is at the limit or over it (`disk_hours_to_full`: or under it) and chance
 does not explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was in
 k of the last n windows and its rule is critical, else `warn`.
+
+Most subjects are within their limits always. A verdict is given where one is above, and for the n windows after: those in
+which it gets well. What every subject measured is in `gold.rule_measures`.
 """
 
 from __future__ import annotations
@@ -56,12 +59,13 @@ def judge_rules(
         judged_from_ms: Windows that start before count toward k of n and get no verdict.
 
     Returns:
-        Verdicts by window, rule and subject.
+        Verdicts by window, rule and subject, of subjects that are above or were within n windows.
     """
     windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
     for measure in measures:
         windows[measure.window_start_ms, measure.rule].append(measure)
     recent: dict[tuple[str, str], deque[bool]] = {}
+    last_above: dict[tuple[str, str], int] = {}
     verdicts = []
     for (start_ms, rule), rows in sorted(windows.items()):
         rows.sort(key=lambda row: row.subject)
@@ -75,7 +79,8 @@ def judge_rules(
             is_above = is_real and row.is_enough and _is_beyond(row, limit)
             seen = recent.setdefault((rule, row.subject), deque(maxlen=limit.n))
             seen.append(is_above)
-            if judged_from_ms is None or start_ms >= judged_from_ms:
+            since = last_above[rule, row.subject] = 0 if is_above else last_above.get((rule, row.subject), limit.n) + 1
+            if since <= limit.n and (judged_from_ms is None or start_ms >= judged_from_ms):
                 verdicts.append(_verdict(row, limit, sum(seen), is_above=is_above))
     return tuple(verdicts)
 

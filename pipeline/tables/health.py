@@ -70,7 +70,13 @@ TOPIC_HEALTH = Table(
         _count("leaderless_count", "partitions", "Partitions without a leader."),
         _count("reassigning_count", "partitions", "Partitions a reassignment is moving."),
         _count("not_preferred_count", "partitions", "Partitions led by another replica than the preferred one."),
-        _ratio("replica_size_spread", "Largest over smallest replica of a partition, the widest of the topic."),
+        Column(
+            name="replica_size_spread",
+            type="double",
+            unit="ratio",
+            doc="Largest over smallest replica of a partition when they were read, the widest of the topic.",
+            volatile=True,
+        ),
         _count(
             "advised_partition_count",
             "partitions",

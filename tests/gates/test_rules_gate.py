@@ -31,8 +31,8 @@ def run(spark, values, rules):
 @pytest.mark.parametrize(
     ("severity", "verdicts", "failed", "warned"),
     [
-        ("critical", ["ok", "fail"], ["critical_rules"], []),
-        ("warning", ["ok", "warn"], [], ["warning_rules"]),
+        ("critical", ["fail"], ["critical_rules"], []),
+        ("warning", ["warn"], [], ["warning_rules"]),
         ("off", [], [], []),
     ],
 )
