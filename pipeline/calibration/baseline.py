@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from pipeline.calibration.batching import (
     bound_batch_bytes,
     bound_linger_ms,
 )
-from pipeline.calibration.cells import collect_cells
+from pipeline.calibration.cells import collect_cells, follows_keys, without_keys
 from pipeline.calibration.in_use import (
     Choice,
     choose_for_keys,
@@ -23,7 +23,7 @@ from pipeline.calibration.in_use import (
     rule_of,
 )
 from pipeline.calibration.rules import Rule, RuleEvidence, weigh_rules
-from pipeline.calibration.session_traffic import CREATE_TIME, NO_KEY
+from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.calibration.settings import CONFIGURED, DEFAULT, INFERRED, Setting, infer_settings, measure_compression
 from pipeline.simulator.client import MS, Compression
 from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
@@ -166,7 +166,7 @@ def _read_data(
     has_hash = bool(list_strategies(key_family))
     keyed = traffic.is_keyed
     ignores_keys = bool(keyed.any()) and not has_hash
-    followed = traffic if not ignores_keys else _without_keys(traffic)
+    followed = traffic if not ignores_keys else without_keys(traffic)
     record_bytes = float(np.quantile(traffic.body_bytes, 0.95)) + _LENGTH_BYTES if len(traffic) else 0.0
     batch_bytes = bound_batch_bytes(batches, record_bytes)
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
@@ -177,7 +177,7 @@ def _read_data(
     linger = bound_linger_ms(batches, traffic, sticks=sticks, full_bytes=full_bytes)
     notes = _list_notes(traffic)
     facts = {"is_idempotent": not traffic.is_pooled, "is_pooled": traffic.is_pooled}
-    if ignores_keys and _follows_keys(traffic):
+    if ignores_keys and follows_keys(traffic):
         reason = "each key has its partition, by no hash that is known"
         return _Findings(None, None, 0.0, "", reason, evidence, linger, batch_bytes, tuple(notes))
     if rule is None or evidence is None:
@@ -212,23 +212,6 @@ def _read_data(
         tuple(notes),
         ranked,
     )
-
-
-def _follows_keys(traffic: SessionTraffic) -> bool:
-    """Whether records of a key hardly ever change partition; keys with one record tell nothing."""
-    named = traffic.key_index >= 0
-    if not named.any():
-        return False
-    key, partition = traffic.key_index[named].astype(np.int64), traffic.partition[named].astype(np.int64)
-    order = np.argsort(key, kind="stable")
-    is_same_key = np.diff(key[order]) == 0
-    changes = (np.diff(partition[order]) != 0) & is_same_key
-    return bool(is_same_key.sum() >= LEAST_EVENTS and changes.sum() <= _FITS * is_same_key.sum())
-
-
-def _without_keys(traffic: SessionTraffic) -> SessionTraffic:
-    """The same, all keys taken for none: where no hash explains them, a partitioner may ignore them."""
-    return replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32))
 
 
 def _weigh(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.calibration import rule_kernels as kernels
+from pipeline.calibration.session_traffic import NO_KEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_RECORDS = 1_000_000
 """Of a session so many are looked at, from its first on."""
 _LENGTH_BYTES = 2
+_LEAST_PAIRS, _STRAY_RATIO = 12, 0.05
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,20 @@ def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batche
     cell = (at_ms - first_ms) * width + partition
     counted: NDArray[np.int64] = np.searchsorted(opened, cell, "right") - np.searchsorted(opened, cell, "left")
     return counted
+
+
+def follows_keys(traffic: SessionTraffic) -> bool:
+    """Whether records of a key hardly ever change partition; keys with one record tell nothing."""
+    named = traffic.key_index >= 0
+    if not named.any():
+        return False
+    key, partition = traffic.key_index[named].astype(np.int64), traffic.partition[named].astype(np.int64)
+    order = np.argsort(key, kind="stable")
+    is_same_key = np.diff(key[order]) == 0
+    changes = (np.diff(partition[order]) != 0) & is_same_key
+    return bool(is_same_key.sum() >= _LEAST_PAIRS and changes.sum() <= _STRAY_RATIO * is_same_key.sum())
+
+
+def without_keys(traffic: SessionTraffic) -> SessionTraffic:
+    """The same, all keys taken for none: where no hash explains them, a partitioner may ignore them."""
+    return replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32))

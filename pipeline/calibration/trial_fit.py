@@ -72,6 +72,8 @@ def sharpen_services(
         The same models, sharper where the data tell more; else they say why not.
     """
     found = dict(models)
+    if not any(len(topic.traffic) for topic in topics):
+        return found
     for broker_id, model in sorted(models.items(), key=lambda item: -item[1].delay_ms.value):
         if needs_trial(model) and model.is_settled and model.delay_ms.source == INFERRED:
             found[broker_id] = _fit_latency(topics, found, broker_id, nodes, (start_ms, end_ms))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.bench import (
-    calibration_bench,
     arrivals_bench,
+    calibration_bench,
     exposition_bench,
     false_alarm_bench,
     health_bench,
