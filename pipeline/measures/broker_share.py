@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.measures.causes import split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
-from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios
+from pipeline.measures.dispersion import estimate_inflation, peak_share_ratios, place_slots
 from pipeline.measures.imbalance import expected_shares
 from pipeline.measures.window_loads import columns_of, sum_by
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.measures.causes import Causes
+    from pipeline.measures.dispersion import SlotLoads
     from pipeline.measures.window_loads import Topic, TopicKeys, WindowLoads
     from pipeline.model.load import PartitionLoad
 
@@ -97,27 +98,23 @@ def measure_broker_columns(
     weights = [float(capacities.get(broker_id, 1.0)) for broker_id in broker_ids]
     fair = expected_shares(weights)
     place = np.searchsorted(np.array(broker_ids), known.leader_id)
-    count = len(broker_ids)
-    sizes, led = sum_by(place, known.size_bytes, count), sum_by(place, known.is_leader.astype(np.int64), count)
-    records, batches = sum_by(place, known.record_count, count), sum_by(place, known.batch_count, count)
-    total_bytes = int(sizes.sum())
-    in_slots = place_slots(slots, broker_ids)
-    inflation = None if in_slots is None else estimate_inflation(in_slots)
-    peaks = None if in_slots is None else peak_share_ratios(in_slots, fair)
+    sums = _sum_by_broker(known, place, len(broker_ids))
+    total_bytes = sum(sums["size_bytes"])
+    inflation, peaks = _measure_slots(place_slots(slots, broker_ids), fair)
     units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
     causes = split_causes(known, place, fair)
     rows = []
     for number, broker_id in enumerate(broker_ids):
         expected = float(fair[number])
-        share = int(sizes[number]) / total_bytes if total_bytes else None
+        share = sums["size_bytes"][number] / total_bytes if total_bytes else None
         ratio = None if share is None else share / expected
         rows.append(
             BrokerMeasures(
                 broker_id=broker_id,
-                size_bytes=int(sizes[number]),
-                record_count=int(records[number]),
-                batch_count=int(batches[number]),
-                leader_count=int(led[number]),
+                size_bytes=sums["size_bytes"][number],
+                record_count=sums["record_count"][number],
+                batch_count=sums["batch_count"][number],
+                leader_count=sums["leader_count"][number],
                 capacity=weights[number],
                 share=share,
                 expected_share=expected,
@@ -132,6 +129,24 @@ def measure_broker_columns(
             )
         )
     return tuple(rows)
+
+
+def _sum_by_broker(loads: WindowLoads, place: NDArray[np.int64], count: int) -> dict[str, list[int]]:
+    columns = {
+        "size_bytes": loads.size_bytes,
+        "record_count": loads.record_count,
+        "batch_count": loads.batch_count,
+        "leader_count": loads.is_leader.astype(np.int64),
+    }
+    return {name: sum_by(place, values, count).tolist() for name, values in columns.items()}
+
+
+def _measure_slots(
+    slots: SlotLoads | None, fair: NDArray[np.float64]
+) -> tuple[float | None, NDArray[np.float64] | None]:
+    if slots is None:
+        return None, None
+    return estimate_inflation(slots), peak_share_ratios(slots, fair)
 
 
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")
@@ -151,36 +166,3 @@ def _without_luck(ratio: float, expected: float, causes: Causes | None, place: i
     if causes.luck_p_value[place] <= CHANCE_LEVEL / len(causes.light_keys):
         return ratio
     return ratio - float(causes.light_keys[place]) / expected
-
-
-SLOTS = 60
-LEAST_SLOT_MS = 5_000
-
-
-def slot_ms(window_ms: int) -> int:
-    """Length of a window's slots: a sixtieth of it, five seconds at least.
-
-    >>> slot_ms(3_600_000), slot_ms(60_000)
-    (60000, 5000)
-    """
-    return max(LEAST_SLOT_MS, -(-window_ms // SLOTS))
-
-
-def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
-    """Slots as arrays, from the first to the last that has traffic; None without any.
-
-    Args:
-        slots: Number of the slot, broker, bytes, sum of squared batch sizes; loads of unknown brokers are left out.
-        broker_ids: Brokers, ascending.
-    """
-    place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
-    known = [row for row in slots if row[1] in place]
-    if not known:
-        return None
-    first = min(row[0] for row in known)
-    count = max(row[0] for row in known) - first + 1
-    size, squared = np.zeros((count, len(broker_ids))), np.zeros(count)
-    for slot, broker_id, size_bytes, of_batches in sorted(known):
-        size[slot - first, place[broker_id]] += size_bytes
-        squared[slot - first] += of_batches
-    return SlotLoads(size_bytes=size, squared=squared)

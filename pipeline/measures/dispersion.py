@@ -22,10 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
+SLOTS = 60
+LEAST_SLOT_MS = 5_000
 LEAST_BLOCKS = 8
 BLOCK_SLOTS = (1, 2, 4, 7)
 _CHI_SQUARE_MEDIAN = 0.4549364
@@ -106,3 +110,32 @@ def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
         return np.zeros(len(expected_share))
     ratios: Floats = slots.size_bytes.max(axis=0) / (mean * expected_share)
     return ratios
+
+
+def slot_ms(window_ms: int) -> int:
+    """Length of a window's slots: a sixtieth of it, five seconds at least.
+
+    >>> slot_ms(3_600_000), slot_ms(60_000)
+    (60000, 5000)
+    """
+    return max(LEAST_SLOT_MS, -(-window_ms // SLOTS))
+
+
+def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
+    """Slots as arrays, from the first to the last that has traffic; None without any.
+
+    Args:
+        slots: Number of the slot, broker, bytes, sum of squared batch sizes; loads of unknown brokers are left out.
+        broker_ids: Brokers, ascending.
+    """
+    place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
+    known = [row for row in slots if row[1] in place]
+    if not known:
+        return None
+    first = min(row[0] for row in known)
+    count = max(row[0] for row in known) - first + 1
+    size, squared = np.zeros((count, len(broker_ids))), np.zeros(count)
+    for slot, broker_id, size_bytes, of_batches in sorted(known):
+        size[slot - first, place[broker_id]] += size_bytes
+        squared[slot - first] += of_batches
+    return SlotLoads(size_bytes=size, squared=squared)

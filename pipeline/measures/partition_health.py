@@ -76,29 +76,11 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
         Arrays and lists of shape (partitions,), by topic, id and partition.
     """
     whole = sum_leaders(loads)
-    topics, topic = len(whole.topics), whole.topic
-    sizes = whole.size_bytes.astype(np.float64)
-    count = np.bincount(topic, minlength=topics)
-    total = np.bincount(topic, sizes, topics)
-    has_traffic = total > 0
+    topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
+    of_topic = _measure_topics(whole, sizes)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = total / count
-        share = sizes / total[topic]
-        deviation = (sizes - mean[topic]) ** 2
-        cv = np.sqrt(np.bincount(topic, deviation, topics) / count) / mean
-        units = total**2 / np.bincount(topic, whole.batch_bytes_squared, topics)
-        chance_cv = np.sqrt((count - 1) / units)
-        ratio = sizes / mean[topic]
-    peak = np.zeros(topics)
-    np.maximum.at(peak, topic, sizes)
+        share, ratio = sizes / of_topic["total"][topic], sizes / of_topic["mean"][topic]
     excess = split_excess(whole, fair_loads(whole))
-
-    def of_topic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        repeated: NDArray[np.float64] = np.where(has_traffic, values, np.nan)[topic]
-        return repeated
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        peak_ratio, effective = peak / mean, count / (1 + cv**2)
     return {
         "topic": [whole.topics[place][0] for place in topic.tolist()],
         "topic_id": [whole.topics[place][1] for place in topic.tolist()],
@@ -107,18 +89,41 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
         "size_bytes": whole.size_bytes,
         "record_count": whole.record_count,
         "batch_count": whole.batch_count,
-        "topic_share": np.where(has_traffic[topic], share, np.nan),
-        "ratio_to_mean": np.where(has_traffic[topic], ratio, np.nan),
-        "topic_partition_count": count[topic],
-        "topic_peak_to_mean": of_topic(peak_ratio),
-        "topic_cv": of_topic(cv),
-        "topic_effective_partitions": of_topic(effective),
-        "topic_chance_cv": np.where(np.isfinite(of_topic(chance_cv)), of_topic(chance_cv), np.nan),
-        "excess_bytes": np.rint(sizes - mean[topic]).astype(np.int64),
+        "topic_share": share,
+        "ratio_to_mean": ratio,
+        "topic_partition_count": of_topic["count"].astype(np.int64)[topic],
+        "topic_peak_to_mean": of_topic["peak"][topic],
+        "topic_cv": of_topic["cv"][topic],
+        "topic_effective_partitions": of_topic["effective"][topic],
+        "topic_chance_cv": of_topic["chance_cv"][topic],
+        "excess_bytes": np.rint(sizes - of_topic["mean"][topic]).astype(np.int64),
         "heavy_keys_bytes": excess.heavy_keys,
         "hash_luck_bytes": excess.hash_luck,
         "remainder_bytes": excess.remainder,
     }
+
+
+def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """What a topic's partitions have in common, by topic; NaN where it had no traffic."""
+    topics, topic = len(whole.topics), whole.topic
+    count = np.bincount(topic, minlength=topics).astype(np.float64)
+    total = np.bincount(topic, sizes, topics)
+    mean = total / np.maximum(count, 1)
+    peak = np.zeros(topics)
+    np.maximum.at(peak, topic, sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cv = np.sqrt(np.bincount(topic, (sizes - mean[topic]) ** 2, topics) / count) / mean
+        units = total**2 / np.bincount(topic, whole.batch_bytes_squared, topics)
+        chance_cv = np.sqrt((count - 1) / units)
+        measured = {
+            "peak": peak / mean,
+            "cv": cv,
+            "effective": count / (1 + cv**2),
+            "chance_cv": np.where(np.isfinite(chance_cv), chance_cv, np.nan),
+        }
+    silent = total <= 0
+    blanked = {name: np.where(silent, np.nan, values) for name, values in measured.items()}
+    return {"count": count, "total": total, "mean": mean, **blanked}
 
 
 def sum_leaders(loads: WindowLoads) -> WindowLoads:

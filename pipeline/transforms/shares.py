@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns, slot_ms
+from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns
+from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 
