@@ -1,6 +1,6 @@
 """Spark data source `kafka_key_counts`: what each key got, per segment file and window.
 
-It reads the files that `kafka_record_batches` reads, with the same plan, and every record in them: once. Keys leave the
+Rows are those of `PACKED_SCHEMA`. It reads the files that `kafka_record_batches` reads, with the same plan, and every record in them: once. Keys leave the
 Python worker as ids, hashes, and answers of strategies; in mode `counts_only` as sums over keys alone.
 
 Options: `plan` (from `format_plan`), `as_of_ms`, `start_ms`, `end_ms`, `window_ms`, `max_distinct_keys`, `mode`,
@@ -15,33 +15,27 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.environment import environment_secret
 from pipeline.model.window import TimeWindow
+from pipeline.sources.arrow_source import ArrowSource
 from pipeline.sources.key_questions import parse_questions
-from pipeline.sources.key_rows import SCHEMA, KeyRowMaker
+from pipeline.sources.key_rows import KeyRowMaker
 from pipeline.sources.key_scan import KeyScanSettings, iter_window_keys
 from pipeline.sources.key_secret import read_secret
+from pipeline.sources.packed_keys import PACKED_SCHEMA, pack_rows
 from pipeline.sources.record_batches import TARGET_BYTES, SegmentGroup
 from pipeline.sources.segment_plan import pack, parse_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql.types import StructType
+    import pyarrow as pa
 
 
 SOURCE_NAME = "kafka_key_counts"
 COUNTS_ONLY = "counts_only"
-_SQL_TYPES = {
-    pa.int64(): "bigint",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.list_(pa.int64()): "array<bigint>",
-}
 
 
 def make_row_maker(options: Mapping[str, str]) -> KeyRowMaker:
@@ -84,23 +78,12 @@ class KeyCountReader(DataSourceReader):
         assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
         for read in partition.reads:
             for found in iter_window_keys(read, self._maker.settings):
-                rows = self._maker.make_rows(read, found)
-                if rows.num_rows:
-                    yield rows
+                yield from pack_rows(self._maker.make_rows(read, found))
 
 
-class KeyCountSource(DataSource):
+class KeyCountSource(ArrowSource):
     """The data source as Spark knows it."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Name for `spark.read.format`."""
-        return SOURCE_NAME
-
-    def schema(self) -> str:
-        """Spark SQL types of the rows."""
-        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in SCHEMA)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; the schema is always the whole one."""
-        return KeyCountReader(self.options)
+    source_name = SOURCE_NAME
+    rows = PACKED_SCHEMA
+    reader_type = KeyCountReader

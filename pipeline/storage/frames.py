@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipeline.errors import TableMismatchError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -33,6 +35,30 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(
         [pa.field(column.name, _ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
     )
+
+
+def fit_rows(rows: pa.Table, table: Table, *, run_id: str) -> pa.Table:
+    """Brings Arrow rows into the declared shape, as `fit_frame` does with a Spark frame.
+
+    Args:
+        rows: The rows; nullable columns may be left out.
+        table: The declaration.
+        run_id: Run that writes them.
+
+    Raises:
+        TableMismatchError: naming the columns that are missing or unknown.
+    """
+    derived = {"run_id": pa.repeat(run_id, len(rows))}
+    if "window_start" in rows.column_names:
+        derived["window_date"] = rows["window_start"].cast(pa.date32())
+    wrong = [f"unknown column {name}" for name in rows.column_names if name not in table.column_names]
+    known = {*rows.column_names, *derived}
+    wrong += [f"column {c.name} is missing" for c in table.columns if c.name not in known and not c.nullable]
+    if wrong:
+        raise TableMismatchError(f"the rows do not fit {table.name}: {'; '.join(wrong)}")
+    found = {name: rows[name] for name in rows.column_names} | derived
+    columns = [found.get(field.name, pa.nulls(len(rows), field.type)) for field in arrow_schema(table)]
+    return pa.table(columns, names=table.column_names).cast(arrow_schema(table))
 
 
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:

@@ -71,6 +71,7 @@ def plan_ingest(folder, logs, *, mode):
     path = folder / "partition-health.yaml"
     cluster = {"sources": [{"kind": "log_directories", "paths": [str(logs)]}]}
     document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": {"bench": cluster}, "keys": {"mode": mode}}
+    document["replay"] = {"arrivals": False}  # another table, from another scan of the records
     path.write_text(yaml.safe_dump(document))
     start_ms = START_MS - START_MS % HOUR_MS
     span = TimeWindow(start_ms, start_ms + HOUR_MS)

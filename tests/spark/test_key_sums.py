@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pipeline.codec.key_ids import KeySecret, make_key_id
@@ -17,10 +18,14 @@ from pipeline.sources.key_frames import question_frame
 from pipeline.sources.key_questions import Question
 from pipeline.sources.key_rows import SCHEMA, KeyRowMaker
 from pipeline.sources.key_scan import iter_window_keys
+from pipeline.sources.packed_keys import KEYS, count_rows, iter_pieces, pack_rows
 from pipeline.storage.delta import FEW_ROWS, merge_in_parts
+from pipeline.storage.fitting import fit_frame
+from pipeline.storage.frames import fit_rows
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.keys import KEY_HASHES
+from pipeline.tables.keys import KEY_HASHES, KEY_TRAFFIC
+from pipeline.transforms.key_sums import list_key_hashes, sum_key_traffic
 from pipeline.transforms.keys import (
     collect_key_answers,
     collect_key_hashes,
@@ -56,7 +61,11 @@ def frame(spark):
 
 
 def collect(frame, *order):
-    return frame.toArrow().sort_by([(name, "ascending") for name in order]).to_pylist()
+    return in_order(frame.toArrow(), *order)
+
+
+def in_order(table, *order):
+    return table.sort_by([(name, "ascending") for name in order]).to_pylist()
 
 
 ORDER = ("window_start", "partition", "kind", "key_id")
@@ -82,6 +91,27 @@ def test_sums_are_exact_and_bounds_hold_over_segments(frame, tmp_path, limit):
         assert row["record_count"] <= count <= row["record_count"] + row["count_error"]
     if limit == 1000:
         assert {row["count_error"] for row in mine} == {0}
+
+
+@pytest.mark.parametrize("limit", [8, 1000])
+def test_one_process_sums_up_as_spark_does(spark, frame, tmp_path, limit):
+    table = rows_of(tmp_path, limit)
+    packed = pa.Table.from_batches([piece for batch in table.to_batches() for piece in pack_rows(batch)])
+    by_spark = frame(table)
+    assert count_rows(spark.createDataFrame(packed)) == len(table)
+    is_packed = pc.equal(packed["kind"], KEYS)
+    pieces, others = list(iter_pieces(packed.filter(is_packed))), packed.filter(pc.invert(is_packed)).to_pylist()
+    traffic = fit_rows(sum_key_traffic(pieces, others, "c"), KEY_TRAFFIC, run_id="r")
+    expected = fit_frame(summarise_key_traffic(by_spark, "c"), KEY_TRAFFIC, run_id="r").toArrow()
+    assert in_order(traffic, *ORDER) == in_order(expected, *ORDER)
+    hashes = fit_rows(list_key_hashes(pieces, "c"), KEY_HASHES, run_id="r")
+    expected = fit_frame(collect_key_hashes(by_spark, "c"), KEY_HASHES, run_id="r").toArrow()
+    assert in_order(hashes, "window_date", "key_id") == in_order(expected, "window_date", "key_id")
+
+
+def test_one_process_sums_up_nothing():
+    assert len(fit_rows(sum_key_traffic([], [], "c"), KEY_TRAFFIC, run_id="r")) == 0
+    assert len(fit_rows(list_key_hashes([], "c"), KEY_HASHES, run_id="r")) == 0
 
 
 def test_a_key_is_hashed_once_a_date(frame, tmp_path):

@@ -1,8 +1,8 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
-Segments are scanned three times: once for what each file holds (few rows, taken by the driver, which sees what the run
-covers before it writes), once for the batches, once, every record in them, for the keys. Every table's windows are replaced; `bronze.window_status` is written
-last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
+Segments are scanned several times: for what each file holds (few rows, taken by the driver, which sees what the run covers
+before it writes), for the batches, and, every record in them, for the keys and for the arrivals. Every table's windows are
+replaced; `bronze.window_status` is written last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
 scrapes were rotated away) keeps that source's stored rows and is marked `source_expired`.
 """
 

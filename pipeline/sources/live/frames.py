@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
-from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.plan import Shortfall, format_fetches
 from pipeline.sources.live.source import ARRIVAL, BATCH, KEY, PROBLEM, RANGE, SOURCE_NAME
+from pipeline.sources.packed_keys import PACKED_SCHEMA
 from pipeline.sources.record_batches import ARROW_SCHEMA
 
 if TYPE_CHECKING:
@@ -168,4 +168,4 @@ def live_arrivals(fetched: DataFrame) -> DataFrame:
 
 def live_keys(fetched: DataFrame) -> DataFrame:
     """What was counted of keys, in the columns of `kafka_key_counts`."""
-    return fetched.where(F.col("row_kind") == KEY).select(*KEY_SCHEMA.names)
+    return fetched.where(F.col("row_kind") == KEY).select(*PACKED_SCHEMA.names)

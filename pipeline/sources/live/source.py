@@ -25,7 +25,6 @@ from pipeline.sources.arrival_scan import pack_on_the_way
 from pipeline.sources.arrival_source import OPTION as ARRIVALS
 from pipeline.sources.arrival_source import make_chunk, read_settings
 from pipeline.sources.key_counts import make_row_maker
-from pipeline.sources.key_rows import SCHEMA as KEY_SCHEMA
 from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
 from pipeline.sources.live.range_scan import (
@@ -36,6 +35,7 @@ from pipeline.sources.live.range_scan import (
     scan_range,
     time_range_batches,
 )
+from pipeline.sources.packed_keys import PACKED_SCHEMA, pack_rows
 from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _OWN_FIELDS = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
-_FIELDS = {field.name: field for field in (*CHUNK_SCHEMA, *KEY_SCHEMA, *_OWN_FIELDS)}
+_FIELDS = {field.name: field for field in (*CHUNK_SCHEMA, *PACKED_SCHEMA, *_OWN_FIELDS)}
 SCHEMA = pa.schema(list(_FIELDS.values()))
 _SQL_TYPES = {
     pa.int64(): "bigint",
@@ -194,8 +194,7 @@ def _record_rows(
         scans = pack_on_the_way(scans, times, arrivals.make_packer(read.topic, is_small=is_small), packed)
     if keys is not None:
         for found in iter_range_keys(scanned, scans, keys.settings, is_small=is_small):
-            rows = keys.make_rows(read, found)
-            if rows.num_rows:
+            for rows in pack_rows(keys.make_rows(read, found)):
                 yield _widen(rows, KEY)
     for _ in scans:  # what nobody asked for keys
         continue
