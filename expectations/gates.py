@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from expectations.gate import CheckResult, GateReport, run_suite
+from expectations.record_sums import rows_of_windows, sum_arrivals, sum_keys
 from pipeline.errors import DataGateError
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.measures.source_arrivals import Hold, SourceArrival, find_holds, hold_back, judge_sources
@@ -18,25 +19,22 @@ from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES,
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
-from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pipeline.model.verdict import Verdict
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 HISTORY_FACTOR = 8
 """How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""
 
 SOURCES_ARRIVED = "sources_arrived"
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
-_RECORD_SOURCES = ("log_directories", "live_cluster")
 _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES)
 
 
@@ -61,17 +59,17 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         "windows_ms": [window.start_ms for window in run.windows],
         "max_age_ms": run.cluster.freshness_ms,
     }
-    reports = [run_suite("window_status_gate", _rows(spark, run, WINDOW_STATUS, run.windows), limits)]
+    reports = [run_suite("window_status_gate", rows_of_windows(spark, run, WINDOW_STATUS, run.windows), limits)]
     metered = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if tells_of_brokers(run.cluster) else ()
     for table in (CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES, *metered):
         suite = f"{table.name.split('.')[1]}_gate"
-        reports.append(run_suite(suite, _rows(spark, run, table, run.windows)))
+        reports.append(run_suite(suite, rows_of_windows(spark, run, table, run.windows)))
     reports += [
-        run_suite("keys_gate", _rows(spark, run, table, run.windows), {"key": list(table.key)})
+        run_suite("keys_gate", rows_of_windows(spark, run, table, run.windows), {"key": list(table.key)})
         for table in (*_KEYS_ONLY, ARRIVALS)
     ]
-    reports.append(run_suite("key_traffic_gate", _key_sums(spark, run)))
-    reports.append(run_suite("arrivals_gate", _arrival_sums(spark, run)))
+    reports.append(run_suite("key_traffic_gate", sum_keys(spark, run)))
+    reports.append(run_suite("arrivals_gate", sum_arrivals(spark, run)))
     failed = [report for report in reports if not report.success]
     if failed:
         raise DataGateError("\n".join(report.describe_failures() for report in failed))
@@ -100,7 +98,7 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
     arrivals = _arrivals(run, first_ms)
     max_age_ms = run.cluster.freshness_ms
     holds = {**_reassignments(run, first_ms), **find_holds(arrivals, max_age_ms=max_age_ms)}
-    shares = _rows(spark, run, BROKER_SHARE, (reach,))
+    shares = rows_of_windows(spark, run, BROKER_SHARE, (reach,))
     if holds:  # such windows count neither as above nor as well
         shares = shares.filter(~F.unix_millis("window_start").isin(sorted(holds)))
     report = run_suite(
@@ -135,7 +133,7 @@ def check_rules(spark: SparkSession, run: RunContext, first_ms: int) -> GateRepo
     reach = TimeWindow(first_ms - HISTORY_FACTOR * n * run.config.window_ms, _END_OF_TIME_MS)
     return run_suite(
         "rules_gate",
-        _rows(spark, run, RULE_MEASURES, (reach,)),
+        rows_of_windows(spark, run, RULE_MEASURES, (reach,)),
         {
             "rules": {name: rule.model_dump() for name, rule in run.cluster.rules.items()},
             "chance_level": run.cluster.gate.chance_level,
@@ -220,94 +218,3 @@ def describe_health(report: GateReport, run: RunContext) -> str:
         return f"cluster {run.cluster_name}: healthy, no broker above its share in {run.cluster.gate.k} of {run.cluster.gate.n} windows"
     lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in failed]
     return "\n".join([f"cluster {run.cluster_name}: NOT healthy", *lines])
-
-
-def _key_sums(spark: SparkSession, run: RunContext) -> DataFrame:
-    """Data records of each topic-partition and window as its batches have them and as its keys do.
-
-    Only windows that this run read keys of: not those that are older than the tables of keys, nor runs told to read none.
-    """
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
-
-    windows = _windows_with(spark, run, KEY_TRAFFIC)
-    grain = ("window_start", "topic", "topic_id", "partition")
-    unreadable = F.when(F.col("kind") == "unreadable", F.col("record_count")).otherwise(0)
-    by_key = _rows(spark, run, KEY_TRAFFIC, run.windows).groupBy(*grain)
-    keyed = by_key.agg(F.sum("record_count").alias("keyed"), F.sum(unreadable).alias("unreadable"))
-    batches = (
-        _rows(spark, run, PARTITION_TRAFFIC, run.windows).groupBy(*grain).agg(F.sum("record_count").alias("stored"))
-    )
-    return (
-        batches.join(keyed, list(grain), "full")
-        .join(F.broadcast(windows), "window_start")
-        .select(
-            *grain,
-            *(
-                F.coalesce(found, F.lit(0)).alias(name)
-                for name, found in (
-                    ("record_count", "stored"),
-                    ("key_record_count", "keyed"),
-                    ("unreadable_record_count", "unreadable"),
-                )
-            ),
-        )
-    )
-
-
-def _arrival_sums(spark: SparkSession, run: RunContext) -> DataFrame:
-    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read."""
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
-
-    windows = _windows_with(spark, run, ARRIVALS)
-    grain = ("window_start", "topic", "topic_id")
-    lengths = [F.size(name) for name in ("gap_ms", "body_bytes", "partition", "key_index")]
-    uneven = sum((F.when(length == F.col("record_count"), 0).otherwise(1) for length in lengths), F.lit(0))
-    arrived = (
-        _rows(spark, run, ARRIVALS, run.windows)
-        .where("count_kind = 'exact'")
-        .groupBy(*grain)
-        .agg(
-            F.sum(F.col("record_count") + F.col("unreadable_record_count")).alias("arrived"),
-            F.sum("outlier_record_count").alias("outliers"),
-            F.sum(uneven).alias("uneven"),
-        )
-    )
-    is_exact = F.coalesce("count_kind", F.lit("exact")) == "exact"
-    batches = (
-        _rows(spark, run, PARTITION_TRAFFIC, run.windows)
-        .groupBy(*grain)
-        .agg(F.sum("record_count").alias("stored"), F.bool_and(is_exact).alias("is_exact"))
-    )
-    return (
-        batches.join(arrived, list(grain), "full")
-        .where(F.coalesce("is_exact", F.lit(True)))  # noqa: FBT003  (a literal column)
-        .join(F.broadcast(windows), "window_start")
-        .select(
-            *grain,
-            *(
-                F.coalesce(found, F.lit(0)).alias(name)
-                for name, found in (
-                    ("record_count", "stored"),
-                    ("arrival_record_count", "arrived"),
-                    ("outlier_record_count", "outliers"),
-                    ("uneven_row_count", "uneven"),
-                )
-            ),
-        )
-    )
-
-
-def _windows_with(spark: SparkSession, run: RunContext, table: Table) -> DataFrame:
-    """Starts of the run's windows whose rows of a table this run vouches for."""
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
-
-    vouched = F.element_at("table_versions", F.lit(table.name)).isNotNull() & ~F.col("source_expired")
-    windows = _rows(spark, run, WINDOW_STATUS, run.windows).where(vouched & F.col("source").isin(*_RECORD_SOURCES))
-    return windows.select("window_start").distinct()
-
-
-def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    from pipeline.storage.delta import load  # noqa: PLC0415  # keeps DAG files light
-    from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
-
-    return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))
