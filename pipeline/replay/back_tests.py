@@ -74,7 +74,7 @@ def back_test(
     else:
         row |= {"seed_count": simulated.seed_count, **_compare_shares(recorded, simulated)}
         row |= _compare("records_per_batch", row["observed_records_per_batch"], simulated.records_per_batch())
-        row |= _compare("latency_avg", observed.latency_avg_ms, simulated.latency_avg_ms(), unit="_ms")
+        row |= _compare("latency_avg", observed.latency_avg_ms, simulated.told_latency_ms(), unit="_ms")
         row |= _compare("latency_p99", observed.latency_p99_ms, simulated.latency_ms(0.99), unit="_ms")
         reasons += _judge(row)
     trust = f"not trustworthy: {'; '.join(dict.fromkeys(reasons))}" if reasons else TRUSTED

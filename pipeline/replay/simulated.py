@@ -117,7 +117,7 @@ def read_runs(rows: pa.Table) -> Iterator[RunRow]:
         rows: In any order.
     """
     for row in rows.to_pylist():
-        sent, failed, refused, first_ns, last_ns, *extremes = np.frombuffer(row["totals"], "<i8").tolist()
+        sent, failed, refused, first_ns, last_ns, told_ns, *extremes = np.frombuffer(row["totals"], "<i8").tolist()
         places, found = np.frombuffer(row["latencies"], "<i8").reshape(2, -1)
         counts = np.zeros(BUCKET_COUNT, np.int64)
         counts[places] = found
@@ -129,6 +129,7 @@ def read_runs(rows: pa.Table) -> Iterator[RunRow]:
             first_sent_ns=first_ns,
             last_done_ns=last_ns,
             latencies=LatencyHistogram(counts, *extremes),
+            told_latency_sum_ns=told_ns,
         )
         yield RunRow(row["unit"], row["topic"], row["candidate"], row["seed"], run)
 
@@ -138,7 +139,8 @@ _NUMBERS = ("unit", "topic", "candidate", "seed")
 
 def _pack_totals(run: TopicRun) -> bytes:
     latencies = run.latencies
-    told = (run.sent_count, run.failed_count, run.refused_count, run.first_sent_ns, run.last_done_ns)
+    counts = (run.sent_count, run.failed_count, run.refused_count)
+    told = (*counts, run.first_sent_ns, run.last_done_ns, run.told_latency_sum_ns)
     return np.array([*told, latencies.sum_ns, latencies.min_ns, latencies.max_ns], "<i8").tobytes()
 
 

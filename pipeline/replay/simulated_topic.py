@@ -166,10 +166,12 @@ class SimulatedTopic:
         found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
         return measure_seeds(None if value is None else value / _NS_PER_MS for value in found)
 
-    def latency_avg_ms(self) -> Range:
-        """The mean of the records' latency."""
-        found = (run.latencies.mean_ns for run in self.runs.values())
-        return measure_seeds(None if value is None else value / _NS_PER_MS for value in found)
+    def told_latency_ms(self) -> Range:
+        """The mean latency as clients' metrics would tell it."""
+        return measure_seeds(
+            run.told_latency_sum_ns / run.sent_count / _NS_PER_MS if run.sent_count else None
+            for run in self.runs.values()
+        )
 
     def sent_counts(self) -> WholeRange:
         """Records that were sent: those of the arrivals, by every seed."""

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.simulator.latency_histogram import merge_histograms
 from pipeline.simulator.random_stream import derive_stream
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.result import Lane, ProducerCount
+from pipeline.simulator.result import Connection, Lane, ProducerCount
 from pipeline.simulator.simulate import simulate
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class TopicRun:
         first_sent_ns: Epoch time; of all producers that write to the topic, like the next.
         last_done_ns: When the last record was acknowledged.
         latencies: From `send()` until the acknowledgement, by record.
+        told_latency_sum_ns: `sent_count` times the latency as clients' metrics tell it: the mean time of batches in the
+            queue, and the mean latency of each broker's requests by the bytes it got.
     """
 
     cells: NDArray[np.int64]
@@ -52,6 +54,7 @@ class TopicRun:
     first_sent_ns: int
     last_done_ns: int
     latencies: LatencyHistogram
+    told_latency_sum_ns: int
 
 
 def derive_run_seed(seed: int, unit: ReplayUnit) -> int:
@@ -110,7 +113,21 @@ def _sum_topic(
         first_sent_ns=base_ns + int(counts[:, ProducerCount.FIRST_SENT_AT_NS].min(initial=2**62)),
         last_done_ns=base_ns + int(counts[:, ProducerCount.LAST_DONE_AT_NS].max(initial=0)),
         latencies=result.latencies.merge(lanes),
+        told_latency_sum_ns=round(sent * _tell_latency_ns(result, lanes, writers)),
     )
+
+
+def _tell_latency_ns(result: SimulationResult, lanes: list[int], writers: list[int]) -> float:
+    """As `record-queue-time-avg` and `request-latency-avg` would tell it."""
+    broker_count = len(result.connections) // result.producer_count
+    weighted, total = 0.0, 0
+    for writer in writers:
+        for broker in range(broker_count):
+            requests = result.request_latencies.of(writer * broker_count + broker)
+            size_bytes = int(result.connections[writer * broker_count + broker, Connection.BYTES])
+            weighted += size_bytes * (requests.mean_ns or 0.0)
+            total += size_bytes
+    return (result.queue_times.merge(lanes).mean_ns or 0.0) + (weighted / total if total else 0.0)
 
 
 def add_runs(runs: Iterable[TopicRun]) -> TopicRun:
@@ -126,4 +143,5 @@ def add_runs(runs: Iterable[TopicRun]) -> TopicRun:
         first_sent_ns=min(run.first_sent_ns for run in found),
         last_done_ns=max(run.last_done_ns for run in found),
         latencies=merge_histograms(run.latencies for run in found),
+        told_latency_sum_ns=sum(run.told_latency_sum_ns for run in found),
     )

@@ -74,9 +74,13 @@ BACK_TESTS = Table(
             name="observed_latency_avg_ms",
             type="double",
             unit="ms",
-            doc="Queue time and request latency together, from producers' metrics; NULL where no source tells them.",
+            doc="Mean time of batches in the queue and mean latency of each broker's requests by the bytes it got, from producers' metrics; NULL where no source tells them.",
         ),
-        *number_range("predicted_latency_avg_ms", "ms", "Mean from `send()` to the acknowledgement, by record."),
+        *number_range(
+            "predicted_latency_avg_ms",
+            "ms",
+            "The same as predicted, put together as those metrics are; the median over the seeds.",
+        ),
         Column(name="latency_avg_ratio", type="double", unit="ratio", doc="Predicted over observed; 1 is no error."),
         Column(
             name="observed_latency_p99_ms",

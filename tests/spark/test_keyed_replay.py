@@ -49,8 +49,8 @@ def with_config(context, **changes):
 
 @pytest.fixture(scope="module")
 def context(ingested):
-    """Of keyed traffic only: simulation has tests of its own."""
-    replay_settings = ingested.context.config.replay.model_copy(update={"seeds": 1})
+    """Keys alone: simulation has tests of its own."""
+    replay_settings = ingested.context.config.replay.model_copy(update={"arrivals": False})
     return with_config(ingested.context, candidates=CANDIDATES, replay=replay_settings)
 
 

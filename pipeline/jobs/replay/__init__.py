@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.calibration.rows import service_row
 from pipeline.jobs.replay.cluster import count_partitions, load_cluster_facts
+from pipeline.jobs.replay.minutes import load_minutes
 from pipeline.jobs.replay.refinement import refine
 from pipeline.jobs.replay.services import fit_sessions
 from pipeline.jobs.replay.sessions import look_at_sessions
@@ -108,7 +109,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     keyed = ReplayRows() if sums is None else make_rows(planned, sums, facts)
     families = {_place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
     findings = look_at_sessions(spark, run, windows, facts, families)
-    services = fit_sessions(run, windows, findings, facts)
+    minutes = load_minutes(spark, run, windows)
+    services = fit_sessions(run, windows, findings=findings, cluster=facts, minutes=minutes)
     findings, services = refine(spark, run, windows, findings=findings, services=services, cluster=facts)
     simulation = simulate_traffic(
         spark, run, windows, findings=findings, services=services, cluster=facts, key_families=families

@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.service_fit import SATURATED, NodeMetrics, fit_services
+from pipeline.calibration.service import MINUTE_MS
+from pipeline.calibration.service_fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.replay.client_matches import match_clients
 from pipeline.storage.rows import load_rows
@@ -56,7 +57,12 @@ class SessionServices:
 
 
 def fit_sessions(
-    run: RunContext, windows: Sequence[TimeWindow], findings: Sequence[SessionFinding], cluster: ClusterFacts
+    run: RunContext,
+    windows: Sequence[TimeWindow],
+    *,
+    findings: Sequence[SessionFinding],
+    cluster: ClusterFacts,
+    minutes: Mapping[Client, Sequence[Mapping[str, Any]]],
 ) -> dict[SessionKey, SessionServices]:
     """Fits the brokers' services for every session.
 
@@ -65,6 +71,7 @@ def fit_sessions(
         windows: Which windows.
         findings: Sessions and the bytes they sent.
         cluster: The brokers.
+        minutes: The clients' metrics by minute; none where windows are no longer than that.
     """
     length_ms = run.config.window_ms
     before = [TimeWindow(window.start_ms - length_ms, window.start_ms) for window in windows]
@@ -83,19 +90,26 @@ def fit_sessions(
         client, _ = matched.get(producer, (None, None))
         now, earlier = ((nodes[at_ms].get(client, ()) if client else ()) for at_ms in (start_ms, start_ms - length_ms))
         metrics = [_as_metrics(row, length_ms) for row in (*earlier, *now)]
-        busy = [node for node in metrics if node.start_ms == start_ms and _is_saturated(node)]
+        if client is not None and client in minutes:
+            metrics = [_as_metrics(row, MINUTE_MS) for row in _within(minutes[client], start_ms, length_ms)]
+        busy = [node for node in metrics if node.start_ms >= start_ms and _is_saturated(node)]
         services[session] = SessionServices(
             models=fit_services(metrics, cluster.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
             client_id=client[1] if client else None,
             total_difference_ratio=_compare_totals(sent[session], now, length_ms),
             is_watched=bool(nodes[start_ms]),
             spare_client_count=len(nodes[start_ms].keys() - taken),
-            latency_avg_ms=_measure_latency(now),
+            latency_avg_ms=_measure_latency(now, earlier, length_ms),
             covered_ratio=_cover(now, length_ms),
             saturated=frozenset(node.broker_id for node in busy),
             nodes=tuple(metrics),
         )
     return services
+
+
+def _within(rows: Sequence[Mapping[str, Any]], start_ms: int, length_ms: int) -> list[Mapping[str, Any]]:
+    """Rows of a window's minutes, and of the minute before."""
+    return [row for row in rows if start_ms - MINUTE_MS <= milliseconds_of(row["window_start"]) < start_ms + length_ms]
 
 
 def _match(
@@ -144,14 +158,26 @@ def _is_saturated(node: NodeMetrics) -> bool:
     return (node.request_rate_per_s or 0.0) * (node.request_latency_avg_ms or 0.0) / 1000 >= SATURATED
 
 
-def _measure_latency(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    """Queue time of the client and mean request latency of its brokers, by bytes: most records go with most bytes."""
+def _measure_latency(
+    rows: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], length_ms: int
+) -> float | None:
+    """Queue time of the client and mean request latency of its brokers, by bytes; None where they were other just before.
+
+    Kafka's averages trail: what they hold of the time before is taken out, and where that is much nothing is told.
+    """
     known = [row for row in rows if row["request_latency_avg_ms"] is not None and row["outgoing_bytes"]]
     total = sum(row["outgoing_bytes"] for row in known)
     queued = next((row["queue_time_avg_ms"] for row in known if row["queue_time_avg_ms"] is not None), None)
     if not total or queued is None:
         return None
-    return float(queued + sum(row["request_latency_avg_ms"] * row["outgoing_bytes"] for row in known) / total)
+    earlier = {row["broker_id"]: _as_metrics(row, length_ms) for row in before}
+    weighted = 0.0
+    for row in known:
+        own_ms, is_settled = take_out_stale(_as_metrics(row, length_ms), earlier.get(row["broker_id"]))
+        if not is_settled:
+            return None
+        weighted += own_ms * row["outgoing_bytes"]
+    return float(queued + weighted / total)
 
 
 def _cover(rows: Sequence[Mapping[str, Any]], length_ms: int) -> float | None:

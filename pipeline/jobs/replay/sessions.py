@@ -58,8 +58,10 @@ def look_at_sessions(
         key_families: Which hash placed a topic's keys, by start of the window, topic and topic id.
 
     Returns:
-        A finding for each session and topic; none where no arrivals are stored.
+        A finding for each session and topic; none where no arrivals are stored, or `replay.arrivals` is off.
     """
+    if not run.config.replay.arrivals:
+        return []
     arrivals = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     sessions = _list_sessions(arrivals, windows)
     if not sessions:

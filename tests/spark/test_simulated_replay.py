@@ -1,0 +1,88 @@
+"""A minute of the capture in which broker 1 is slow, replayed by simulation: sums, shares, back-test, another dealing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from expectations.replay_gate import check_replayed
+from pipeline.jobs import replay
+from pipeline.replay_settings import IN_USE, Candidate
+from pipeline.tables.replay import REPLAY
+from tests.spark.capture_runs import stored
+
+SLOW_BROKER = 1
+SLOW_MINUTE = 4
+SEEDS = 3
+CANDIDATES = (
+    Candidate(name="builtin", partitioner="java-builtin", topics=("orders",)),
+    Candidate(name="4.1", client="4.1.1", topics=("orders",)),
+    Candidate(name="in turn", partitioner="java-round-robin-3.9.2", topics=("orders",)),
+)
+
+
+@pytest.fixture(scope="module")
+def context(ingested):
+    config = ingested.context.config
+    settings = config.replay.model_copy(update={"seeds": SEEDS})
+    changed = config.model_copy(update={"candidates": CANDIDATES, "replay": settings})
+    window = ingested.context.windows[SLOW_MINUTE]
+    return dataclasses.replace(ingested.context, config=changed, windows=(window,))
+
+
+@pytest.fixture(scope="module")
+def replayed(spark, context):
+    """What the gate found, and the rows of each table by name, orders' only."""
+    replay.run(spark, context, context.windows)
+    return check_replayed(spark, context, context.windows), rows_by_table(context)
+
+
+def rows_by_table(context):
+    found = {}
+    for table in REPLAY:
+        rows = stored(context.warehouse, table.name, *table.stable_columns)
+        start = min(context.windows).start_ms
+        found[table.name.split(".")[1]] = [
+            row for row in rows if row["topic"] == "orders" and round(row["window_start"].timestamp() * 1000) == start
+        ]
+    return found
+
+
+def test_the_gate_passes(replayed):
+    reports, _ = replayed
+    assert [
+        check.name for report in reports for check in report.checks if not check.success and check.is_critical
+    ] == []
+
+
+def test_the_old_partitioner_is_found_and_its_share_predicted(replayed):
+    _, rows = replayed
+    (tested,) = rows["back_tests"]
+    assert (tested["partitioner"], tested["partitioner_source"]) == ("java-sticky-2.4", "inferred")
+    assert tested["seed_count"] == SEEDS
+    assert tested["share_error_points"] < 5
+    shares = {row["candidate"]: row["log_share"] for row in rows["replay_brokers"] if row["broker_id"] == SLOW_BROKER}
+    observed = next(row["recorded_log_share"] for row in rows["replay_brokers"] if row["broker_id"] == SLOW_BROKER)
+    assert observed > 0.6
+    assert shares[IN_USE] > 0.6
+    assert all(0.25 < shares[name] < 0.5 for name in ("builtin", "4.1", "in turn"))
+
+
+def test_every_candidate_replays_all_records_with_all_seeds(replayed):
+    _, rows = replayed
+    assert {row["candidate"] for row in rows["scenario_comparison"]} == {IN_USE, *(one.name for one in CANDIDATES)}
+    for row in rows["scenario_comparison"]:
+        placed = [one for one in rows["replay_results"] if one["candidate"] == row["candidate"]]
+        assert row["seed_count"] == SEEDS
+        assert row["replayed_record_count_low"] == row["replayed_record_count_high"] == row["record_count"]
+        assert sum(one["record_count"] for one in placed) == row["record_count"]
+        assert sum(one["size_bytes"] for one in placed) == row["size_bytes"]
+        assert abs(sum(one["log_share"] for one in placed) - 1) < 0.02  # medians, partition by partition
+        assert row["keyless_rule"] == "simulated"
+
+
+def test_a_rerun_gives_the_same_rows(spark, replayed, context):
+    _, rows = replayed
+    replay.run(spark, context, context.windows)
+    assert rows_by_table(context) == rows
