@@ -210,10 +210,6 @@ class Cluster(_Frozen):
         """How old the newest data may be at the run's now, milliseconds."""
         return parse_duration_ms(self.freshness)
 
-    def sources_of(self, kind: str) -> tuple[Source, ...]:
-        """The sources of one kind."""
-        return tuple(source for source in self.sources if source.kind == kind)
-
 
 class Spark(_Frozen):
     """Where Spark runs; `conf` is passed through."""

@@ -73,10 +73,6 @@ class SourceUnreachableError(PipelineError):
     exit_code = 3
 
 
-class SourceExpiredError(PipelineError):
-    """What a rerun read covers less than the offsets already stored."""
-
-
 class DataGateError(PipelineError):
     """The next step may not trust a table: the data gate failed; retrying does not help."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"
-TOPIC_PREFIX = "kafka_producer_producer_topic_metrics_"
 APP_INFO_PREFIX = "kafka_producer_app_info_"
 CLIENT_VERSION = f"{APP_INFO_PREFIX}version"
 """A sample whose label `version` is what it tells."""
