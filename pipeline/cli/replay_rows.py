@@ -74,7 +74,10 @@ def _describe(run: RunContext, row: Row, tested: Row, brokers: Sequence[Row], pa
         "seeds": row["seed_count"] or 0,
         "record_count": row["record_count"],
         "brokers": [{"broker_id": one["broker_id"], **_shares(one)} for one in brokers],
-        "partitions": [{"partition": one["partition"], **_shares(one)} for one in _with_shares(partitions)],
+        "partitions": [
+            {"partition": one["partition"], **_shares(one), "predicted_record_count": _range(one, "record_count")}
+            for one in _with_shares(partitions)
+        ],
         **{name: _range(row, name) for name in _RANGES},
         "baseline_records_per_batch": row["baseline_records_per_batch"],
         "keys_moved_ratio": row["keys_moved_ratio"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY, compare_back_test, compare_change, format_rows
@@ -30,7 +32,7 @@ def predicted(*, deviation_points=0.1, **figures):
     largest = max(median.median for _, median in shares.values()) * len(shares)
     figures = {name: Range(real[name], real[name], real[name]) for name in real if name != "partitions"}
     peaks = dict.fromkeys(("peak_to_mean", "broker_peak_to_mean"), Range(largest, largest, largest))
-    return Prediction(shares, shares, figures | peaks, "trusted", ())
+    return Prediction(shares, shares, {}, figures | peaks, "trusted", ())
 
 
 def by_figure(rows):
@@ -86,6 +88,19 @@ def test_a_back_test_has_the_narrower_bar():
     assert rows["bytes on broker 1, %"].verdict == HOLDS
 
 
+@pytest.mark.parametrize(("told", "verdict"), [((7, 5, 3), HOLDS), ((7, 6, 2), MISSES)])
+def test_records_that_keys_place_are_held_exactly(told, verdict):
+    """Not a record may be elsewhere; where seeds differ it is not keys alone, and shares are judged."""
+    real = run()
+    for each, count in zip(real["partitions"], (7, 5, 3), strict=True):
+        each["record_count"] = count
+    keyed = dataclasses.replace(predicted(), records={place: Range(n, n, n) for place, n in enumerate(told)})
+    drawn = dataclasses.replace(predicted(), records={place: Range(n, n - 1, n + 1) for place, n in enumerate(told)})
+
+    assert by_figure(compare_back_test(real, {"in-use": keyed}))["partitions wrong by a record"].verdict == verdict
+    assert "partitions wrong by a record" not in by_figure(compare_back_test(real, {"in-use": drawn}))
+
+
 def test_a_change_told_the_other_way_round_is_named():
     """The real share fell, the replay's rose."""
     found = {"in-use": predicted(), "after": predicted(shares=(45, 27.5, 27.5))}
@@ -97,7 +112,7 @@ def test_a_change_told_the_other_way_round_is_named():
 
 def test_what_the_replay_does_not_tell_misses():
     """No number is no prediction."""
-    silent = Prediction({0: (0.4, None), 1: (0.3, None), 2: (0.3, None)}, {}, {}, "not trustworthy: …", ())
+    silent = Prediction({0: (0.4, None), 1: (0.3, None), 2: (0.3, None)}, {}, {}, {}, "not trustworthy: …", ())
     rows = compare_change(run(), run(), {"in-use": silent, "after": silent})
 
     assert {row.verdict for row in rows} == {MISSES}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.lab.fidelity.pairs.predict import Prediction, Range
+    from tests.lab.fidelity.pairs.predict import Prediction
 
 SHARE_POINTS, BACK_TEST_POINTS = 2.0, 1.5
 PEAK_PERCENT, BATCHES_PERCENT, THROUGHPUT_PERCENT, LATENCY_PERCENT = 5.0, 15.0, 3.0, 30.0
@@ -92,7 +93,7 @@ def _compare(
         _judge_ratio(shown, before[name], after[name], _pick(name, found, base), percent)
         for name, (shown, percent) in SHOWN.items()
     ]
-    return rows
+    return rows + _judge_keyed(after, found)
 
 
 def share_out(figures: Mapping[str, Any], kind: str) -> dict[int, float]:
@@ -119,6 +120,17 @@ def _judge_share(
 
 def _pick(name: str, found: Prediction, base: Prediction | None) -> tuple[Range | None, Range | None]:
     return found.figures.get(name), base.figures.get(name) if base else None
+
+
+def _judge_keyed(after: Mapping[str, Any], found: Prediction) -> list[PairRow]:
+    """Where keys alone decide, no seed differs: every partition's records, exactly."""
+    told = [found.records.get(partition) for partition in range(len(after["partitions"]))]
+    if not all(each and each.low == each.high for each in told):
+        return []
+    pairs = zip(told, after["partitions"], strict=True)
+    wrong = sum(each is None or each.median != real["record_count"] for each, real in pairs)
+    verdict = MISSES if wrong else HOLDS
+    return [PairRow("partitions wrong by a record", 0, 0, Range(wrong, wrong, wrong), str(wrong), "exact", verdict)]
 
 
 def _judge_ratio(

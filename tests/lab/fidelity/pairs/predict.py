@@ -60,6 +60,7 @@ class Prediction:
     Attributes:
         brokers: Share of the topic's bytes in the log, by id, observed and predicted.
         partitions: The same by partition.
+        records: Records predicted, by partition.
         figures: Peak-to-mean of partitions and brokers, records per batch, throughput and latencies, by the names of the
             JSON document; without what is not told.
         trust: As printed.
@@ -68,6 +69,7 @@ class Prediction:
 
     brokers: Mapping[int, tuple[float, Range | None]]
     partitions: Mapping[int, tuple[float, Range | None]]
+    records: Mapping[int, Range | None]
     figures: Mapping[str, Range]
     trust: str
     assumptions: Sequence[str]
@@ -129,6 +131,7 @@ def _read_result(result: Mapping[str, Any]) -> Prediction:
     return Prediction(
         _read_shares(result["brokers"], "broker_id"),
         _read_shares(result["partitions"], "partition"),
+        {row["partition"]: Range.read(row["predicted_record_count"]) for row in result["partitions"]},
         {name: found for name, found in figures.items() if found is not None},
         result["trust"] or "",
         result["assumptions"],
