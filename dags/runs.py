@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dags.secrets import lend_secrets
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, parse_instant_ms
@@ -40,6 +41,7 @@ def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunConte
         ConfigError: if the configuration cannot be used or the run names no windows.
     """
     config = load_config()
+    lend_secrets(config)
     return plan_runs(
         config,
         requested_span(config, dag_run.partition_key, params),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def variable(name: str) -> str | None:
@@ -25,6 +29,17 @@ def environment_secret(name: str | None) -> str | None:
     if secret is None:
         raise ConfigError(f"environment variable {name}, which the configuration names, is not set")
     return secret
+
+
+def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:
+    """Sets the variables of this process that are not set yet; gives their names.
+
+    Args:
+        secrets: Values by variable.
+    """
+    lacking = tuple(name for name in secrets if name not in os.environ)
+    os.environ.update({name: secrets[name] for name in lacking})
+    return lacking
 
 
 def delta_jars() -> tuple[str, ...]:
