@@ -5,30 +5,35 @@ from __future__ import annotations
 import email
 import threading
 import time
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from confluent_kafka import Producer
 from kafka import TopicPartition as ClientTopicPartition
 
 from expectations import gates
 from pipeline.codec.scans import HEADER_ROW
 from pipeline.codec.segment import scan_headers
-from pipeline.config import load_config
 from pipeline.jobs import ingest, raise_incidents, score_health
-from pipeline.live_source import LiveCluster
+from pipeline.model.earlier_state import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.cluster_state import read_replica_states
 from pipeline.sources.live.connection import connected
+from pipeline.sources.live.offsets import read_offset_traffic
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
-from pipeline.sources.log_directories import discover_logs
+from tests.integration.live_runs import (
+    kill_once_talked_to,
+    live_source,
+    read_of,
+    rows_of,
+    span_of,
+    wait_for_checkpoints,
+    wait_until,
+    write_config,
+)
 from tests.lab.artifacts import BROKER_VERSION, OLDER_BROKER_VERSION
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS, coming_minutes, create_topics, produce, send
@@ -48,62 +53,14 @@ NEWEST_ONLY = pytest.mark.parametrize("cluster", [BROKER_VERSION], indirect=True
 @pytest.fixture(scope="module", params=[BROKER_VERSION, OLDER_BROKER_VERSION])
 def cluster(request, tmp_path_factory):
     """Three brokers with traffic stamped with the minutes to come; disks know the high watermarks."""
-    with start_cluster(tmp_path_factory.mktemp("live"), 3, version=request.param, heap_mb=256) as running:
+    settings = {"log.retention.check.interval.ms": "500"}
+    folder = tmp_path_factory.mktemp("live")
+    with start_cluster(folder, 3, version=request.param, settings=settings, heap_mb=256) as running:
         create_topics(running)
         running.start_ms = coming_minutes()
         produce(running.bootstrap, running.start_ms)
         wait_for_checkpoints(running)
         yield running
-
-
-def wait_for_checkpoints(cluster, timeout_s=60):
-    """Until `replication-offset-checkpoint`, written every five seconds, names the end of every log."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        states, _ = read_replica_states(discover_logs([b.log_directory for b in cluster.brokers]))
-        behind = [s for s in states if s.log_end_offset and s.high_watermark != s.log_end_offset]
-        if not behind:
-            return
-        assert time.monotonic() < deadline, behind[:3]
-        time.sleep(0.2)
-
-
-def span_of(cluster):
-    return TimeWindow(cluster.start_ms, cluster.start_ms + MINUTES * MINUTE_MS)
-
-
-def live_source(cluster, **settings):
-    return LiveCluster(kind="live_cluster", bootstrap_servers=cluster.bootstrap, **settings)
-
-
-def write_config(folder, cluster, **clusters):
-    disks = {"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers]}
-    live = {
-        "kind": "live_cluster",
-        "bootstrap_servers": cluster.bootstrap,
-        "read_timeout": "PT3S",
-        "request_timeout": "PT5S",
-    }
-    known = {"disks": disks, "live": live, "offsets": {**live, "read": "offsets"}}
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "partition-health.yaml"
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "clusters": {
-            name: {"sources": [{**known[kind], **more}], "topics": list(TOPICS)}
-            for name, (kind, more) in clusters.items()
-        },
-    }
-    path.write_text(yaml.safe_dump(document))
-    return load_config(path)
-
-
-def rows_of(warehouse, name, cluster, *left_out):
-    rows = [row for row in stored(warehouse, name) if row["cluster"] == cluster]
-    return [{k: v for k, v in row.items() if k not in {*left_out, "cluster", "run_id"}} for row in rows]
 
 
 def test_fetched_batches_are_those_on_the_leaders_disk(cluster):
@@ -130,26 +87,75 @@ def test_fetched_batches_are_those_on_the_leaders_disk(cluster):
     assert {read.topic for read in reads} == set(RECORDS)
 
 
-def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster):
-    cluster.create_topic("gone", partitions=1)
-    source = live_source(cluster, read_timeout="PT5S")
+def made_anew(cluster, topic, **configs):
+    """Deletes a topic and makes it anew, and waits until brokers know the new one."""
+    with connected(live_source(cluster)) as connection:
+        before = read_live_state(connection, topics=[topic])
+        connection.admin.delete_topics([topic])
+        wait_until(lambda: not read_live_state(connection, topics=[topic]).in_scope, "deleted topic")
+        cluster.create_topic(topic, "0:1:2", **configs)
+        wait_until(lambda: read_live_state(connection, topics=[topic]).high_watermarks, "new topic")
+    return before
+
+
+def test_a_topic_made_anew_while_it_is_read_is_not_taken_for_the_old_one(cluster):
+    cluster.create_topic("gone", "0:1:2")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    send(producer, "gone", cluster.start_ms, size_bytes=100, count=1500)  # three batches at least
     now_ms = time.time_ns() // 1_000_000
-    with connected(source) as connection:
-        connection.admin.delete_topics(["gone"])
-        state = read_live_state(connection, topics=["orders"])
-        (read,) = plan_fetches(
-            connection, state, [TopicPartition("orders", 0)], TimeWindow(0, 2 * now_ms), lateness_ms=0, as_of_ms=now_ms
-        )[0]
-        other = replace(read, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
-        found = scan_range(connection, other, now_ms)
-    assert len(found.scanned.headers) == 0
-    assert "deleted, or made anew" in found.lost[0]
+    with connected(live_source(cluster, read_timeout="PT20S", fetch_bytes=1 << 13)) as connection:
+        read = read_of(connection, TopicPartition("gone", 0), now_ms)
+        replies = []
+
+        def make_anew(*reply):
+            replies.append(reply)
+            if len(replies) == 1:
+                made_anew(cluster, "gone")
+                send(producer, "gone", cluster.start_ms, size_bytes=100, count=3000)
+
+        found = scan_range(connection, read, now_ms, on_reply=make_anew)
+    assert len(replies) == 1
+    assert 0 < int(found.scanned.headers.record_count.sum()) < 1500
+    assert "deleted, or made anew" in found.lost[-1]
 
 
-def read_of(connection, key, now_ms):
-    state = read_live_state(connection, topics=[key.topic])
-    (read,) = plan_fetches(connection, state, [key], TimeWindow(0, 2 * now_ms), lateness_ms=0, as_of_ms=now_ms)[0]
-    return read
+def test_a_topic_made_anew_since_the_run_before_is_told_where_offsets_are_looked_up(cluster):
+    cluster.create_topic("again", "0:1:2")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    send(producer, "again", cluster.start_ms, size_bytes=100, count=300)
+    before = made_anew(cluster, "again")
+    partition = before.partitions[TopicPartition("again", 0)]
+    earlier = EarlierState(
+        window_start_ms=0,
+        topic="again", topic_id=partition.topic_id, partition=0, leader_id=0, leader_epoch=partition.leader_epoch,
+        log_start_offset=0, log_end_offset=300, size_bytes=40_000,
+    )  # fmt: skip
+    with connected(live_source(cluster)) as connection:
+        state = read_live_state(connection, topics=["again"])
+        _, missing = read_offset_traffic(connection, state, [span_of(cluster)], state.in_scope, [earlier])
+    assert "deleted and made anew since the run before" in missing[0].reason
+
+
+def test_a_broker_that_restarts_is_read_on(cluster):
+    """The only broker with the partition is killed between two replies, and started again while it is asked in vain."""
+    now_ms = time.time_ns() // 1_000_000
+    with connected(live_source(cluster, fetch_bytes=1 << 10)) as connection:
+        read = read_of(connection, TopicPartition("lone", 0), now_ms)
+        replies = []
+
+        def restart(*reply):
+            replies.append(reply)
+            if len(replies) == 1:
+                cluster.kill_broker(read.leader_id)
+                starting.start()
+
+        starting = threading.Thread(target=cluster.start_broker, args=(read.leader_id,))
+        found = scan_range(connection, read, now_ms, on_reply=restart)
+        starting.join()
+    assert len(replies) > 1
+    assert found.lost == ()
+    assert found.retry_count > 0
+    assert int(found.scanned.headers.record_count.sum()) == RECORDS["lone"] // 2
 
 
 def test_retention_that_overtakes_the_reading_is_told(cluster):
@@ -173,6 +179,37 @@ def test_retention_that_overtakes_the_reading_is_told(cluster):
     assert "retention has taken the offsets before 120" in shortfall.reason
 
 
+def test_the_broker_s_own_retention_overtakes_the_reading(cluster):
+    cluster.create_topic("fading", "0:1:2", segment_bytes=1 << 20)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    send(producer, "fading", cluster.start_ms, size_bytes=10_000, count=400)
+    key, limit = ("--alter", "--topic", "fading", "--add-config", "retention.bytes=1"), "fading"
+    now_ms = time.time_ns() // 1_000_000
+    with connected(live_source(cluster, fetch_bytes=1 << 14)) as connection:
+        read = read_of(connection, TopicPartition("fading", 0), now_ms)
+        replies, starts = [], []
+
+        def log_start():
+            return read_live_state(connection, topics=[limit]).log_starts[TopicPartition("fading", 0)].offset
+
+        def let_go(*reply):
+            replies.append(reply)
+            if len(replies) == 1:
+                cluster.run_tool("kafka-configs", *key)
+                wait_until(lambda: log_start() > 100, "deletion by retention")
+                starts.append(log_start())
+
+        found = scan_range(connection, read, now_ms, on_reply=let_go)
+    (lost,) = found.lost
+    headers = found.scanned.headers
+    assert (
+        lost
+        == f"retention took offsets {int(replies[0][1].last_offset[-1]) + 1} to {starts[0] - 1} while they were to be read"
+    )
+    assert int(headers.last_offset[-1]) == 399
+    assert int(headers.record_count.sum()) < 400
+
+
 def test_a_throttled_reading_is_whole(cluster):
     quota = ("--alter", "--entity-type", "clients", "--entity-name", "slowed")
     cluster.run_tool("kafka-configs", *quota, "--add-config", "consumer_byte_rate=20000")
@@ -191,7 +228,12 @@ def test_a_throttled_reading_is_whole(cluster):
 @pytest.fixture(scope="module")
 def ingested(spark, cluster, tmp_path_factory):
     config = write_config(
-        tmp_path_factory.mktemp("tables"), cluster, disks=("disks", {}), live=("live", {}), offsets=("offsets", {})
+        tmp_path_factory.mktemp("tables"),
+        cluster,
+        disks=("disks", {}),
+        live=("live", {}),
+        offsets=("offsets", {}),
+        sampled=("live", {"sampling": {"partitions": 0.5, "time": 0.5}}),
     )
     for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=span_of(cluster).end_ms + MINUTE_MS):
         ingest.run(spark, run)
@@ -206,6 +248,7 @@ def test_tables_from_brokers_equal_those_from_their_disks(ingested):
         "silver.record_batches",
         "silver.partition_traffic",
         "silver.key_traffic",
+        "silver.arrivals",
         "gold.broker_share",
         "gold.partition_health",
     )
@@ -241,6 +284,32 @@ def test_records_by_offsets_and_sizes_are_near(ingested):
 
 
 @NEWEST_ONLY
+def test_a_sample_is_part_of_the_whole_and_says_so(ingested):
+    volatile = ("position", *PLACES)
+    whole = [tuple(map(str, row.values())) for row in rows_of(ingested, "silver.record_batches", "live", *volatile)]
+    part = rows_of(ingested, "silver.record_batches", "sampled", *volatile)
+    assert {tuple(map(str, row.values())) for row in part} < set(whole)
+    traffic = {"live": {}, "sampled": {}}
+    for source, by_kind in traffic.items():
+        for row in rows_of(ingested, "silver.partition_traffic", source):
+            by_kind.setdefault(row["sampling_rate"], []).append(row)
+    assert traffic["live"].keys() == {1.0}
+    read, looked_up = traffic["sampled"][0.5], traffic["sampled"][0.0]
+    assert {row["count_kind"] for row in looked_up} == {"upper_bound"}
+    chosen = {(row["topic"], row["partition"]) for row in read}
+    assert len([key for key in chosen if key[0] == "orders"]) == 3
+    assert chosen.isdisjoint((row["topic"], row["partition"]) for row in looked_up)
+    told = sum(r["record_count"] for r in traffic["live"][1.0] if (r["topic"], r["partition"]) in chosen)
+    assert sum(row["record_count"] for row in read) == pytest.approx(told / 2, rel=0.25)
+    arrived = rows_of(ingested, "silver.arrivals", "sampled")
+    assert {(row["count_kind"], row["sampling_rate"]) for row in arrived} == {("sampled", 0.25)}
+    in_part = sum(row["record_count"] for row in part if not row["is_control"])
+    assert sum(row["record_count"] for row in arrived) == in_part
+    (status,) = {row["missing"] for row in rows_of(ingested, "bronze.window_status", "sampled")}
+    assert status is None
+
+
+@NEWEST_ONLY
 def test_the_state_of_the_cluster_is_told(ingested):
     live = rows_of(ingested, "bronze.cluster_state", "live")
     disks = {
@@ -263,24 +332,6 @@ def test_the_state_of_the_cluster_is_told(ingested):
     assert len(live) == len(disks)
     status = rows_of(ingested, "bronze.window_status", "live")
     assert [(r["arrived_count"], r["missing"]) for r in status] == [(r["expected_count"], None) for r in status]
-
-
-def kill_once_talked_to(cluster, node_id):
-    """Ends a broker as soon as somebody is connected to its client port; returns the thread that waits for it."""
-    broker = cluster.brokers[node_id]
-    wanted = f":{broker.client_port:04X}"
-
-    def watch():
-        while True:
-            lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-            if any(parts[2].endswith(wanted) and parts[3] == "01" for parts in lines):
-                break
-            time.sleep(0.005)
-        cluster.kill_broker(node_id)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
 
 
 @NEWEST_ONLY

@@ -94,6 +94,7 @@ class Cluster:
     controller_settings: dict[str, str] = field(default_factory=dict)
     artifacts: ArtifactSet = BROKER
     heap_mb: int = 300
+    exported: tuple[str, ...] = ()
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -154,6 +155,7 @@ def start_cluster(
     client_ports: Sequence[int] | None = None,
     advertised_ports: Sequence[int] | None = None,
     with_exporter: bool = False,
+    exported: Sequence[str] = (),
     heap_mb: int = 300,
 ) -> Iterator[Cluster]:
     """A cluster for as long as the block lasts; its files stay under ``root`` afterwards.
@@ -167,6 +169,7 @@ def start_cluster(
         client_ports: where each broker listens for clients (default: any free port).
         advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
         with_exporter: run each broker with the Prometheus agent.
+        exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         heap_mb: of each JVM.
     """
     ports = free_ports(1 + 3 * broker_count)
@@ -194,6 +197,7 @@ def start_cluster(
         controller_settings=dict(controller_settings or {}),
         artifacts=broker_artifacts(version),
         heap_mb=heap_mb,
+        exported=tuple(exported),
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
@@ -234,12 +238,22 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     agent = []
     if exporter_port is not None:
         jar = resolve_jars(EXPORTER)[0]
-        agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{EXPORTER_RULES / 'kafka-broker.yml'}"]
+        agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{_write_exporter_rules(cluster)}"]
     logging = "-Dorg.slf4j.simpleLogger.log.kafka.server=info"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     arguments = [quiet, logging, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
     options = ("-XX:+UseSerialGC", "-Xshare:auto")
     return start_java(name, arguments, cluster.root / "output" / f"{name}.log", heap_mb=heap_mb, options=options)
+
+
+def _write_exporter_rules(cluster: Cluster) -> Path:
+    rules = EXPORTER_RULES / "kafka-broker.yml"
+    if not cluster.exported:
+        return rules
+    fewer = cluster.root / "config" / rules.name
+    beans = "".join(f"  - '{bean}'\n" for bean in cluster.exported)
+    fewer.write_text(f"includeObjectNames:\n{beans}{rules.read_text()}")
+    return fewer
 
 
 def _format_storage(cluster: Cluster, config: Path) -> None:

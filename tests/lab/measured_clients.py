@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-WINDOW_MS = 40_000
+WINDOW_MS = 50_000
 QUIET_MS = 5_000
 SENDING_MS = 15_000
 RATE_PER_S = 400
 RECORD_BYTES = 300
 SCRAPE_S = 2
-BROKER_SCRAPE_S = 15
-"""A broker's page has 480 KB and takes up to 3 s while its exporter is cold: more often would disturb what is measured."""
+LEAST_LEAD_MS, LEAD_TOOLS = 4_000, 4
+"""How long before the window the producers are started: so long, and so many starts of a tool of Kafka's."""
+EXPORTED = (
+    "kafka.server:type=BrokerTopicMetrics,*",
+    "kafka.server:type=ReplicaManager,*",
+    "kafka.server:type=KafkaRequestHandlerPool,*",
+    "kafka.server:type=app-info,*",
+    "kafka.network:type=RequestMetrics,request=Produce,*",
+    "kafka.network:type=SocketServer,*",
+    "kafka.log:type=Log,name=Size,*",
+)
+"""What is read of brokers; their whole page takes 3 s while its exporter is cold, and many more on a busy machine."""
+BROKER_SCRAPE_S = 10
+"""The edges are quiet for a counter: the window's first point was scraped before the first byte, its last one, 40 s after
+the start and up to 10 s old, after the last byte, which is sent at 20 s or, where the machine is busy, some seconds later.
+"""
 PERF_CLIENTS = {"old-names": ("3.9.1", "0.20.0"), "new-names": ("3.9.1", "1.0.1")}
 """Topic by versions of client and exporter: 0.20.0 keeps `_total`, 1.0.1 drops it."""
 RDKAFKA_TOPIC = "devices"
@@ -80,9 +94,14 @@ def watch_producers(folder: Path, web_config: Mapping[str, object] | None = None
         web_config: of the Prometheus server.
     """
     with ExitStack() as stack:
-        cluster = stack.enter_context(start_cluster(folder / "kafka", 3, with_exporter=True, heap_mb=256))
-        for topic in (*PERF_CLIENTS, RDKAFKA_TOPIC):
+        cluster = stack.enter_context(
+            start_cluster(folder / "kafka", 3, with_exporter=True, exported=EXPORTED, heap_mb=256)
+        )
+        topics = (*PERF_CLIENTS, RDKAFKA_TOPIC)
+        began = time.monotonic()
+        for topic in topics:
             cluster.create_topic(topic, "0,1,2")
+        tool_ms = 1000 * (time.monotonic() - began) / len(topics)  # about what it takes a JVM to begin on this machine
         ports = dict(zip(PERF_CLIENTS, free_ports(len(PERF_CLIENTS)), strict=True))
         jobs = {
             "brokers": Job([broker.exporter_port for broker in cluster.brokers], BROKER_SCRAPE_S),
@@ -90,7 +109,8 @@ def watch_producers(folder: Path, web_config: Mapping[str, object] | None = None
         }
         prometheus = stack.enter_context(start_prometheus(folder / "prometheus", jobs, web_config=web_config))
         now_ms = time.time_ns() // 1_000_000
-        start_ms = now_ms + 8000 + (-(now_ms + 8000)) % WINDOW_MS
+        ready_ms = now_ms + LEAST_LEAD_MS + round(LEAD_TOOLS * tool_ms)
+        start_ms = ready_ms + -ready_ms % WINDOW_MS
         watched = Watched(cluster, prometheus, start_ms, folder)
         stack.callback(lambda: [process.stop() for process in watched.producers.values()])
         for topic, (client, exporter) in PERF_CLIENTS.items():
