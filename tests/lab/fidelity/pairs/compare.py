@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ class PairRow:
         bar: How much it may be, in words.
         verdict: `HOLDS`, `MISSES` or `NO_BAR`.
         way: Whether the change from before to after was told with its right sign; "" where nothing changed by more than
-            the bar.
+            the bar, of shares by more than the chance of both runs.
     """
 
     figure: str
@@ -114,7 +115,8 @@ def _judge_share(
     bar = max(points, SHARE_BAR_DEVIATIONS * found.deviation)
     off = found.median - after
     verdict = HOLDS if abs(off) <= bar else MISSES
-    way = _judge_way(after - before, bar, found, base)
+    chance = SHARE_BAR_DEVIATIONS * math.hypot(found.deviation, base.deviation if base else 0.0)
+    way = _judge_way(after - before, max(points, chance), found, base)
     return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way)
 
 

@@ -35,7 +35,8 @@ should have given, which is the back-test. Rates, sizes, delays, versions and se
 
 Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
 is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 %, records per batch 15 %, records/s 3 %, latencies
-30 %. *Right way*: the change between the two runs is larger than the bar, and the replay's has the same sign.
+30 %. *Right way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's
+has the same sign.
 
 ```text
 """
