@@ -51,9 +51,8 @@ def rows_by_table(context):
 
 def test_the_gate_passes(replayed):
     reports, _ = replayed
-    assert [
-        check.name for report in reports for check in report.checks if not check.success and check.is_critical
-    ] == []
+    failed = {check.name for report in reports for check in report.checks if not check.success}
+    assert failed <= {"shares_within_bar", "error_not_rising"}  # warnings
 
 
 def test_the_old_partitioner_is_found_and_its_share_predicted(replayed):
