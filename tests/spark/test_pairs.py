@@ -9,8 +9,8 @@ import pytest
 
 from tests.lab.fidelity.pairs.compare import WRONG_WAY, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE, explain
-from tests.lab.fidelity.pairs.pair import AFTER, BEFORE
-from tests.lab.fidelity.pairs.tables import COMMITTED, predict, read_recordings
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED
+from tests.lab.fidelity.pairs.tables import predict, read_recordings
 from tests.lab.fidelity.rows import MISSES
 
 SEEDS = 10

@@ -20,8 +20,7 @@ from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
 from tests.lab.fidelity.misses import explain, format_misses
 from tests.lab.fidelity.pairs import report as pairs
-from tests.lab.fidelity.pairs.pair import SIDES
-from tests.lab.fidelity.pairs.tables import COMMITTED
+from tests.lab.fidelity.pairs.pair import COMMITTED, SIDES
 from tests.lab.fidelity.profile import DEFAULT, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.settings import EVEN, MIDDLE, NEW, OLD, TWELVE_UNEVEN, Delay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+COMMITTED = Path(__file__).parents[3] / "data/pairs"
 BEFORE, AFTER = "before", "after"
 SIDES = (BEFORE, AFTER)
 SECONDS = 60
@@ -106,7 +108,9 @@ def draw_pairs(seed: int, seconds: int = SECONDS) -> tuple[Pair, ...]:
     return (*pairs, _draw_keyed(np.random.default_rng([seed, len(kinds)]), seconds))
 
 
-def _draw(kind: Any, chance: np.random.Generator, seconds: int, *, upgrade: bool) -> Pair:
+def _draw(
+    kind: Callable[[Pair, np.random.Generator, int], Pair], chance: np.random.Generator, seconds: int, *, upgrade: bool
+) -> Pair:
     delay = Delay(int(chance.integers(0, 3)), float(chance.integers(10, 26)))
     newer = str(chance.choice([MIDDLE, NEW]))
     versions = (OLD, newer) if upgrade else (newer, OLD)
@@ -190,8 +194,3 @@ def _describe_series(series: Series) -> str:
     bursts = f" of {series.burst_records}" if series.pattern == "bursts" else ""
     sizes = "about " if series.varied_bytes else ""
     return f"{series.pattern}{bursts} at {series.rate_per_s}/s x {sizes}{series.mean_bytes} B for {series.seconds} s{keyed}"
-
-
-def name_archives(pairs: Sequence[Pair]) -> list[str]:
-    """Names of the archives of pairs, a side each."""
-    return [f"{pair.name}-{side}" for pair in pairs for side in SIDES]

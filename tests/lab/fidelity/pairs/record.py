@@ -22,7 +22,7 @@ from tests.lab.artifacts import EXPORTER, resolve_jars
 from tests.lab.cluster import EXPORTER_RULES
 from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
 from tests.lab.fidelity.pairs.figures import measure_run
-from tests.lab.fidelity.pairs.pair import RDKAFKA, SECONDS, SIDES, Pair, draw_pairs, encode_pair
+from tests.lab.fidelity.pairs.pair import COMMITTED, RDKAFKA, SECONDS, SIDES, Pair, draw_pairs, encode_pair
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.fidelity.run import QUIET_CPU_SHARE, make_text
 from tests.lab.process import LabError, Process, free_ports, wait_until
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from tests.lab.fidelity.settings import Delay
 
-COMMITTED = Path(__file__).parents[3] / "data/pairs"
 START_AFTER_MS = 3_500  # metadata fetched, the exporters' first pages served
 WARM_UP_S = 90
 SCRAPE_S = 5

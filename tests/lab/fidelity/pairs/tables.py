@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.lab.archive import unpack_once
-from tests.lab.artifacts import cache_directory
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
-from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, RDKAFKA, SIDES, Pair, decode_pair
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-COMMITTED = Path(__file__).parents[3] / "data/pairs"
+UNPACKED = Path(__file__).parents[4] / "build/pairs"
 ENDING = ".tar.zst"
 
 
@@ -63,7 +62,7 @@ def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple
     """Every archive of a folder, by pair and side; all, or those whose names begin so."""
     found = {}
     for archive in sorted(folder.glob(f"{beginning}*{ENDING}")):
-        capture = unpack_once(archive, cache_directory().parent / "pairs")
+        capture = unpack_once(archive, UNPACKED)
         facts = json.loads((capture / "manifest.json").read_text())
         pair = decode_pair(facts["pair"])
         found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], facts["figures"], facts["is_quiet"])
