@@ -132,7 +132,7 @@ def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWin
     )
 
 
-_TRAFFIC_COLUMNS = ("window_start", *Subject._fields, *Coverage._fields)
+_TRAFFIC_COLUMNS = ("window_start", *Subject._fields, *Coverage._fields, "count_kind", "sampling_rate")
 
 
 def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[TimeWindow]) -> WindowCoverage:
@@ -140,7 +140,7 @@ def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[Tim
 
     Args:
         rows: With `window_start` as an aware datetime and the columns of `Subject` and `Coverage`; a topic-partition has
-            a row per leader and leader epoch.
+            a row per leader and leader epoch. Where `count_kind` is `sampled`, records count as many as were read.
         windows: Rows of other windows are left out.
     """
     by_start = {window.start_ms: window for window in windows}
@@ -151,6 +151,8 @@ def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[Tim
             continue
         subject = Subject(*(row[name] for name in Subject._fields))  # type: ignore[arg-type]
         coverage = Coverage(*(row[name] for name in Coverage._fields))  # type: ignore[arg-type]
+        if row.get("count_kind") == "sampled":
+            coverage = coverage._replace(record_count=round(coverage.record_count * row["sampling_rate"]))  # type: ignore[operator]
         known = covered[window].get(subject)
         covered[window][subject] = known.joined(coverage) if known else coverage
     return dict(covered)

@@ -169,7 +169,11 @@ PASSING = {
     "partition_traffic_gate": (
         "silver.partition_traffic",
         {},
-        [traffic(0), traffic(1, is_compacted=True, missing_offset_count=7, record_count=90, compacted_record_count=7)],
+        [
+            traffic(0),
+            traffic(1, is_compacted=True, missing_offset_count=7, record_count=90, compacted_record_count=7),
+            traffic(9, count_kind="sampled", sampling_rate=0.5, record_count=194, control_record_count=6),
+        ],
     ),
     "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),

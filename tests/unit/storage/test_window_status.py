@@ -59,6 +59,17 @@ def test_leaders_of_one_partition_are_counted_together():
     assert collect_coverage(rows, W[1:]) == {}
 
 
+@pytest.mark.parametrize(("rate", "read"), [(0.5, 9), (0.3, 7), (0.01, 1)])
+def test_a_sample_covers_what_was_read_not_what_it_stands_for(rate, read):
+    row = {
+        "window_start": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+        **P0._asdict(),
+        **Coverage(10, 19, round(read / rate))._asdict(),
+    }
+    scaled = {**row, "count_kind": "sampled", "sampling_rate": rate}
+    assert collect_coverage([scaled], W) == {W[0]: {P0: Coverage(10, 19, read)}}
+
+
 def test_only_windows_in_the_status_table_are_committed(tmp_path):
     ensure_tables(tmp_path)
     start = [dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC) for window in W]
