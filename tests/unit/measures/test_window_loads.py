@@ -1,0 +1,85 @@
+"""One window's loads as columns, from rows and from Arrow. Oracle: each other."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.measures.window_loads import PartitionKeys, TopicKeys, columns_of
+from pipeline.model.load import PartitionLoad
+from pipeline.transforms.shares import loads_of
+
+
+def random_loads(rng):
+    places = [
+        (topic, topic_id, partition, leader_id)
+        for topic in ("a", "a-b", "ä", "b")
+        for topic_id in ("", "x")[: rng.randint(1, 2)]
+        for partition in range(rng.randint(1, 12))
+        for leader_id in rng.sample(range(-1, 4), rng.randint(1, 2))
+    ]
+    return [
+        PartitionLoad(
+            topic=topic,
+            topic_id=topic_id,
+            partition=partition,
+            leader_id=leader_id,
+            size_bytes=rng.randint(0, 10**12),
+            record_count=rng.randint(0, 10**9),
+            batch_count=rng.randint(0, 10**6),
+            batch_bytes_squared=rng.random() * 1e18,
+            is_leader=rng.random() < 0.5,
+        )
+        for topic, topic_id, partition, leader_id in places
+    ]
+
+
+def test_rows_from_spark_in_any_order_are_the_same_columns():
+    rng = random.Random(5)
+    loads = random_loads(rng)
+    partitions = {n: PartitionKeys(heavy_ratio=n / 20, light_ratio=0.3) for n in range(9)}
+    keys = {("a", ""): TopicKeys(light_unit_count=50.0, partitions=partitions)}
+    rows = []
+    for load in rng.sample(loads, len(loads)):
+        known = keys.get((load.topic, load.topic_id))
+        of_partition = known.partitions.get(load.partition) if known else None
+        rows.append(
+            {
+                **asdict(load),
+                "heavy_ratio": of_partition.heavy_ratio if of_partition else None,
+                "light_ratio": of_partition.light_ratio if of_partition else None,
+                "light_unit_count": known.light_unit_count if known else None,
+            }
+        )
+    schema = pa.schema([(name, pa.float64()) for name in ("heavy_ratio", "light_ratio", "light_unit_count")])
+    table = pa.Table.from_pylist(rows)
+    for field in schema:
+        table = table.set_column(table.column_names.index(field.name), field.name, table[field.name].cast(field.type))
+    found, expected = loads_of(table), columns_of(loads, keys)
+    assert found.topics == expected.topics
+    for name in ("topic", "partition", "leader_id", "size_bytes", "record_count", "batch_count", "is_leader"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    for name in ("batch_bytes_squared", "heavy_ratio", "light_ratio", "light_unit_count"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def test_a_window_without_traffic_or_partitions_has_no_loads():
+    empty = pa.table(
+        {
+            **{name: pa.array([], pa.string()) for name in ("topic", "topic_id")},
+            **{
+                name: pa.array([], pa.int64())
+                for name in ("partition", "leader_id", "size_bytes", "record_count", "batch_count")
+            },
+            **{
+                name: pa.array([], pa.float64())
+                for name in ("batch_bytes_squared", "heavy_ratio", "light_ratio", "light_unit_count")
+            },
+            "is_leader": pa.array([], pa.bool_()),
+        }
+    )
+    found = loads_of(empty)
+    assert (found.topics, len(found.topic)) == ((), 0)
