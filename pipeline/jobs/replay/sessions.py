@@ -111,7 +111,8 @@ def read_sessions(
     if every_epoch:
         return rows
     pairs = zip(rows["producer_id"].to_pylist(), rows["producer_epoch"].to_pylist(), strict=True)
-    return rows.filter(pa.array([pair in wanted for pair in pairs], pa.bool_()))
+    is_wanted = [pair in wanted for pair in pairs]
+    return rows if all(is_wanted) else rows.filter(pa.array(is_wanted, pa.bool_()))  # a filter copies
 
 
 def _list_sessions(paths: Sequence[str], windows: Sequence[TimeWindow]) -> dict[Session, int]:
