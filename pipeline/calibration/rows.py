@@ -32,6 +32,13 @@ def session_row(traffic: SessionTraffic, batches: SessionBatches, baseline: Base
         "keyless_record_count": int((~traffic.is_keyed).sum()),
         "batch_count": len(batches),
         "traffic_pattern": choose_pattern(traffic.elapsed_ms).value,
+        **baseline_columns(baseline),
+    }
+
+
+def baseline_columns(baseline: Baseline) -> dict[str, Any]:
+    """Of a row of `silver.producer_sessions`, what the session uses."""
+    return {
         "strategy": baseline.strategy,
         "source": baseline.source,
         "confidence": baseline.confidence,

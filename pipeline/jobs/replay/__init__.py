@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.rows import service_row
+from pipeline.calibration.rows import baseline_columns, service_row
 from pipeline.jobs.replay.cluster import count_partitions, load_cluster_facts
 from pipeline.jobs.replay.minutes import load_minutes
 from pipeline.jobs.replay.refinement import refine
@@ -146,7 +146,8 @@ def _place_of(row: dict[str, Any]) -> tuple[int, str, str]:
 
 
 def _named_session(finding: SessionFinding) -> dict[str, Any]:
-    return {"window_start": instant_of(finding.start_ms), **finding.row}
+    row = {**finding.row, **baseline_columns(finding.baseline)}  # looked closer at since
+    return {"window_start": instant_of(finding.start_ms), **row}
 
 
 def _service_rows(services: Mapping[SessionKey, SessionServices]) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pipeline.calibration.queue_time import settle_linger
 from pipeline.jobs.replay.sessions import count_tasks, read_sessions
 from pipeline.replay.calibrated import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.refined import RefineTask, can_refine, read_refined, refine_sessions, take_refined
@@ -48,9 +49,10 @@ def refine(
     Returns:
         Findings and services, sharper where that was possible.
     """
+    findings = [_settle_linger(finding, services[finding.session]) for finding in findings]
     tasks = _list_tasks(run, findings, services, cluster)
     if not tasks:
-        return list(findings), dict(services)
+        return findings, dict(services)
     dealt = deal([1] * len(tasks), count_tasks(spark))
     arrivals = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     batches = list_files(run.warehouse, RECORD_BATCHES, run.cluster_name, windows)
@@ -66,6 +68,11 @@ def refine(
         for session, found in services.items()
     }
     return take_refined(findings, refined), sharper
+
+
+def _settle_linger(finding: SessionFinding, services: SessionServices) -> SessionFinding:
+    baseline = settle_linger(finding.baseline, services.queue_time_ms, services.under_way)
+    return finding if baseline is finding.baseline else replace(finding, baseline=baseline)
 
 
 def _list_tasks(

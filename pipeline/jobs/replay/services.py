@@ -41,6 +41,7 @@ class SessionServices:
         spare_client_count: Clients of the window that are no session's.
         latency_avg_ms: Of its records, queue and request together, or None.
         covered_ratio: Part of the window that the metrics cover; None without any.
+        queue_time_ms: Mean wait of its batches in the producer, or None.
         saturated: Brokers to which as many requests are under way as may be.
         nodes: The metrics themselves, those of the time before too.
     """
@@ -52,8 +53,19 @@ class SessionServices:
     spare_client_count: int = 0
     latency_avg_ms: float | None = None
     covered_ratio: float | None = None
+    queue_time_ms: float | None = None
     saturated: frozenset[int] = frozenset()
     nodes: tuple[NodeMetrics, ...] = ()
+
+    @property
+    def under_way(self) -> float | None:
+        """The most requests under way to one broker, on average."""
+        known = [
+            node.request_rate_per_s * node.request_latency_avg_ms / 1000
+            for node in self.nodes
+            if node.request_rate_per_s is not None and node.request_latency_avg_ms is not None
+        ]
+        return max(known, default=None)
 
 
 def fit_sessions(
@@ -101,6 +113,7 @@ def fit_sessions(
             spare_client_count=len(nodes[start_ms].keys() - taken),
             latency_avg_ms=_measure_latency(now, earlier, length_ms),
             covered_ratio=_cover(now, length_ms),
+            queue_time_ms=next((row["queue_time_avg_ms"] for row in now if row["queue_time_avg_ms"] is not None), None),
             saturated=frozenset(node.broker_id for node in busy),
             nodes=tuple(metrics),
         )

@@ -1,0 +1,56 @@
+"""Linger where batches leave it open, by what the producer says of their wait."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pipeline.calibration.baseline import Baseline
+from pipeline.calibration.queue_time import settle_linger
+from pipeline.calibration.settings import DEFAULT, INFERRED, Setting
+
+OPEN = Setting("0", DEFAULT, 0.0, 7.0)
+
+
+def baseline(strategy="java-builtin", linger=OPEN, **changes):
+    found = Baseline(strategy, "kafka-clients", "3.9.1", "3.3 to 3.9", {"linger.ms": linger}, 0.9, "", INFERRED, "why")
+    return dataclasses.replace(found, **changes)
+
+
+def test_batches_that_waited_make_it_the_client_that_waits():
+    """Bursts seven milliseconds apart: a batch is a burst with linger 5 and without. They waited 6.9 ms on average."""
+    found = settle_linger(baseline(), 6.9, 2.2)
+
+    assert (found.version, found.config) == ("4.1.1", {})
+    assert found.settings["linger.ms"] == Setting("5", DEFAULT, 0.0, 7.0)
+    assert "6.9 ms" in found.reason
+
+
+def test_an_old_client_that_waited_was_told_to():
+    """Its default is not to."""
+    found = settle_linger(baseline("java-sticky-2.4", version="3.2.3"), 5.1, 0.4)
+
+    assert (found.version, found.config) == ("3.2.3", {"linger.ms": "5"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "queue_time_ms", "under_way"),
+    [
+        ({}, 1.1, 3.0),
+        ({}, 4.6, 0.5),
+        ({}, 7.5, 3.0),  # batches wait for their turn
+        ({}, None, 0.5),
+        ({}, 6.0, None),
+        ({"linger": Setting("0", DEFAULT, 0.0, 4.0)}, 6.0, 0.5),  # batches tell it is less
+        ({"linger": Setting("5", DEFAULT, 3.0, 7.0)}, 6.0, 0.5),
+        ({"linger": Setting("0", INFERRED, 0.0, 7.0)}, 6.0, 0.5),
+        ({"source": "configured"}, 6.0, 0.5),
+        ({"client": "librdkafka"}, 6.0, 0.5),
+    ],
+)
+def test_elsewhere_the_wait_says_nothing(changes, queue_time_ms, under_way):
+    """The baseline stays as batches told it."""
+    found = baseline(**changes)
+
+    assert settle_linger(found, queue_time_ms, under_way) is found
