@@ -20,7 +20,8 @@ from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
 from tests.lab.fidelity.misses import explain, format_misses
 from tests.lab.fidelity.pairs import report as pairs
-from tests.lab.fidelity.pairs.pair import COMMITTED, SIDES
+from tests.lab.fidelity.pairs.pair import COMMITTED, SECONDS, SIDES, draw_pairs
+from tests.lab.fidelity.pairs.record import record_pairs, replace_pairs
 from tests.lab.fidelity.profile import DEFAULT, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict
@@ -85,6 +86,11 @@ def main() -> int:
 
 
 def _report_pairs(arguments: argparse.Namespace) -> int:
+    if arguments.record_pairs is not None:
+        drawn = draw_pairs(arguments.record_pairs, arguments.seconds)
+        wanted = [pair for pair in drawn if not arguments.only or pair.name in arguments.only]
+        take = record_pairs if arguments.only else replace_pairs  # some of them leave the others where they are
+        take(wanted, arguments.file or COMMITTED)
     report = pairs.report_pairs(arguments.file or COMMITTED, arguments.only, arguments.sides)
     if arguments.write:
         arguments.write.write_text(f"{pairs.DOCUMENT}{report.text}\n```\n")
@@ -144,9 +150,14 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--pairs", action="store_true", help="replay recorded pairs, of the folder --file, nothing else"
     )
+    parser.add_argument(
+        "--record-pairs", type=int, metavar="SEED", help="record pairs anew, drawn by a seed, then --pairs"
+    )
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="with --record-pairs: of each run")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES, help="with --pairs: which recordings")
     arguments = parser.parse_args()
-    if arguments.pairs:
+    if arguments.pairs or arguments.record_pairs is not None:
+        arguments.pairs = True
         return arguments
     arguments.file = arguments.file or (recordings.COMMITTED if arguments.recorded else LIVE)
     return arguments

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 COMMITTED = Path(__file__).parents[3] / "data/pairs"
+ENDING = ".tar.zst"
 BEFORE, AFTER = "before", "after"
 SIDES = (BEFORE, AFTER)
 SECONDS = 60

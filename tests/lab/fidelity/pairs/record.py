@@ -1,4 +1,4 @@
-"""``python -m tests.lab.fidelity.pairs.record``: plays each pair's traffic under both its clients and packs what lies on disk.
+"""Plays each pair's traffic under both its clients and packs what lies on disk: ``make fidelity ARGS="--record-pairs SEED"``.
 
 An archive per run: the topic's segments in the brokers' log directories, the producers' exporter pages, what
 `kafka-topics --describe` said, and a manifest with the settings and with what the clients themselves measured.
@@ -6,7 +6,6 @@ An archive per run: the topic's segments in the brokers' log directories, the pr
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -22,7 +21,7 @@ from tests.lab.artifacts import EXPORTER, resolve_jars
 from tests.lab.cluster import EXPORTER_RULES
 from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
 from tests.lab.fidelity.pairs.figures import measure_run
-from tests.lab.fidelity.pairs.pair import COMMITTED, RDKAFKA, SECONDS, SIDES, Pair, draw_pairs, encode_pair
+from tests.lab.fidelity.pairs.pair import ENDING, RDKAFKA, SIDES, Pair, encode_pair
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.fidelity.run import QUIET_CPU_SHARE, make_text
 from tests.lab.process import LabError, Process, free_ports, wait_until
@@ -69,8 +68,18 @@ class Run:
         return self.capture / f"scrapes/librdkafka/load-{number}"
 
 
-def record_pairs(pairs: Sequence[Pair], output: Path, sides: Sequence[str] = SIDES) -> None:
+def replace_pairs(pairs: Sequence[Pair], output: Path) -> None:
+    """Records pairs and takes those that lay there before away, once there are new ones."""
+    before = set(output.glob(f"*{ENDING}"))
+    recorded = record_pairs(pairs, output)
+    for archive in before - set(recorded) if recorded else ():
+        archive.unlink()
+
+
+def record_pairs(pairs: Sequence[Pair], output: Path, sides: Sequence[str] = SIDES) -> list[Path]:
     """Runs every side of every pair and writes an archive for each; a run that failed is left out and said so."""
+    output.mkdir(parents=True, exist_ok=True)
+    archives = []
     root = Path(tempfile.mkdtemp(prefix="partition-health-pairs-"))
     try:
         with start_bed(root, settings=SETTINGS) as bed:
@@ -85,13 +94,15 @@ def record_pairs(pairs: Sequence[Pair], output: Path, sides: Sequence[str] = SID
                     except LabError as failure:
                         say(f"{name} left out: {failure}")
                         continue
-                    pack(folder, output / f"{name}.tar.zst")
-                    size_bytes = (output / f"{name}.tar.zst").stat().st_size
-                    manifest = json.loads((folder / "manifest.json").read_text())
-                    say(
-                        f"{name}: {size_bytes / 1e6:.2f} MB, foreign {manifest['foreign_cpu_s']} s, {manifest['figures']}"
-                    )
+                    archive = output / f"{name}{ENDING}"
+                    pack(folder, archive)
+                    archives.append(archive)
+                    facts = json.loads((folder / "manifest.json").read_text())
+                    figures = {figure: value for figure, value in facts["figures"].items() if figure != "partitions"}
+                    size_mb, foreign_cpu_s = archive.stat().st_size / 1e6, facts["foreign_cpu_s"]
+                    say(f"{name}: {size_mb:.2f} MB, others' processor time {foreign_cpu_s} s, {figures}")
                     shutil.rmtree(root / name)
+            return archives
     finally:
         shutil.rmtree(root)
 
@@ -233,25 +244,3 @@ def _cut_index(index: Path) -> None:
     used = len(index.read_bytes().rstrip(b"\0"))
     with index.open("r+b") as file:
         file.truncate(-(-used // entry_bytes) * entry_bytes)
-
-
-def main() -> None:
-    """Records what the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, required=True, help="of the settings")
-    parser.add_argument("--seconds", type=int, default=SECONDS)
-    parser.add_argument("--only", nargs="+", default=[], metavar="PAIR")
-    parser.add_argument("--sides", nargs="+", default=SIDES, choices=SIDES)
-    parser.add_argument("--output", type=Path, default=COMMITTED)
-    arguments = parser.parse_args()
-    pairs = [
-        pair
-        for pair in draw_pairs(arguments.seed, arguments.seconds)
-        if not arguments.only or pair.name in arguments.only
-    ]
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    record_pairs(pairs, arguments.output, arguments.sides)
-
-
-if __name__ == "__main__":
-    main()

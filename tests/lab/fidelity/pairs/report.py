@@ -31,7 +31,7 @@ that delays: under one client (*before*) and under another (*after*), one after 
 of the run with the same size and key. `partition-health replay` reads the recorded run's segments and its producers'
 scrapes, nothing of the other run. It tells what the other client would have given (*replayed*), and what the recorded one
 should have given, which is the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
-(`python -m tests.lab.fidelity.pairs.record --seed N`), the captures lie in `tests/data/pairs`.
+(`make fidelity ARGS="--record-pairs SEED"`), the captures lie in `tests/data/pairs`.
 
 Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
 is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 %, records per batch 15 %, records/s 3 %, latencies

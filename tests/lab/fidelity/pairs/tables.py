@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
-from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, RDKAFKA, SIDES, Pair, decode_pair
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, ENDING, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNPACKED = Path(__file__).parents[4] / "build/pairs"
-ENDING = ".tar.zst"
 
 
 @dataclass(frozen=True)
