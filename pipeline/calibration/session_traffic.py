@@ -129,24 +129,27 @@ def join_minutes(rows: pa.Table | pa.RecordBatch) -> SessionTraffic:
     ends = np.cumsum([0, *table["record_count"].to_pylist()])
     order = _sort_rows(table)
     places = _Places(order=order, ends=np.cumsum([0, *np.diff(ends)[order]]))
-    elapsed_ms = places.lay_out(table["gap_ms"])
+    keys, key_index = _join_keys(table, places)
+    columns = [table[name] for name in ("partition", "body_bytes", "gap_ms")]
+    table = table.drop_columns(["gap_ms", "body_bytes", "partition", "key_index", "keys"])
+    del rows
+    elapsed_ms, body_bytes, partition = (places.lay_out(columns.pop()) for _ in range(3))
     for row, part in places.items():
         np.cumsum(elapsed_ms[part], out=elapsed_ms[part])
         elapsed_ms[part] += minute_ms[row] - start_ms
-    keys, key_index = _join_keys(table, places)
-    columns = [elapsed_ms, places.lay_out(table["body_bytes"]), places.lay_out(table["partition"]), key_index]
+    joined = [elapsed_ms, body_bytes, partition, key_index]
     if (elapsed_ms[1:] < elapsed_ms[:-1]).any():  # rows of one minute with timestamps of both types
         by_time = np.argsort(elapsed_ms, kind="stable")
-        columns = [column[by_time] for column in columns]
+        joined = [column[by_time] for column in joined]
     first = {name: table[name][0].as_py() for name in SESSION}
     sums = {name: int(table[name].to_numpy().sum()) for name in _COUNTS}
     named: dict[str, Any] = {**first, **sums}
     return SessionTraffic(
         start_ms=start_ms,
-        elapsed_ms=columns[0],
-        body_bytes=columns[1],
-        partition=columns[2],
-        key_index=columns[3],
+        elapsed_ms=joined[0],
+        body_bytes=joined[1],
+        partition=joined[2],
+        key_index=joined[3],
         keys=keys,
         timestamp_types=tuple(sorted(set(table["timestamp_type"].to_pylist()))),
         sampling_rate=float(table["sampling_rate"][0].as_py()),
@@ -173,8 +176,10 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
     names = [ordered[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in SESSION]
     is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
     edges = [*np.flatnonzero(is_first).tolist(), ordered.num_rows]
-    for first, end in itertools.pairwise(edges):
-        yield join_minutes(ordered.slice(first, end - first))
+    parts = [ordered.slice(first, end - first) for first, end in itertools.pairwise(edges)]
+    del rows, ordered  # from here on who joins holds them, and lets go column by column
+    while parts:
+        yield join_minutes(parts.pop(0))
 
 
 def _sort_rows(table: pa.Table) -> NDArray[np.int64]:

@@ -22,7 +22,8 @@ _SPAN_MS = 50
 _LEAST_RECORDS = 3
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
 _CLUMPED_RATIO = 0.8
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
+"""Records placed at a time: what is worked with takes 40 bytes for each."""
 
 
 class Pattern(StrEnum):
@@ -86,8 +87,9 @@ def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Patte
     starts = np.flatnonzero(np.append(True, at_ms[1:] != at_ms[:-1]))
     ends = np.append(starts[1:], len(at_ms))
     first_ms = int(at_ms[0])
-    for first in range(0, len(starts), _BLOCK):
-        mine = slice(first, first + _BLOCK)
+    block = max(1, _BLOCK * len(starts) // len(at_ms))
+    for first in range(0, len(starts), block):
+        mine = slice(first, first + block)
         begin, end = int(starts[mine][0]), int(ends[mine][-1])
         since_ms = at_ms[begin:end].astype(np.int64) - first_ms  # 32 bits would overflow after two seconds
         if pattern is Pattern.BURST:

@@ -30,6 +30,22 @@ _PLACING_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
+class RecordedKeys:
+    """What decides where a session's records in a topic may go: a row per record, in order of time.
+
+    Attributes:
+        count: Records.
+        keyed: The records with their keys; None where none has one: then nothing else is kept, there may be millions.
+    """
+
+    count: int
+    keyed: SessionTraffic | None
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@dataclass(frozen=True, eq=False)
 class SessionArrivals:
     """What one session sends: a row per record, in order of time.
 
@@ -46,10 +62,10 @@ class SessionArrivals:
     body_bytes: NDArray[np.int32]
     topic: NDArray[Any]
     order: NDArray[np.int64] | None
-    parts: tuple[SessionTraffic, ...]
+    parts: tuple[RecordedKeys, ...]
     topics: tuple[int, ...]
 
-    def parts_of(self, topic: int) -> list[SessionTraffic]:
+    def parts_of(self, topic: int) -> list[RecordedKeys]:
         """What it sends to one topic, by number."""
         return [part for part, number in zip(self.parts, self.topics, strict=True) if number == topic]
 
@@ -107,13 +123,15 @@ def prepare_arrivals(unit: ReplayUnit, traffics: Iterable[SessionTraffic]) -> Un
 
 
 def _prepare_session(found: Sequence[tuple[int, SessionTraffic]], base_ms: int) -> SessionArrivals:
-    topics, parts = tuple(topic for topic, _ in found), tuple(traffic for _, traffic in found)
-    due = [_place_in_time(traffic, base_ms) for traffic in parts]
+    topics = tuple(topic for topic, _ in found)
+    parts = tuple(RecordedKeys(len(traffic), traffic if traffic.is_keyed.any() else None) for _, traffic in found)
+    due = [_place_in_time(traffic, base_ms) for _, traffic in found]
+    sizes = [traffic.body_bytes for _, traffic in found]
     if len(parts) == 1:
         topic = np.broadcast_to(np.int16(topics[0]), len(due[0]))
-        return SessionArrivals(due[0], parts[0].body_bytes, topic, None, parts, topics)
+        return SessionArrivals(due[0], sizes[0], topic, None, parts, topics)
     due_ns = np.concatenate(due) if due else np.zeros(0, np.int64)
-    body_bytes = np.concatenate([part.body_bytes for part in parts]) if parts else np.zeros(0, np.int32)
+    body_bytes = np.concatenate(sizes) if sizes else np.zeros(0, np.int32)
     topic = np.repeat(np.array(topics, np.int16), [len(part) for part in parts])
     order = np.argsort(due_ns, kind="stable")
     return SessionArrivals(due_ns[order], body_bytes[order], topic[order], order, parts, topics)
@@ -126,16 +144,17 @@ def _place_in_time(traffic: SessionTraffic, base_ms: int) -> NDArray[np.int64]:
     return due_ns
 
 
-def _place_part(part: SessionTraffic, topic: UnitTopic, count: int, place_keys: PlaceKeys) -> NDArray[Any]:
-    is_keyed = part.is_keyed
-    by_key, no_key = place_keys(topic, part.keys, count)
-    if not is_keyed.any():
+def _place_part(part: RecordedKeys, topic: UnitTopic, count: int, place_keys: PlaceKeys) -> NDArray[Any]:
+    sent = part.keyed
+    by_key, no_key = place_keys(topic, np.zeros(0, np.int64) if sent is None else sent.keys, count)
+    if sent is None:
         return np.broadcast_to(np.int32(no_key), len(part))
     # behind the keys: what has one that is not named, and what has none
     table = np.append(by_key, np.array([AS_RECORDED, no_key], np.int32))
-    place = np.where(is_keyed, np.where(part.key_index >= 0, part.key_index, len(by_key)), len(by_key) + 1)
+    is_named = sent.key_index >= 0
+    place = np.where(sent.is_keyed, np.where(is_named, sent.key_index, len(by_key)), len(by_key) + 1)
     placed: NDArray[Any] = table[place]
     stays = placed == AS_RECORDED
     if stays.any():
-        placed[stays] = np.where(part.partition[stays] < count, part.partition[stays], KEYLESS)
+        placed[stays] = np.where(sent.partition[stays] < count, sent.partition[stays], KEYLESS)
     return placed
