@@ -38,6 +38,11 @@ KNOWN = (
     KnownMiss("drawn-20261121-1", "records", _FEWER_DRAWS),
     KnownMiss("drawn-20261121-1", "batches on broker 1", f"follows from the shares: {_FEWER_DRAWS}"),
     KnownMiss(
+        "drawn-165254-1",
+        "batches on broker 0",
+        "the broker is slow for half of the run only; some 460 draws gave it 2.7 points fewer records than the mean of the seeds",
+    ),
+    KnownMiss(
         "sticky-linger-0",
         "latency",
         "saturated: a tenth of a millisecond of the slow broker's time is a fifth of the latency, and what it took was "
