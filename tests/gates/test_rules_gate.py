@@ -9,10 +9,10 @@ from pipeline.rule_settings import Rule, over_defaults
 from tests.gates.rows import MINUTE_0_MS, at, frame_of
 
 
-def run(spark, values, rules):
+def run(spark, values, rules, *, step=1):
     rows = [
         {
-            "window_start": at(minute),
+            "window_start": at(minute * step),
             "rule": "below_min_isr",
             "subject": "topic orders",
             "topic": "orders",
@@ -44,3 +44,8 @@ def test_a_rule_fails_or_warns_by_its_severity(spark, severity, verdicts, failed
     for check in (*report.failures, *report.warnings):
         assert check.rows[0]["subject"] == "topic orders"
         assert "2 partitions" in check.rows[0]["reason"]
+
+
+def test_two_rows_of_one_subject_in_one_window_fail_the_gate(spark):
+    report = run(spark, [0, 0], {}, step=0)
+    assert [check.name for check in report.failures] == ["key_unique"]
