@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.replay.simulated_rows import of_range, records_per_batch
-from pipeline.replay.unit_runs import CELL_LOG_BYTES
+from pipeline.replay.unit_runs import CELL_JUDGED_BYTES, CELL_LOG_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pipeline.replay.calibrated import SessionFinding
     from pipeline.replay.concerns import Concerns
@@ -66,7 +66,7 @@ def back_test(
         "observed_records_per_batch": records_per_batch(recorded.records, recorded.batches),
         "observed_latency_avg_ms": observed.latency_avg_ms,
         "observed_latency_p99_ms": observed.latency_p99_ms,
-        "assumptions": "; ".join(concerns.assumptions),
+        "assumptions": join_sentences(concerns.assumptions),
     }
     reasons = list(concerns.reasons)
     if simulated is None:
@@ -77,8 +77,17 @@ def back_test(
         row |= _compare("latency_avg", observed.latency_avg_ms, simulated.told_latency_ms(), unit="_ms")
         row |= _compare("latency_p99", observed.latency_p99_ms, simulated.latency_ms(0.99), unit="_ms")
         reasons += _judge(row)
-    trust = f"not trustworthy: {'; '.join(dict.fromkeys(reasons))}" if reasons else TRUSTED
+    trust = f"not trustworthy: {join_sentences(reasons)}" if reasons else TRUSTED
     return {**row, "is_trusted": not reasons, "trust": trust}
+
+
+def join_sentences(sentences: Iterable[str]) -> str:
+    """Each once, parted by semicolons, which none has within.
+
+    >>> join_sentences(["a; b", "c", "c"])
+    'a, b; c'
+    """
+    return "; ".join(dict.fromkeys(sentence.replace("; ", ", ") for sentence in sentences if sentence))
 
 
 def _describe_baseline(findings: Sequence[SessionFinding]) -> Row:
@@ -106,16 +115,22 @@ def _describe_baseline(findings: Sequence[SessionFinding]) -> Row:
 
 
 def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
-    """Shares in the log's bytes; the bar is that of the broker whose share is worst."""
-    total = sum(recorded.broker_log_sizes.values())
+    """Shares in the log's bytes; the bar is that of the broker whose share is worst.
+
+    Services are fitted on even minutes, so odd ones judge, where the run went over several.
+    """
+    column, sizes, judged_on = CELL_LOG_BYTES, recorded.broker_log_sizes, "all minutes"
+    if simulated.cells(CELL_JUDGED_BYTES).any() and any(recorded.judged_log_sizes.values()):
+        column, sizes, judged_on = CELL_JUDGED_BYTES, recorded.judged_log_sizes, "odd minutes"
+    total = sum(sizes.values())
     if not total:
         return {}
-    brokers, _ = simulated.by_broker(CELL_LOG_BYTES)
-    shares = simulated.shares(CELL_LOG_BYTES, of_brokers=True)
-    deviations = simulated.share_deviations(CELL_LOG_BYTES)
+    brokers, _ = simulated.by_broker(column)
+    shares = simulated.shares(column, of_brokers=True)
+    deviations = simulated.share_deviations(column)
     errors = []
     for broker_id, share, deviation in zip(brokers, shares, deviations, strict=True):
-        was = recorded.broker_log_sizes.get(broker_id, 0) / total
+        was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100
         bar = max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100)
         errors.append((error - bar, broker_id, was, share, error, bar))
@@ -126,6 +141,7 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
         abs((part.value or 0.0) - float(seen)) * 100 for part, seen in zip(parts, was_there, strict=False)
     )
     return {
+        "judged_on": judged_on,
         "broker_id": broker_id,
         "observed_share": was,
         **of_range("predicted_share", share),

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pipeline.calibration.baseline import Baseline, identify_baseline
 from pipeline.calibration.batches import SessionBatches
 from pipeline.calibration.rows import session_row
+from pipeline.calibration.service import MINUTE_MS
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.settings import measure_compression
 
@@ -60,6 +61,7 @@ class SessionFinding:
         record_count: Records whose arrival is known.
         keyless_count: Of them, those without a key.
         bytes_by_broker: Bytes of its batches in the log, by the broker that led.
+        judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
         batch_count: Its batches.
         baseline: What it uses.
         compression: What its codec does, or None.
@@ -77,6 +79,7 @@ class SessionFinding:
     record_count: int
     keyless_count: int
     bytes_by_broker: Mapping[int, int]
+    judged_bytes_by_broker: Mapping[int, int]
     batch_count: int
     baseline: Baseline
     compression: Compression | None
@@ -160,8 +163,7 @@ def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: Cal
         key_family=plan.key_families.get(place),
         configured=plan.configured.get(traffic.topic),
     )
-    brokers, places = np.unique(batches.leader, return_inverse=True)
-    by_broker = np.bincount(places, weights=batches.size_bytes, minlength=len(brokers))
+    is_odd = batches.max_ms // MINUTE_MS % 2 == 1
     return SessionFinding(
         start_ms=start_ms,
         topic=traffic.topic,
@@ -170,7 +172,8 @@ def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: Cal
         producer_epoch=traffic.producer_epoch,
         record_count=len(traffic),
         keyless_count=int((~traffic.is_keyed).sum()),
-        bytes_by_broker={int(broker): int(size) for broker, size in zip(brokers, by_broker, strict=True)},
+        bytes_by_broker=_sum_by_broker(batches),
+        judged_bytes_by_broker=_sum_by_broker(batches.select(is_odd)),
         batch_count=len(batches),
         baseline=baseline,
         compression=measure_compression(traffic, batches),
@@ -184,6 +187,12 @@ def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: Cal
         sampling_rate=traffic.sampling_rate,
         row=session_row(traffic, batches, baseline),
     )
+
+
+def _sum_by_broker(batches: SessionBatches) -> dict[int, int]:
+    brokers, places = np.unique(batches.leader, return_inverse=True)
+    sums = np.bincount(places, weights=batches.size_bytes, minlength=len(brokers))
+    return {int(broker): int(size) for broker, size in zip(brokers, sums, strict=True)}
 
 
 def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:

@@ -115,6 +115,8 @@ def resolve_candidate(
         client, version, config, strategy, told = _change(candidate, baseline)
     if strategy is None and (candidate is None or read_client(candidate) is None):
         raise ConfigError(baseline.reason or "the strategy in use is not known")
+    if strategy is not None and not is_simulated(strategy):
+        raise ConfigError(f"{strategy} is replayed for keys alone: the simulator does not follow it")
     compression, more = _choose_compression(config, compression)
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
     return CandidateProducer(client, version, resolved, (*told, *more, *resolved.notes))

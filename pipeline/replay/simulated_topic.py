@@ -37,6 +37,7 @@ class RecordedTopic:
         log_sizes: Bytes of the batches in the log.
         broker_log_sizes: The same by broker that led when they were written.
         keyless_count: Records without a key.
+        judged_log_sizes: Bytes of the batches in the log by broker, of odd minutes.
     """
 
     topic: str
@@ -49,6 +50,7 @@ class RecordedTopic:
     log_sizes: NDArray[np.int64]
     broker_log_sizes: Mapping[int, int]
     keyless_count: int
+    judged_log_sizes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def partition_count(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.window import instant_of
-from pipeline.replay.back_tests import TRUSTED, back_test
+from pipeline.replay.back_tests import TRUSTED, back_test, join_sentences
 from pipeline.replay.simulated_rows import (
     batch_columns,
     broker_batch_columns,
@@ -146,7 +146,7 @@ def _comparison_row(topic: TopicReplay, candidate: CandidateRuns, tested: Row) -
         row["is_as_in_use"] = candidate.is_as_in_use
     recorded = topic.recorded
     row["baseline_records_per_batch"] = records_per_batch(recorded.records, recorded.batches)
-    row["assumptions"] = "; ".join(dict.fromkeys((*told, *candidate.assumptions, *topic.concerns.assumptions)))
+    row["assumptions"] = join_sentences((*told, *candidate.assumptions, *topic.concerns.assumptions))
     row["trust"] = _trust(topic, candidate, tested)
     return row
 

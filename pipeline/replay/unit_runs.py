@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.calibration.service import MINUTE_MS, is_fit_minute
 from pipeline.simulator.latency_histogram import merge_histograms
 from pipeline.simulator.random_stream import derive_stream
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from pipeline.simulator.latency_histogram import LatencyHistogram
     from pipeline.simulator.result import SimulationResult
 
-CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER) = range(5)
+CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
-without batch headers, the id of the leader (the same in all units)."""
+without batch headers, the id of the leader (the same in all units); of the bytes in the log those of odd minutes, on which
+no service model was fitted, where what is in use was run over several minutes."""
 _SEED_BITS = 62
 _NS_PER_MS = 1_000_000
 
@@ -74,17 +76,41 @@ def run_unit(planned: UnitScenario, arrivals: UnitArrivals, seed: int) -> list[T
         A run for each of the unit's topics.
     """
     scenario = planned.build(seed)
-    result = simulate(scenario, derive_run_seed(seed, planned.unit))
+    marks_ns = _mark_minutes(planned, arrivals)
+    result = simulate(scenario, derive_run_seed(seed, planned.unit), marks_ns=marks_ns)
+    judged = _sum_odd_minutes(result, arrivals, marks_ns)
     starts = scenario.partition_starts
     runs = []
     for number in range(len(planned.unit.topics)):
         partitions = range(starts[number], starts[number + 1])
         cells = _count_partitions(result, partitions)
         leaders = [scenario.leaders[partition] for partition in partitions]
+        cells[:, CELL_JUDGED_BYTES] = [judged[result.lanes_of_partition(one)].sum() for one in partitions]
         cells[:, CELL_LEADER] = [planned.unit.broker_ids[leader] if leader >= 0 else -1 for leader in leaders]
         lanes = [lane for partition in partitions for lane in result.lanes_of_partition(partition)]
         runs.append(_sum_topic(result, lanes, cells, arrivals, number))
     return runs
+
+
+def _mark_minutes(planned: UnitScenario, arrivals: UnitArrivals) -> tuple[int, ...]:
+    """Begins of minutes within the run, if it is of what is in use and there are several."""
+    last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
+    first_ns = -arrivals.base_ms % MINUTE_MS * _NS_PER_MS
+    marks = tuple(range(first_ns, last_ns, MINUTE_MS * _NS_PER_MS))
+    return marks if planned.candidate is None and len(marks) > 1 else ()
+
+
+def _sum_odd_minutes(result: SimulationResult, arrivals: UnitArrivals, marks_ns: Sequence[int]) -> NDArray[np.int64]:
+    """Bytes that each lane got acknowledged in odd minutes of UTC; what the last minute left behind counts with it."""
+    totals = np.zeros(len(result.lanes), np.int64)
+    if not marks_ns:
+        return totals
+    counters = [np.zeros_like(result.lanes), *result.marks, result.lanes]
+    starts_ns = [marks_ns[0] - 1, *marks_ns]
+    for start_ns, before, after in zip(starts_ns, counters, counters[1:], strict=False):
+        if not is_fit_minute(arrivals.base_ms + start_ns // _NS_PER_MS):
+            totals += after[:, Lane.DONE_BYTES] - before[:, Lane.DONE_BYTES]
+    return totals
 
 
 def _count_partitions(result: SimulationResult, partitions: range) -> NDArray[np.int64]:

@@ -129,6 +129,7 @@ class SimulationResult:
         request_latencies: By connection: from a request's sending until its response is handled.
         batch_trace: Or None; columns in `trace.py`.
         record_trace: Or None.
+        marks: The lanes as they were at the times asked for.
     """
 
     scenario: str
@@ -144,6 +145,7 @@ class SimulationResult:
     request_latencies: Histograms
     batch_trace: pa.Table | None = None
     record_trace: pa.Table | None = None
+    marks: tuple[NDArray[np.int64], ...] = ()
 
     def lanes_of_broker(self, broker: int, producer: int | None = None) -> list[int]:
         """Lanes of the partitions a broker leads: one producer's, or all."""

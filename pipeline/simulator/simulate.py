@@ -5,6 +5,7 @@ The kernel does what `reference` does, event for event and draw for draw, and gi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,17 +22,26 @@ from pipeline.simulator.run_to_run import settle_run
 from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pipeline.simulator.run_memory import RunMemory
     from pipeline.simulator.scenario import Scenario
 
+_EVENTS_BETWEEN_MARKS = 1 << 9
+"""Where counters are looked at on the way: few, so that they are as they were at the time wanted, within milliseconds."""
 _EVENTS_AT_A_TIME = 1 << 22
 """Between two looks of the interpreter at its signals: some tenths of a second."""
 
 
 def simulate(
-    scenario: Scenario, seed: int, *, traces: bool = False, fed_record_count: int = FED_RECORD_COUNT
+    scenario: Scenario,
+    seed: int,
+    *,
+    traces: bool = False,
+    fed_record_count: int = FED_RECORD_COUNT,
+    marks_ns: Sequence[int] = (),
 ) -> SimulationResult:
     """Simulates a scenario with one seed.
 
@@ -44,6 +54,7 @@ def simulate(
         traces: Keep a row for each batch and record: 80 and 64 bytes each.
         fed_record_count: So many recorded arrivals of a thread are in the run's memory at a time; 2 or more. It changes
             nothing else.
+        marks_ns: Times, rising, at which the lanes' counters are kept, too.
 
     Returns:
         Counters, latencies and traces; see `SimulationResult`.
@@ -59,13 +70,20 @@ def simulate(
     5000
     """
     memory = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
+    lane_count = len(scenario.producers) * len(scenario.leaders)
+    marked: list[NDArray[np.int64]] = []
     start_run(memory.words)
-    while (status := continue_run(memory.words, _EVENTS_AT_A_TIME)) != FINISHED:
+    event_count = _EVENTS_BETWEEN_MARKS if marks_ns else _EVENTS_AT_A_TIME
+    while (status := continue_run(memory.words, event_count)) != FINISHED:
         if status == OUT_OF_MEMORY:
             memory.extend(2 * len(memory.words))
         elif status == OUT_OF_RECORDS:
             feed_threads(memory)
-    return _read_result(memory, scenario, seed, traces=traces)
+        while len(marked) < len(marks_ns) and memory.words[at.NOW] >= marks_ns[len(marked)]:
+            marked.append(_read_counters(memory.words, at.LANES, lane_count, at.LANE_WORDS, len(Lane)))
+    result = _read_result(memory, scenario, seed, traces=traces)
+    marked += [result.lanes] * (len(marks_ns) - len(marked))
+    return replace(result, marks=tuple(marked))
 
 
 def _read_result(memory: RunMemory, scenario: Scenario, seed: int, *, traces: bool) -> SimulationResult:

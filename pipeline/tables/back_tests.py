@@ -45,6 +45,11 @@ BACK_TESTS = Table(
             type="bigint",
             doc="The broker whose share is predicted worst; the two shares beside are its own. NULL without a prediction.",
         ),
+        Column(
+            name="judged_on",
+            type="string",
+            doc="`odd minutes`, on which nothing was fitted, or `all minutes` where there is no other; of the shares.",
+        ),
         Column(name="observed_share", type="double", unit="ratio", doc="Its part of the topic's bytes in the log."),
         *number_range("predicted_share", "ratio", "The same as predicted; the median over the seeds."),
         Column(

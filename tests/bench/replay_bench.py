@@ -114,7 +114,7 @@ def describe_session(record_count):
     )  # fmt: skip
     return SessionFinding(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
-        keyless_count=record_count, bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
+        keyless_count=record_count, bytes_by_broker={}, judged_bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
         timestamp_type="CreateTime", counts={}, sampling_rate=1.0, row={},
     )  # fmt: skip
 

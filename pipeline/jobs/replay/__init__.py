@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.replay.services import SessionServices
     from pipeline.replay.calibrated import SessionFinding, SessionKey
     from pipeline.replay.plan import ReplayPlan
+    from pipeline.replay.results import ClusterFacts
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
@@ -88,11 +89,34 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     """
     if not windows:
         return JobReport(job=JOB, notes=("no trusted window to replay",))
+    cluster = load_cluster_facts(run, windows)
+    keyed = _replay_keys(spark, run, windows, cluster)
+    families = {_place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
+    findings = look_at_sessions(spark, run, windows, cluster, families)
+    minutes = load_minutes(spark, run, windows)
+    services = fit_sessions(run, windows, findings=findings, cluster=cluster, minutes=minutes)
+    findings, services = refine(spark, run, windows, findings=findings, services=services, cluster=cluster)
+    simulation = simulate_traffic(
+        spark, run, windows, findings=findings, services=services, cluster=cluster, key_families=families
+    )
+    rows = ReplayRows(verdicts=keyed.verdicts)
+    for topic in iter_topics(
+        run, windows, simulation=simulation, findings=findings, services=services, cluster=cluster, keyed=keyed
+    ):
+        add_topic(rows, topic)
+    versions = _write(run, windows, rows, findings, services)
+    notes = (*describe_verdicts(rows.verdicts), *describe_back_tests(rows.back_tests))
+    return JobReport(job=JOB, table_versions=versions, notes=notes or (_describe_nothing(run),))
+
+
+def _replay_keys(
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], cluster: ClusterFacts
+) -> ReplayRows:
+    """What recorded keys say; no rows where none are stored."""
     committed = committed_windows(run.warehouse, run.cluster_name)
     before = {TimeWindow(w.start_ms - run.config.window_ms, w.start_ms) for w in windows} & committed
     span = tuple(sorted({*windows, *before}))
-    facts = load_cluster_facts(run, windows)
-    partition_counts = count_partitions(facts)
+    partition_counts = count_partitions(cluster)
 
     def plan(bucket_count: int) -> ReplayPlan:
         return plan_replay(
@@ -106,20 +130,17 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
 
     rows_per_bucket = run.config.replay.rows_per_bucket
     planned, sums = read_sums(spark, run.warehouse, run.cluster_name, span, plan, rows_per_bucket=rows_per_bucket)
-    keyed = ReplayRows() if sums is None else make_rows(planned, sums, facts)
-    families = {_place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
-    findings = look_at_sessions(spark, run, windows, facts, families)
-    minutes = load_minutes(spark, run, windows)
-    services = fit_sessions(run, windows, findings=findings, cluster=facts, minutes=minutes)
-    findings, services = refine(spark, run, windows, findings=findings, services=services, cluster=facts)
-    simulation = simulate_traffic(
-        spark, run, windows, findings=findings, services=services, cluster=facts, key_families=families
-    )
-    rows = ReplayRows(verdicts=keyed.verdicts)
-    for topic in iter_topics(
-        run, windows, simulation=simulation, findings=findings, services=services, cluster=facts, keyed=keyed
-    ):
-        add_topic(rows, topic)
+    return ReplayRows() if sums is None else make_rows(planned, sums, cluster)
+
+
+def _write(
+    run: RunContext,
+    windows: tuple[TimeWindow, ...],
+    rows: ReplayRows,
+    findings: Sequence[SessionFinding],
+    services: Mapping[SessionKey, SessionServices],
+) -> dict[str, int]:
+    """Versions of the tables written."""
     written = {
         PRODUCER_SESSIONS: [_named_session(finding) for finding in findings],
         SERVICE_MODELS: list(_service_rows(services)),
@@ -129,9 +150,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         BACK_TESTS: rows.back_tests,
         HASH_VERDICTS: rows.verdicts,
     }
-    versions = {table.name: _replace(run, table, found, windows) for table, found in written.items()}
-    notes = (*describe_verdicts(rows.verdicts), *describe_back_tests(rows.back_tests))
-    return JobReport(job=JOB, table_versions=versions, notes=notes or (_describe_nothing(run),))
+    return {table.name: _replace(run, table, found, windows) for table, found in written.items()}
 
 
 def _describe_nothing(run: RunContext) -> str:

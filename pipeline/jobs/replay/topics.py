@@ -191,6 +191,16 @@ def _load_recorded(
                 batches=batches,
                 log_sizes=logs,
                 broker_log_sizes=dict(by_broker),
+                judged_log_sizes=_sum_judged(findings.get(place, ())),
                 keyless_count=keyless.get(place, known),
             ),
         )
+
+
+def _sum_judged(findings: Sequence[SessionFinding]) -> dict[int, int]:
+    """Bytes by broker of minutes on which nothing was fitted."""
+    sums: dict[int, int] = defaultdict(int)
+    for finding in findings:
+        for broker_id, size in finding.judged_bytes_by_broker.items():
+            sums[broker_id] += size
+    return dict(sums)
