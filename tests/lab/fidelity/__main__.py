@@ -50,9 +50,9 @@ fitted parameter, all else as in `pipeline/simulator/measured.py`; and shared re
 Quiet is a run in which the proxy let 95 % of the held answers go within half a millisecond of their time; latencies are
 judged on such runs only.
 
-What the model had wrong until then was found with the runs of warm clients, so they are no independent proof of it: that a
-broker behind a delay is never warm, and that a sender hardly ever looks at its queues before the call that wakes it has
-returned. The same mends brought the other 38 tables nearer, which were recorded before.
+What the model had wrong until then was found with seven of the runs of warm clients: that a broker behind a delay is never
+warm, and that a sender hardly ever looks at its queues before the call that wakes it has returned. The other six were
+recorded after the simulator was frozen, the three of seed 165254 drawn after it, on a machine that was busy otherwise.
 
 Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 %
 on a slow broker, 15 % on the others; throughput 2 % (published 3 %); where a broker is congested average and p95 latency
