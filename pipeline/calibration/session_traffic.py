@@ -172,7 +172,7 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
         return
     order = pc.sort_indices(rows.select(SESSION), sort_keys=[(name, "ascending") for name in SESSION])
     # sorting is stable: there is nothing to be moved where rows are in order, and there may be gigabytes of them
-    ordered = rows if (np.diff(order.to_numpy()) > 0).all() else rows.take(order)
+    ordered = rows if (np.diff(order.to_numpy().astype(np.int64)) > 0).all() else rows.take(order)
     names = [ordered[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in SESSION]
     is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
     edges = [*np.flatnonzero(is_first).tolist(), ordered.num_rows]

@@ -24,6 +24,8 @@ SHARE_BAR_POINTS = 1.5
 """A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""
 SHARE_DEVIATIONS = 2.5
 """Standard deviations of the share over the seeds."""
+LEAST_JUDGED = 0.2
+"""Odd minutes judge where they, and the even ones, hold so much of the topic's bytes."""
 BATCH_BAR = 0.15
 LATENCY_BAR = 0.30
 TRUSTED = "trusted"
@@ -120,7 +122,8 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     Services are fitted on even minutes, so odd ones judge, where the run went over several.
     """
     column, sizes, judged_on = CELL_LOG_BYTES, recorded.broker_log_sizes, "all minutes"
-    if simulated.cells(CELL_JUDGED_BYTES).any() and any(recorded.judged_log_sizes.values()):
+    odd_ratio = sum(recorded.judged_log_sizes.values()) / max(1, sum(recorded.broker_log_sizes.values()))
+    if simulated.cells(CELL_JUDGED_BYTES).any() and LEAST_JUDGED <= odd_ratio <= 1 - LEAST_JUDGED:
         column, sizes, judged_on = CELL_JUDGED_BYTES, recorded.judged_log_sizes, "odd minutes"
     total = sum(sizes.values())
     if not total:
