@@ -6,6 +6,7 @@ import base64
 import re
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from pipeline.storage.tables_on_disk import table_path
@@ -46,7 +47,10 @@ def search_tables(warehouse, pattern):
         if DeltaTable.is_deltatable(str(path)):
             rows = DeltaTable(path).to_pyarrow_table()
             for name in rows.column_names:
-                values = rows[name] if pa.types.is_map(rows[name].type) else rows[name].unique()
+                column = rows[name]
+                if pa.types.is_list(column.type):  # an array's elements each by itself
+                    column = pc.list_flatten(column)
+                values = column if pa.types.is_nested(column.type) else column.unique()
                 held = {_as_bytes(value) for value in values.to_pylist() if pattern.search(_as_bytes(value))}
                 if held:
                     found[table.name, name] = held

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from deltalake import DeltaTable
 
+from pipeline.rule_settings import DEFAULT_RULES
 from pipeline.storage.row_counts import count_rows
 from tests.key_search import make_pattern, search_files, search_tables
 
@@ -27,7 +30,10 @@ def test_the_tables_hold_the_three_windows(ranged, capture_slice):
     counts = count_rows(config.warehouse)
     assert counts["bronze.window_status"] == 3
     assert counts["gold.broker_share"] == 3 * 3
-    assert counts["gold.verdicts"] == 3 * (3 + 1)  # brokers, and whether the source arrived
+    verdicts = DeltaTable(str(config.warehouse / "gold/verdicts")).to_pyarrow_table(columns=["rule"])
+    by_rule = Counter(verdicts["rule"].to_pylist())
+    assert (by_rule["broker_share"], by_rule["source_arrival"]) == (3 * 3, 3)
+    assert set(by_rule) <= {"broker_share", "source_arrival", *DEFAULT_RULES}
     assert counts["gold.hash_verdicts"] == 2 * 3
     assert counts["silver.record_batches"] > 10_000
     committed = DeltaTable(str(config.warehouse / "bronze/window_status")).to_pyarrow_table(columns=["window_start"])
