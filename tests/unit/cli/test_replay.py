@@ -1,0 +1,109 @@
+"""`replay`: what the command's options become, and the text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_metric_source
+from pipeline.cli.replay_text import format_replay
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.window import TimeWindow
+from pipeline.replay_settings import DEFAULT_CANDIDATES
+from tests.batches import START_MS, make_batch, make_records
+
+METRICS = [
+    ("load-0/1.prom", "", {"kind": "producer_metrics", "path": ""}),
+    ("producers/load-0/1.prom", "", {"kind": "producer_metrics", "path": "producers"}),
+    ("perf.txt", "", {"kind": "perf_test_output", "paths": [""]}),
+    ("perf.out", "perf.out", {"kind": "perf_test_output", "paths": ["perf.out"]}),
+    ("a/statistics.json", "", {"kind": "librdkafka_statistics", "paths": [""]}),
+    ("statistics.jsonl", "statistics.jsonl", {"kind": "librdkafka_statistics", "paths": ["statistics.jsonl"]}),
+]
+
+
+@pytest.mark.parametrize(("file", "given", "source"), METRICS)
+def test_metrics_are_what_lies_there(tmp_path, file, given, source):
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("")
+    expected = {
+        name: [str(tmp_path / one) for one in value] if isinstance(value, list) else str(tmp_path / value)
+        for name, value in source.items()
+        if name != "kind"
+    }
+    assert read_metric_source(str(tmp_path / given)) == {"kind": source["kind"], **expected}
+
+
+def test_a_url_is_a_prometheus_server():
+    assert read_metric_source("http://localhost:9090") == {"kind": "prometheus", "url": "http://localhost:9090"}
+
+
+@pytest.mark.parametrize(("path", "reason"), [("nowhere", "no such file"), ("", "neither CLIENT/EPOCH_MS.prom")])
+def test_metrics_that_are_not_there_are_refused(tmp_path, path, reason):
+    with pytest.raises(ConfigError, match=reason):
+        read_metric_source(str(tmp_path / path))
+
+
+def test_candidates_are_a_list_or_under_their_name(tmp_path):
+    file = tmp_path / "candidates.yaml"
+    for text in ("candidates:\n- {name: a}\n", "- {name: a}\n"):
+        file.write_text(text)
+        assert read_candidates(file) == [{"name": "a"}]
+    assert read_candidates(None) == DEFAULT_CANDIDATES
+
+
+@pytest.mark.parametrize("text", ["", "candidates: {}", "name: a", "- [", "candidates: []"])
+def test_a_file_without_candidates_is_refused(tmp_path, text):
+    file = tmp_path / "candidates.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"candidates\.yaml"):
+        read_candidates(file)
+
+
+def test_a_candidate_that_cannot_be_is_named(tmp_path):
+    inputs = ReplayInputs(
+        paths=(Path("logs"),), sources=(), candidates=({"name": "a", "brokers": {1: {"delay": 5}}},), seeds=3, topics=(),
+        span=TimeWindow(0, 60_000), window_ms=60_000, as_of_ms=60_000,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"candidates\.0\.brokers\.1\.delay"):
+        inputs.configure(tmp_path)
+
+
+def test_the_span_is_that_of_the_topics_records(tmp_path):
+    for name, first_ms in (("orders-0", START_MS), ("orders-1", START_MS + 5_000), ("__consumer_offsets-0", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000000000000000.log").write_bytes(make_batch(make_records(3, start_ms=first_ms)))
+    first_ms, last_ms = find_span([tmp_path])
+    assert first_ms == START_MS
+    assert last_ms >= START_MS + 5_000
+    with pytest.raises(NothingUsableError):
+        find_span([tmp_path / "__consumer_offsets-0"])
+
+
+def test_the_text_has_a_table_per_topic():
+    share = {"median": 0.75, "low": 0.74, "high": 0.77}
+    none = {"median": None, "low": None, "high": None}
+    result = {
+        "topic": "orders", "candidate": "in-use", "is_baseline": True, "is_as_in_use": True, "seeds": 5,
+        "partitioner": "java-sticky-2.4", "window": "w", "record_count": 1000, "records_per_batch": share,
+        "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": share}],
+        "baseline_records_per_batch": 3.5, "throughput_records_per_s": share, "latency_p50_ms": share,
+        "latency_p99_ms": share, "keys_moved_ratio": None, "trust": "trusted", "assumptions": ["one partition"],
+        "back_test_error": {
+            "bytes_share_max_pp": 1.0, "bytes_share_bar_pp": 1.5, "records_per_batch_ratio": 1.0, "latency_avg_ratio": None,
+        },
+    }  # fmt: skip
+    unknown = {
+        **result, "candidate": "sarama", "is_baseline": False, "is_as_in_use": False, "trust": "not trustworthy: keys alone",
+        "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": none}],
+    }  # fmt: skip
+    text = format_replay({"window": "w", "results": [result, unknown], "notes": ["a note"]})
+    lines = text.splitlines()
+    assert lines[2] == "orders: 1,000 records, w, 5 seeds"
+    assert lines[4].split()[:3] == ["observed", "76.0", "3.5"]
+    assert "75.0 (74.0-77.0)" in lines[5]
+    assert lines[6].split()[:2] == ["sarama", "-"]
+    assert "sarama: not trustworthy: keys alone" in text
+    assert "assumed: one partition" in text
+    assert text.endswith("note: a note\n")

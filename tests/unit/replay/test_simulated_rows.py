@@ -1,0 +1,142 @@
+"""Rows made of seeds' runs: they sum to what was recorded, lie in their ranges, and a back-test says what is too far off."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pipeline.replay.back_tests import TRUSTED, Observed, back_test
+from pipeline.replay.concerns import Concerns
+from pipeline.replay.key_places import NO_HASHES
+from pipeline.replay.simulated_rows import broker_rows, partition_rows, run_columns, skew_columns
+from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
+from pipeline.replay.unit_arrivals import prepare_arrivals
+from pipeline.replay.unit_runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS, run_unit
+from pipeline.replay.unit_scenario import lay_out_unit
+from pipeline.replay_settings import Candidate
+from tests.unit.replay.units import make_traffic, make_unit
+
+SEEDS = range(1, 8)
+SLOW, DELAY_MS = 1, 20.0
+RANGED = ("record_count", "size_bytes", "batch_count", "log_size_bytes", "log_share")
+
+
+def simulate(candidate=None, seeds=SEEDS):
+    traffic = make_traffic(20_000)
+    unit = make_unit(traffic, delays={SLOW: DELAY_MS})
+    arrivals = prepare_arrivals(unit, [traffic])
+    planned = lay_out_unit(unit, arrivals, candidate, NO_HASHES)
+    return {seed: run_unit(planned, arrivals, seed)[0] for seed in seeds}
+
+
+def record(run, **others):
+    """As if a run had been the truth."""
+    log_sizes = run.cells[:, CELL_LOG_BYTES]
+    return RecordedTopic(
+        topic="orders", topic_id="", leaders={0: 0, 1: 1, 2: 2}, broker_ids=(0, 1, 2),
+        records=run.cells[:, CELL_RECORDS], sizes=run.cells[:, CELL_BYTES], batches=run.cells[:, CELL_BATCHES],
+        log_sizes=log_sizes, broker_log_sizes=dict(enumerate(log_sizes.tolist())), keyless_count=run.sent_count,
+        **others,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return record(simulate(seeds=[99])[99])
+
+
+@pytest.fixture(scope="module")
+def in_use(truth):
+    return SimulatedTopic(truth, simulate())
+
+
+@pytest.mark.parametrize("partitions", [None, 2, 7])
+def test_partitions_and_brokers_hold_what_was_recorded(truth, partitions):
+    simulated = SimulatedTopic(truth, simulate(Candidate(name="other", partitions=partitions)))
+    rows, brokers = list(partition_rows(simulated, "java-sticky-2.4")), list(broker_rows(simulated))
+    assert [row["partition"] for row in rows] == list(range(max(3, partitions or 3)))
+    for found in (rows, brokers):
+        assert sum(row["record_count"] for row in found) == truth.records.sum()
+        assert sum(row["size_bytes"] for row in found) == truth.sizes.sum()
+        for row in found:
+            for name in RANGED:
+                if row.get(name) is not None:
+                    assert 0 <= row[f"{name}_low"] <= row[name] <= row[f"{name}_high"], name
+    assert all(row["record_count_high"] == 0 for row in rows if row["partition"] >= row["partition_count"])
+    assert {row["placement"] for row in brokers} == {"known" if partitions is None else "drawn"}
+    assert sum(row["recorded_log_share"] for row in brokers) == pytest.approx(1)
+
+
+def test_seeds_make_the_ranges(in_use):
+    columns = {**run_columns(in_use), **skew_columns(in_use)}
+    assert columns["seed_count"] == len(SEEDS)
+    assert columns["replayed_record_count_low"] == columns["replayed_record_count_high"] == 20_000
+    assert columns["lost_record_count_high"] == 0
+    for name in ("records_per_batch", "throughput_records_per_s", "latency_p50_ms", "latency_p99_ms", "peak_to_mean"):
+        assert columns[f"{name}_low"] <= columns[name] <= columns[f"{name}_high"]
+    per_batch = sorted(
+        run.cells[:, CELL_RECORDS].sum() / run.cells[:, CELL_BATCHES].sum() for run in in_use.runs.values()
+    )
+    assert columns["records_per_batch"] == pytest.approx(np.median(per_batch))
+    assert columns["latency_p99_ms"] > DELAY_MS
+
+
+def test_one_seed_is_its_own_range(truth):
+    simulated = SimulatedTopic(truth, simulate(seeds=[3]))
+    cells = simulated.runs[3].cells
+    rows = list(partition_rows(simulated, "java-sticky-2.4"))
+    assert [row["record_count"] for row in rows] == cells[:, CELL_RECORDS].tolist()
+    assert [row["log_size_bytes"] for row in rows] == cells[:, CELL_LOG_BYTES].tolist()
+
+
+def test_a_good_prediction_is_trusted(truth, in_use):
+    tested = back_test(truth, in_use, (), Observed(), Concerns())
+    assert (tested["trust"], tested["is_trusted"]) == (TRUSTED, True)
+    assert tested["share_error_points"] <= tested["share_bar_points"]
+    assert tested["records_per_batch_ratio"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"broker_log_sizes": {0: 500, 1: 100, 2: 400}}, "broker 1's share is predicted"),
+        ({"batches": np.array([9, 9, 9])}, "records per batch are predicted"),
+    ],
+)
+def test_what_is_too_far_off_is_not_trusted(truth, in_use, changed, reason):
+    tested = back_test(dataclasses.replace(truth, **changed), in_use, (), Observed(), Concerns())
+    assert not tested["is_trusted"]
+    assert tested["trust"].startswith("not trustworthy: ")
+    assert reason in tested["trust"]
+
+
+def test_latencies_judge_where_they_are_known(truth, in_use):
+    told = in_use.told_latency_ms().value
+    fine = back_test(truth, in_use, (), Observed(latency_avg_ms=told * 0.9), Concerns())
+    wrong = back_test(truth, in_use, (), Observed(latency_avg_ms=told * 2, latency_p99_ms=1.0), Concerns())
+    assert fine["is_trusted"]
+    assert "the mean latency is predicted 0.50 times" in wrong["trust"]
+    assert "the latency's p99 is predicted" in wrong["trust"]
+
+
+def test_concerns_are_told_and_take_trust_away(truth, in_use):
+    concerns = Concerns(("the arrivals of 7 of 9 records are not known",), ("one; two", "one; two"))
+    tested = back_test(truth, in_use, (), Observed(), concerns)
+    assert tested["trust"] == "not trustworthy: the arrivals of 7 of 9 records are not known"
+    assert tested["assumptions"] == "one, two"
+    assert not back_test(truth, None, (), Observed(), Concerns())["is_trusted"]
+
+
+def test_odd_minutes_judge_where_there_are_both(truth, in_use):
+    """The slow broker's share of odd minutes is as predicted for them, whatever the even ones held."""
+    cells = in_use.cells(CELL_LOG_BYTES)[0]
+    runs = {seed: dataclasses.replace(run, cells=run.cells.copy()) for seed, run in in_use.runs.items()}
+    for run in runs.values():
+        run.cells[:, -1] = run.cells[:, CELL_LOG_BYTES] // 2
+    judged = dict(enumerate((cells // 2).tolist()))
+    recorded = dataclasses.replace(truth, judged_log_sizes=judged, broker_log_sizes={0: cells.sum(), 1: 0, 2: 0})
+    tested = back_test(recorded, SimulatedTopic(recorded, runs), (), Observed(), Concerns())
+    assert tested["judged_on"] == "odd minutes"
+    assert tested["is_trusted"]
