@@ -49,8 +49,3 @@ def test_a_rule_fails_or_warns_by_its_severity(spark, severity, verdicts, failed
 def test_two_rows_of_one_subject_in_one_window_fail_the_gate(spark):
     report = run(spark, [0, 0], {}, step=0)
     assert [check.name for check in report.failures] == ["key_unique"]
-
-
-def test_a_measure_told_twice_fails_the_gate(spark):
-    report = run(spark, [0], {}, times=2)
-    assert [check.name for check in report.failures] == ["key_unique"]
