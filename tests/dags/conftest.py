@@ -34,6 +34,10 @@ def described(tmp_path_factory):
     return home.run_script("describe_dags") | {"home": home}
 
 
+FEW = {"candidates": [{"name": "builtin", "partitioner": "java-builtin"}], "replay": {"seeds": 2}}
+"""Of the replay; the default candidates take minutes."""
+
+
 class Slice:
     """Three windows of the capture in which broker 1 is slow, and two topics, the one without keys: enough for one incident."""
 
@@ -46,7 +50,7 @@ class Slice:
     def write_config(self, folder, **settings):
         """A configuration whose tables and mails lie in `folder`; `settings` are further keys of it."""
         folder.mkdir(parents=True, exist_ok=True)
-        document = yaml.safe_load(self.demo.config.read_text()) | settings
+        document = yaml.safe_load(self.demo.config.read_text()) | FEW | settings
         cluster = document["clusters"]["demo"]
         cluster["topics"] = ["orders", KEYED_TOPIC]
         secret = self.demo.config.parent / "shared.secret"  # one for all, so that their key ids are comparable

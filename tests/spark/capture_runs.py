@@ -82,12 +82,21 @@ class Capture:
                     "outbox": "outbox",
                     "window": "PT1M",
                     "mail": {"to": ["kafka-platform@example.org"]},
+                    "candidates": FEW_CANDIDATES,
+                    "replay": {"seeds": 2},
                     "clusters": {CLUSTER: cluster},
                     **document,
                 }
             )
         )
         return load_config(config)
+
+
+FEW_CANDIDATES = [
+    {"name": "builtin", "partitioner": "java-builtin"},
+    {"name": "twice-the-partitions", "partitions": "x2"},
+]
+"""Enough where the replay is not what a test is about; the default ones take minutes."""
 
 
 def make_secret(folder):
