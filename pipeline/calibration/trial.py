@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import make_broker
+from pipeline.calibration.service import INFERRED, MINUTE_MS, Parameter, is_fit_minute, make_broker
 from pipeline.calibration.traffic import choose_pattern, place_within_ms
 from pipeline.simulator.measured import MEASURED_COSTS
 from pipeline.simulator.producer_settings import resolve_producer
@@ -17,7 +17,7 @@ from pipeline.simulator.simulate import simulate
 from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.simulator.client import Compression
 
+SEEDS = (1, 2)
+MOST_RECORDS = 60_000
+"""Of a minute; of a fuller one its beginning is simulated."""
 _COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
 """Of a producer that has run for a while."""
 _NS_PER_MS = 1_000_000
@@ -90,6 +93,34 @@ def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
     )
     base_ms = topic.batches.base_ms
     return replace(topic, traffic=traffic, batches=topic.batches.select((base_ms >= start_ms) & (base_ms < end_ms)))
+
+
+def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
+    """A time's beginning, as much of it as is simulated."""
+    cut = [cut_topic(topic, start_ms, end_ms) for topic in topics]
+    count = sum(len(topic.traffic) for topic in cut)
+    if count > MOST_RECORDS:
+        length_ms = (end_ms - start_ms) * MOST_RECORDS // count
+        cut = [cut_topic(topic, start_ms, start_ms + length_ms) for topic in cut]
+    return [topic for topic in cut if len(topic.traffic)]
+
+
+def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
+    """The even minute with most batches, or the whole window where there is none."""
+    first = start_ms + -start_ms % MINUTE_MS
+    minutes = [at_ms for at_ms in range(first, end_ms, MINUTE_MS) if is_fit_minute(at_ms)]
+    if end_ms - start_ms <= MINUTE_MS or not minutes:
+        return start_ms, end_ms
+    base_ms = np.concatenate([topic.batches.base_ms for topic in topics])
+    counts = [int(((base_ms >= at_ms) & (base_ms < at_ms + MINUTE_MS)).sum()) for at_ms in minutes]
+    at_ms = minutes[int(np.argmax(counts))]
+    return at_ms, min(at_ms + MINUTE_MS, end_ms)
+
+
+def with_delay(models: Mapping[int, ServiceModel], broker_id: int, delay_ms: float) -> list[ServiceModel]:
+    """All models without their series, one with another delay."""
+    changed = replace(models[broker_id], delay_ms=Parameter(delay_ms, delay_ms, delay_ms, INFERRED))
+    return [replace(changed if own == broker_id else model, delay_series=()) for own, model in models.items()]
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:

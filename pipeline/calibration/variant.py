@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.calibration.settings import INFERRED
-from pipeline.calibration.trial import observe, simulate_trial
-from pipeline.calibration.trial_fit import choose_minute, cut_beginning, measure_misfit
+from pipeline.calibration.trial import choose_minute, cut_beginning, observe, simulate_trial
+from pipeline.calibration.trial_log import measure_misfit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

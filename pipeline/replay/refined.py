@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.traffic import Pattern
 from pipeline.calibration.trial import SessionTopic
 from pipeline.calibration.trial_fit import needs_trial, sharpen_services
 from pipeline.calibration.variant import choose_variant
@@ -72,7 +73,8 @@ def can_refine(findings: Sequence[SessionFinding], models: Mapping[int, ServiceM
     keyless = sum(finding.keyless_count for finding in findings)
     strategies = {finding.baseline.strategy for finding in findings if finding.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    is_open = "java-builtin" in strategies or any(needs_trial(model) for model in models.values())
+    is_bursty = any(finding.row["traffic_pattern"] == Pattern.BURST for finding in findings)
+    is_open = "java-builtin" in strategies or any(needs_trial(one, is_bursty=is_bursty) for one in models.values())
     return keyless >= LEAST_RECORDS and is_followed and is_open
 
 

@@ -62,6 +62,20 @@ def test_the_delay_is_found_within_a_millisecond(strategy, version, config, patt
     assert all(model.is_identifiable for model in models.values())
 
 
+def test_bursts_over_an_idle_connection_are_no_delay():
+    """Half a request under way on average, and yet requests of a burst wait for one another: the mean latency misleads."""
+    topic, nodes = make_session("java-sticky-2.4", "3.2.3", {"batch.size": "4096"})
+    own = next(node for node in nodes if node.broker_id == 0)
+    waited = [replace(own, request_latency_avg_ms=2.5, request_rate_per_s=40.0), *nodes[1:]]
+    told = fit_services(waited, BROKERS, EPOCH_MS, END_MS)
+    assert told[0].delay_ms.value > 1.5
+    assert needs_trial(told[0], is_bursty=True)
+    assert not needs_trial(told[0])
+    models = sharpen_services([topic], told, waited, EPOCH_MS, END_MS)
+    assert models[0].delay_ms.value < told[0].delay_ms.value
+    assert "found by simulation" in models[0].assumptions[-1]
+
+
 def test_without_metrics_the_batches_tell_where_they_can():
     topic, _ = make_session("java-builtin", "3.9.1", {}, pattern="steady")
     models = sharpen_services([topic], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)

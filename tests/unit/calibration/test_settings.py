@@ -1,0 +1,72 @@
+"""Settings and codec where one part of the evidence says more than another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.calibration.batches import SessionBatches
+from pipeline.calibration.batching import Bounds
+from pipeline.calibration.in_use import Choice
+from pipeline.calibration.rules import Rule, RuleEvidence
+from pipeline.calibration.session_traffic import SessionTraffic
+from pipeline.calibration.settings import infer_settings, measure_compression
+from pipeline.simulator.client import Compression
+
+CLIENT = Choice("java-builtin", "kafka-clients", "3.9.1", "3.3 to 3.9", 0.0, True)
+FULL = Bounds(8192.0, 7876, 8397.0, "full")
+OPEN = Bounds(None, 7876, None, "not full")
+
+
+def make_session(counts, *, batch_bytes, record_ratio, body_bytes=198, codec="lz4"):
+    """Batches of so many records that take so many bytes each, and a part of their records' bytes."""
+    counts = np.array(counts, np.int64)
+    total = int(counts.sum())
+    whole = np.zeros(total, np.int32)
+    traffic = SessionTraffic(
+        topic="t", topic_id="", producer_id=7, producer_epoch=0, start_ms=0, elapsed_ms=np.arange(total, dtype=np.int32),
+        body_bytes=np.full(total, body_bytes, np.int32), partition=whole, key_index=whole - 1, keys=np.zeros(0, np.int64),
+    )  # fmt: skip
+    none = np.zeros(len(counts), np.int64)
+    sizes = 61 + batch_bytes + np.round(record_ratio * (body_bytes + 2) * counts).astype(np.int64)
+    return traffic, SessionBatches(none, none, none, none, counts, sizes, codec)
+
+
+def infer_batch_size(bounds, limit_bytes):
+    """`batch.size` by what full batches say and by where runs end."""
+    evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9)
+    traffic, batches = make_session([3, 3], batch_bytes=0, record_ratio=1.0, codec="none")
+    found = infer_settings(
+        CLIENT, traffic, batches, linger=Bounds(0.0, 0, 5.0, ""), batch_bytes=bounds, rule=Rule.BYTES, evidence=evidence
+    )
+    return found["batch.size"].value
+
+
+@pytest.mark.parametrize(
+    ("bounds", "limit_bytes", "value"),
+    [
+        (FULL, 8192, "8192"),
+        (FULL, 8000, "8000"),
+        (FULL, 27_336, "8192"),  # bursts within a millisecond: runs are not told apart, full batches are
+        (OPEN, 27_336, "27336"),
+    ],
+)
+def test_full_batches_bound_where_runs_may_end(bounds, limit_bytes, value):
+    """A run of the built-in partitioner is `batch.size` bytes; a full batch is, too."""
+    assert infer_batch_size(bounds, limit_bytes) == value
+
+
+def test_small_batches_compress_less():
+    """Eighty bytes a batch and half of the records' bytes."""
+    found = measure_compression(*make_session([1, 2, 5, 9, 30], batch_bytes=80, record_ratio=0.5))
+
+    assert found == Compression(500_000, 80)
+
+
+@pytest.mark.parametrize(("counts", "batch_bytes"), [([4, 4, 4], 80), ([1, 2, 5], -20)])
+def test_batches_that_tell_no_more_give_one_ratio(counts, batch_bytes):
+    """All alike, or small ones that compress better."""
+    traffic, batches = make_session(counts, batch_bytes=batch_bytes, record_ratio=0.5)
+    stored = int(batches.size_bytes.sum()) - 61 * len(counts)
+
+    assert measure_compression(traffic, batches) == Compression(round(1e6 * stored / (200 * sum(counts))))
