@@ -6,14 +6,21 @@ import dataclasses
 
 import pytest
 
-from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY, compare_back_test, compare_change, format_rows
+from tests.lab.fidelity.pairs.compare import (
+    RIGHT_WAY,
+    WRONG_WAY,
+    compare_back_test,
+    compare_change,
+    format_rows,
+    measure_peak,
+)
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
 from tests.lab.fidelity.rows import HOLDS, MISSES
 
 
 def run(*, shares=(40, 30, 30), records_per_batch=10.0, throughput=1000.0, p50=5.0, p99=50.0):
-    sizes = [{"leader": number, "size_bytes": 1000 * share} for number, share in enumerate(shares)]
+    sizes = [{"leader": number, "size_bytes": 1000 * share, "batch_count": 0} for number, share in enumerate(shares)]
     return {
         "partitions": sizes,
         "records_per_batch": records_per_batch,
@@ -108,6 +115,17 @@ def test_a_change_told_the_other_way_round_is_named():
 
     assert by_figure(rows)["bytes on broker 0, %"].way == WRONG_WAY
     assert WRONG_WAY in format_rows("a pair", rows)
+
+
+@pytest.mark.parametrize(("codec", "peak"), [("none", 1.5), ("lz4", 1.2)])
+def test_a_peak_is_of_bytes_before_compression(codec, peak):
+    """Headers of small batches do not count; what a codec left of records of one size says nothing of them."""
+    partitions = [
+        {"leader": 0, "size_bytes": 300 + 61 * 9, "batch_count": 9, "record_count": 60},
+        {"leader": 1, "size_bytes": 100 + 61, "batch_count": 1, "record_count": 40},
+    ]
+
+    assert measure_peak({"partitions": partitions, "codec": codec}, "broker") == pytest.approx(peak)
 
 
 def test_what_the_replay_does_not_tell_misses():

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.simulator.record_size import BATCH_HEADER_BYTES
 from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 
@@ -88,7 +89,7 @@ def _compare(
             for place in sorted(new)
         ]  # fmt: skip
         peak = "peak_to_mean" if kind == "partition" else "broker_peak_to_mean"
-        peaks = (len(each) * max(each.values()) / 100 for each in (old, new))
+        peaks = (measure_peak(each, kind) for each in (before, after))
         rows.append(_judge_ratio(f"peak-to-mean of {kind}s", *peaks, _pick(peak, found, base), PEAK_PERCENT))
     rows += [
         _judge_ratio(shown, before[name], after[name], _pick(name, found, base), percent)
@@ -99,11 +100,26 @@ def _compare(
 
 def share_out(figures: Mapping[str, Any], kind: str) -> dict[int, float]:
     """Percent of the log's bytes by partition or by leader."""
-    sizes: dict[int, int] = {}
-    for partition, each in enumerate(figures["partitions"]):
+    return _share_out([each["size_bytes"] for each in figures["partitions"]], figures, kind)
+
+
+def measure_peak(figures: Mapping[str, Any], kind: str) -> float:
+    """The largest over the mean, as the replay counts: records' bytes before compression, batch headers left out."""
+    partitions = figures["partitions"]
+    if figures.get("codec", "none") == "none":
+        sizes = [each["size_bytes"] - BATCH_HEADER_BYTES * each["batch_count"] for each in partitions]
+    else:
+        sizes = [each["record_count"] for each in partitions]  # all of one size
+    shares = _share_out(sizes, figures, kind)
+    return len(shares) * max(shares.values()) / 100
+
+
+def _share_out(sizes: Sequence[int], figures: Mapping[str, Any], kind: str) -> dict[int, float]:
+    summed: dict[int, int] = {}
+    for partition, (size, each) in enumerate(zip(sizes, figures["partitions"], strict=True)):
         place = each["leader"] if kind == "broker" else partition
-        sizes[place] = sizes.get(place, 0) + each["size_bytes"]
-    return {place: 100 * size / sum(sizes.values()) for place, size in sizes.items()}
+        summed[place] = summed.get(place, 0) + size
+    return {place: 100 * size / sum(summed.values()) for place, size in summed.items()}
 
 
 def _judge_share(

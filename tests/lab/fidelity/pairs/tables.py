@@ -64,7 +64,8 @@ def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple
         capture = unpack_once(archive, UNPACKED)
         facts = json.loads((capture / "manifest.json").read_text())
         pair = decode_pair(facts["pair"])
-        found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], facts["figures"], facts["is_quiet"])
+        figures = facts["figures"] | {"codec": pair.clients(facts["side"])[0].config.get("compression.type", "none")}
+        found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], figures, facts["is_quiet"])
     return found
 
 
