@@ -34,9 +34,16 @@ should have given, which is the back-test. Rates, sizes, delays, versions and se
 (`make fidelity ARGS="--record-pairs SEED"`), the captures lie in `tests/data/pairs`.
 
 Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
-is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 %, records per batch 15 %, records/s 3 %, latencies
-30 %. *Right way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's
-has the same sign.
+is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 % (of bytes before compression, as the replay counts
+it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys alone decide, every partition to the record. *Right
+way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's has the
+same sign.
+
+The settings were drawn (seed 1757) and the runs recorded when the code was frozen; replayed by that code 312 of 338 figures
+held their bar, and 78 of 79 changes had the right sign. What missed led to mends, so the tables below are no longer blind to
+these recordings: full batches now bound `batch.size` where bursts hide where runs end; a delay is tried by simulation where
+bursts queue on an idle connection; a codec's cost per batch is told apart from that per byte; peaks are compared in the same
+bytes.
 
 ```text
 """
