@@ -12,6 +12,7 @@ from tests.bench import (
     keyed_replay_bench,
     live_bench,
     placement_bench,
+    replay_bench,
     scan_bench,
     simulator_bench,
 )
@@ -22,6 +23,7 @@ if __name__ == "__main__":
     keyed_ingest_bench.main()
     arrivals_bench.main()
     keyed_replay_bench.main()
+    replay_bench.main()
     exposition_bench.main()
     live_bench.main()
     simulator_bench.main()

@@ -1,8 +1,8 @@
 """An hour of keyless traffic through candidates and seeds, from `silver.arrivals`: `python -m tests.bench.replay_bench`.
 
 The arrivals are synthetic and labelled so: one producer without keys, records at independent random times, as nobody
-recorded them; the layout is that of the table. Named beside it is the simulator alone, the same runs in one thread of this
-process without Spark, files or sums.
+recorded them; the layout is that of the table. The baseline is the simulator alone: each candidate with one seed, in this
+process, without Spark, files or sums.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from deltalake import write_deltalake
 
 from pipeline.calibration.baseline import Baseline
 from pipeline.calibration.service import assume_service
+from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.settings import Setting
 from pipeline.config import PipelineConfig, Spark
 from pipeline.jobs.replay.services import SessionServices
+from pipeline.jobs.replay.sessions import read_sessions
 from pipeline.jobs.replay.simulation import simulate_traffic
 from pipeline.model.window import TimeWindow
-from pipeline.replay.calibrated import SessionFinding
+from pipeline.replay.calibrated import ARRIVAL_COLUMNS, SessionFinding
 from pipeline.replay.key_places import NO_HASHES
 from pipeline.replay.results import ClusterFacts
 from pipeline.replay.unit_arrivals import prepare_arrivals
@@ -36,15 +38,18 @@ from pipeline.replay.unit_runs import run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
 from pipeline.replay_settings import Candidate
 from pipeline.runs import plan_runs
+from pipeline.storage.files import list_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.arrivals import ARRIVALS
+from pipeline.tables.keys import KEY_HASHES
 from tests.lab.artifacts import cache_directory
 
 CLUSTER, TOPIC, TOPIC_ID = "synthetic", "orders", "AAAAAAAAAAAAAAAAAAAAAA"
 FIRST_MS = 1_767_225_600_000  # 2026-01-01
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 PARTITIONS, BROKERS = 12, 3
+CORES, ALONE_MINUTES = 2, 6
 SLOW_BROKER, DELAY_MS = 1, 20.0
 CANDIDATES = (
     Candidate(name="java-builtin-uniform", partitioner="java-builtin-uniform"),
@@ -61,7 +66,7 @@ def make_arrivals(warehouse, rate_per_s):
     if done.exists():
         return
     shutil.rmtree(warehouse, ignore_errors=True)
-    ensure_tables(warehouse, [ARRIVALS])
+    ensure_tables(warehouse, [ARRIVALS, KEY_HASHES])
     count = 60 * rate_per_s
     rows = []
     for minute in range(HOUR_MS // MINUTE_MS):
@@ -145,14 +150,17 @@ def plan_run(warehouse, seeds):
     return run
 
 
-def simulate_alone(simulation, traffic):
-    """The simulator by itself: each candidate with one seed."""
-    unit = simulation.plan.units[0]
+def simulate_alone(warehouse, run, simulation):
+    """The simulator by itself on the first minutes, each candidate with one seed: records a second."""
+    paths = list_files(warehouse, ARRIVALS, CLUSTER, run.windows)
+    (traffic,) = iter_sessions(read_sessions(paths, ARRIVAL_COLUMNS, FIRST_MS, [(1, 0)]))
+    traffic = traffic.choose(traffic.elapsed_ms < ALONE_MINUTES * MINUTE_MS)
+    unit, candidates = simulation.plan.units[0], simulation.plan.candidates
     arrivals = prepare_arrivals(unit, [traffic])
     started = time.perf_counter()
-    for candidate in simulation.plan.candidates:
+    for candidate in candidates:
         run_unit(lay_out_unit(unit, arrivals, candidate, NO_HASHES), arrivals, 1)
-    return time.perf_counter() - started
+    return len(traffic) * len(candidates) / (time.perf_counter() - started)
 
 
 class PeakMemory:
@@ -209,7 +217,7 @@ def main():
     make_arrivals(warehouse, arguments.rate)
     record_count = arguments.rate * HOUR_MS // 1000
     run = plan_run(warehouse, arguments.seeds)
-    spark = create_session(Spark(master="local[2]"), app_name="replay_bench")
+    spark = create_session(Spark(master=f"local[{CORES}]"), app_name="replay_bench")
     spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # the session is up, workers included
     with PeakMemory() as memory:
         started = time.perf_counter()
@@ -221,15 +229,17 @@ def main():
         number: list(run_seeds(arguments.seeds)) for number in range(1 + len(CANDIDATES))
     }
     assert all(one.sent_count == record_count for found in runs.values() for one in found.values())
-    simulated = record_count * len(runs) * arguments.seeds
+    rate = record_count * len(runs) * arguments.seeds / seconds
+    alone = simulate_alone(warehouse, run, simulation)
     figures = {
         "synthetic": True, "records": record_count, "candidates": len(runs), "seeds": arguments.seeds,
-        "seconds": round(seconds, 1), "simulated_records_per_s": round(simulated / seconds),
+        "seconds": round(seconds, 1), "simulated_records_per_s": round(rate), "alone_records_per_s": round(alone), "ratio_per_core": rate / CORES / alone,
         "peak_memory_mib": memory.most >> 20,
     }  # fmt: skip
     print(
-        f"{record_count:,} synthetic records, {len(runs)} candidates x {arguments.seeds} seeds on 2 cores: {seconds:.1f} s,"
-        f" {simulated / seconds / 1e6:.1f} M simulated records a second, peak {memory.most / 2**30:.2f} GiB"
+        f"{record_count:,} synthetic records, {len(runs)} candidates x {arguments.seeds} seeds on {CORES} cores: {seconds:.1f} s,"
+        f" {rate / 1e6:.1f} M simulated records a second, {rate / CORES / alone:.2f} of the simulator alone a core"
+        f" ({alone / 1e6:.1f} M), peak {memory.most / 2**30:.2f} GiB"
     )
     if arguments.json:
         print(json.dumps(figures))
