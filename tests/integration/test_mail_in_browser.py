@@ -10,6 +10,7 @@ from pipeline.alerting.blind import BlindEvidence, describe_blind
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.message import render_message
+from pipeline.model.recommendation import Recommendation
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
 
@@ -28,6 +29,31 @@ def hostile():
     evidence = state("new")
     topics = tuple(replace(topic, topic=HOSTILE) for topic in evidence.topics)
     return replace(evidence, cluster=HOSTILE, owner=HOSTILE, topics=topics)
+
+
+def advised():
+    """Actions whose predicted share is a range: the widest table there is."""
+    actions = [
+        Recommendation(
+            window_start_ms=T0_MS,
+            subject="broker 1",
+            rank=rank,
+            action="replay:upgrade",
+            title=title,
+            text="The replay of the window's own traffic puts the highest broker at 1.07x. " * 2,
+            topic="orders",
+            share_ratio=1.65,
+            predicted_ratio=1.07,
+            predicted_ratio_low=1.01,
+            predicted_ratio_high=1.12,
+            predicted_peak_ratio=1.07,
+            moved_bytes=39_500_000,
+            moved_partition_count=1,
+            is_enough=True,
+        )
+        for rank, title in enumerate(("upgrade producers of orders to Kafka client 3.3+", f"set {'W' * 60}"), start=1)
+    ]
+    return replace(state("new"), recommendations=tuple(actions))
 
 
 def blind():
@@ -50,6 +76,7 @@ def digest():
 
 MAILS = {
     "new": lambda: describe_broker_share(state("new")),
+    "advised": lambda: describe_broker_share(advised()),
     "worse": lambda: describe_broker_share(state("worse")),
     "resolved": lambda: describe_broker_share(resolved_evidence(earlier=EARLIER)),
     "hostile names": lambda: describe_broker_share(hostile()),
