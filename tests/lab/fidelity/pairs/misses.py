@@ -22,8 +22,27 @@ class KnownMiss:
     reason: str
 
 
-_PEAK = "the largest share is off by 2 points, within its own bar"
-KNOWN: tuple[KnownMiss, ...] = (KnownMiss("slow-broker-new-old", "before", CHANGE, "peak-to-mean", _PEAK),)
+_SMALL = (
+    "0.7 ms of a median of two: what brokers take to wake up after a rest is not known that well (supposed, not shown)"
+)
+_PEAK = "the largest of several shares, each of which holds its bar"
+_SATURATED = (
+    "the slow broker's connection is busy all the time: what a request is off in time the run is off in length; the replay "
+    "says itself that this topic is not to be trusted"
+)
+_HEALTHY = (
+    "of two healthy brokers that are alike one has 3 points more in the real run; more than the seeds do, not explained"
+)
+_DRAWS = "some 80 draws of a partition in all, shares have a deviation of 3 to 5 points; they hold their bars"
+KNOWN: tuple[KnownMiss, ...] = (
+    KnownMiss("bursts-new-old", "after", "", "latency p50", _SMALL),
+    KnownMiss("two-producers-old-new", "after", CHANGE, "latency p50", _SMALL),
+    KnownMiss("keyed-librdkafka-java", "before", BACK_TEST, "records/s", _SATURATED),
+    KnownMiss("keyed-mix-new-old", "before", "", "peak-to-mean", _PEAK),
+    KnownMiss("keyed-mix-new-old", "after", "", "peak-to-mean", _PEAK),
+    KnownMiss("lz4-old-new", "before", CHANGE, "peak-to-mean", _DRAWS),
+    KnownMiss("slow-broker-new-old", "before", BACK_TEST, "bytes on broker 2", _HEALTHY),
+)
 """Reasons are what is known; where a reason is only supposed it says so."""
 
 
