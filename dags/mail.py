@@ -9,7 +9,7 @@ from email.policy import SMTP
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
 from pydantic import SecretStr
 
 from pipeline.alerting.delivery import deliver
@@ -51,10 +51,13 @@ def smtp_of(connection: Any) -> Smtp:  # noqa: ANN401 - Connection, or whatever 
 
 
 def configured_smtp(config: PipelineConfig) -> Smtp | None:
-    """The connection `smtp_default`, else the configuration's server, else None: mail becomes files."""
+    """The connection `smtp_default`, else the configuration's server, else None: mail becomes files.
+
+    Airflow lets a deadline's callback see no connection: from there the configuration's server is used.
+    """
     try:
         return smtp_of(Connection.get(CONNECTION_ID))
-    except AirflowNotFoundException:
+    except (AirflowNotFoundException, AirflowSecretsBackendAccessDenied):
         return config.mail.smtp
 
 

@@ -84,7 +84,7 @@ def describe_lateness(context: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def tell_late(context: Mapping[str, Any]) -> None:
-    """Mails `describe_lateness` to the recipients of the configuration."""
+    """Mails `describe_lateness` over the configuration's server: Airflow shows connections to tasks alone."""
     from dags.mail import deliver_text  # noqa: PLC0415  # keeps DAG files light
 
     deliver_text(*describe_lateness(context))
