@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs import replay
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
 
@@ -73,10 +72,7 @@ def part(capture, tmp_path_factory):
 def undisturbed(spark, part, span, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate={"k": 2, "n": 2}, keys=keys_of(part))
-    context = plan(config, span)
-    ran = run_all(spark, context)
-    replay.run(spark, context, replay.pending_windows(context))
-    return ran
+    return run_all(spark, plan(config, span), with_replay=True)
 
 
 def keys_of(part):

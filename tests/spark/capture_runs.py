@@ -13,7 +13,7 @@ import yaml
 
 from expectations import gates
 from pipeline.config import load_config
-from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, score_health
+from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.rows import load_rows
@@ -148,10 +148,12 @@ def plan(config, span, *, run_id="test", force=False, now_ms=None):
     return context
 
 
-def run_all(spark, context, *, check_data=True):
+def run_all(spark, context, *, check_data=True, with_replay=False):
     """Jobs and gates in the order of `partition-health run`."""
     ingest.run(spark, context)
     reports = gates.check_ingested(spark, context) if check_data else ()
+    if with_replay:
+        replay.run(spark, context, replay.pending_windows(context))
     if not check_data:
         trust_windows(context.warehouse, context.cluster_name, context.windows)
     windows = score_health.pending_windows(context)

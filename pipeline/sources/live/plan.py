@@ -9,7 +9,7 @@ also takes the batch its start lies within.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,29 @@ def plan_fetches(
             )
             reads += split(whole)
     return tuple(reads), tuple(shortfalls)
+
+
+def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list[FetchRead]:
+    """Reads of earlier slices of the time and of the next one, without what would be read twice.
+
+    A batch that begins in an earlier slice and reaches into a later one belongs to the earlier one.
+
+    Args:
+        earlier: Reads of the slices before.
+        later: Reads of a slice after them.
+    """
+    ends: dict[tuple[str, int], int] = {}
+    for read in earlier:
+        key = (read.topic, read.partition)
+        ends[key] = max(ends.get(key, 0), read.end_offset)
+    joined = list(earlier)
+    for read in later:
+        end = ends.get((read.topic, read.partition))
+        if end is None:
+            joined.append(read)
+        elif read.end_offset > end:
+            joined.append(replace(read, start_offset=max(read.start_offset, end), is_first=False))
+    return joined
 
 
 def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, late_ms: int) -> tuple[int, int]:

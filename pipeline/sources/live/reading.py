@@ -13,7 +13,7 @@ from pipeline.model.window import instant_of, spanning
 from pipeline.sources.live.connection import connected
 from pipeline.sources.live.groups import read_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
-from pipeline.sources.live.plan import FetchRead, Shortfall, plan_fetches
+from pipeline.sources.live.plan import FetchRead, Shortfall, join_reads, plan_fetches
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
 
@@ -160,7 +160,7 @@ def _plan(
             lateness_ms=source.lateness_ms if source.sampling.time == 1 else 0,
             as_of_ms=reading.observed_at_ms,
         )
-        reads += found
+        reads = join_reads(reads, found)
         shortfalls += missing
     others = [key for key in partitions if key not in fetched]
     traffic, missing = read_offset_traffic(connection, state, windows, others, earlier) if others else ((), ())

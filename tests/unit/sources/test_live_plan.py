@@ -14,7 +14,7 @@ from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.asking import PAGE_PARTITIONS
-from pipeline.sources.live.plan import FetchRead, format_fetches, pack_fetches, parse_fetches, split
+from pipeline.sources.live.plan import FetchRead, format_fetches, join_reads, pack_fetches, parse_fetches, split
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
 
 KEY = TopicPartition("t", 0)
@@ -117,3 +117,24 @@ def test_a_sample_is_the_same_every_time_and_leaves_no_topic_out():
     places = [s.start_ms - w.start_ms for w, s in zip(windows, slices, strict=True)]
     assert min(places) < 10_000
     assert max(places) > 40_000
+
+
+def test_of_reads_that_overlap_the_later_ones_begin_where_the_earlier_end():
+    def read(start, end, topic="t"):
+        return FetchRead(
+            topic=topic,
+            topic_id="",
+            partition=0,
+            leader_id=1,
+            start_offset=start,
+            end_offset=end,
+            is_first=True,
+            is_last=True,
+            size_bytes=1,
+        )
+
+    joined = join_reads([read(0, 10)], [read(7, 12), read(3, 9), read(7, 12, topic="other")])
+    joined = join_reads(joined, [read(20, 30)])
+
+    told = [(one.topic, one.start_offset, one.end_offset, one.is_first) for one in joined]
+    assert told == [("t", 0, 10, True), ("t", 10, 12, False), ("other", 7, 12, True), ("t", 20, 30, False)]
