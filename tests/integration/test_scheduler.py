@@ -26,7 +26,7 @@ from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.dags.airflow_process import AIRFLOW
 from tests.lab.process import free_ports
 
-BOUND_S = 400
+BOUND_S = 600
 RUNS = "SELECT dag_id, partition_key, state FROM dag_run WHERE dag_id IN ('ingest', 'replay', 'health')"
 TASKS = """
     SELECT r.dag_id, r.partition_key, t.task_id, t.state, t.try_number
