@@ -83,7 +83,7 @@ def fill(spark, config):
         .withColumn("batch_bytes_squared", F.lit(1e10))
     )
     append(spark, traffic, config, PARTITION_TRAFFIC)
-    replicas = every.withColumn("replica_position", F.explode(F.sequence(F.lit(0), F.lit(REPLICAS - 1))).cast("bigint"))
+    replicas = every.crossJoin(spark.range(REPLICAS).select(F.col("id").alias("replica_position")))
     state = (
         replicas.withColumn("replica_id", F.pmod(F.col("leader_id") + F.col("replica_position"), F.lit(BROKER_COUNT)))
         .withColumn("is_leader", F.col("replica_position") == 0)
