@@ -1,7 +1,7 @@
 """The command line: `partition-health COMMAND`, also `python -m pipeline`.
 
 One file per command, imported only when its command is called, so that `inspect` never waits for Spark. A command's
-module has `add_parser(subparsers)` and `run(args) -> int`; `COMMANDS` names it.
+module has `add_options(parser)` and `run(args) -> int`; `COMMANDS` names it.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, entry in COMMANDS.items():
+        command_parser = subparsers.add_parser(name, help=entry.help)
         if name == command:
             module = importlib.import_module(entry.module)
-            module.add_parser(subparsers, entry.help).set_defaults(run=module.run)
-        else:
-            subparsers.add_parser(name, help=entry.help)
+            module.add_options(command_parser)
+            command_parser.set_defaults(run=module.run)
     return parser

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 from pipeline.alerting.delivery import probe
 from pipeline.cli.doctor_sources import examine_source
+from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.config import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
@@ -34,31 +35,20 @@ _SMTP_TIMEOUT_S = 5.0
 _SICK_EXIT_CODE = 2
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser(
-        "doctor", help=help_text, description=f"{help_text}. Exits with 2 if anything is wrong."
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = (
+        "Checks Java, jars, versions, configuration, sources, mail; says what to do. Exits with 2 if anything is wrong."
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+    add_config_option(parser)
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Looks at everything and prints what it found, line by line.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0 if all serves, else 2.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline.cli.inspect_rows import build_report
 from pipeline.cli.inspect_text import format_report
 from pipeline.cli.lookup_rows import lookup_row
+from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import parse_instant_ms
@@ -32,19 +33,9 @@ Exits with 0 where anything was usable (problems are listed), with 3 where nothi
 """
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("inspect", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="segment file, partition directory, log directory, tree"
     )
@@ -56,15 +47,14 @@ def add_parser(
         metavar="TIME",
         help="show the way to the first record at or after: epoch ms, or ISO 8601 (UTC by default)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Inspects the paths and prints the report.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0; the problems are part of the report.

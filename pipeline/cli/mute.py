@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.alerting.numbers import format_name
-from pipeline.cli.text_table import format_table
+from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.text_table import format_table
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
 _ANYTHING = "*"
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("mute", help=help_text, description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = __doc__
     parser.add_argument(
         "incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed"
     )
@@ -46,16 +37,15 @@ def add_parser(
     )
     parser.add_argument("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")
     parser.add_argument("--lift", action="store_true", help="take back what was muted for the incident or patterns")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser
+    add_config_option(parser)
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.alerting.numbers import format_clock, format_name
-from pipeline.cli.text_table import format_table
+from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.text_table import format_table
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
 from pipeline.storage.outbox import mark_retry, undelivered
@@ -22,30 +22,19 @@ if TYPE_CHECKING:
 _ALL = "all"
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("outbox", help=help_text, description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = __doc__
     parser.add_argument("--retry", metavar="MESSAGE_ID", help="try it with the next delivery, given up or not; `all`")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser
+    add_config_option(parser)
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.cli.options import add_json_option
 from pipeline.cli.partition_text import (
     Choice,
     describe_choice,
@@ -37,19 +38,9 @@ _CHECKED_KEYS = 1000
 _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("partition", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument("keys", nargs="*", metavar="KEY", help="text, or hex:…")
     parser.add_argument("--null", action="store_true", help="also a record without a key")
     parser.add_argument(
@@ -63,15 +54,14 @@ def add_parser(
     )
     parser.add_argument("--partitions", type=int, metavar="N", help="partitions of the topic")
     parser.add_argument("--strategies", action="store_true", help="list the strategies and stop")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the partitions.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.cli.text_table import format_table
+from pipeline.text_table import format_table
 from pipeline.partitioners.registry import STRATEGIES
 
 if TYPE_CHECKING:

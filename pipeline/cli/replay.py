@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,19 +25,9 @@ brokers. Figures are medians over the seeds; ranges go from 5 % to 95 % of them.
 _MOST_SEEDS = 1_000
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("replay", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or tree of several brokers")
     parser.add_argument(
         "--metrics",
@@ -55,15 +46,14 @@ def add_parser(
         "begin at a multiple of its length is replayed in several windows",
     )
     parser.add_argument("--topics", nargs="+", default=[], metavar="PATTERN", help="only these topics")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replays and prints.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -7,11 +7,11 @@ import json
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expectations import gates
 from expectations.replay_gate import check_replayed
+from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.config import load_config
 from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
@@ -27,20 +27,10 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("run", help=help_text, description=__doc__)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = __doc__
+    add_config_option(parser)
     parser.add_argument(
         "--window",
         metavar="START/DURATION",
@@ -55,15 +45,14 @@ def add_parser(
         action=argparse.BooleanOptionalAction,
         help="tell people of all incidents, or of none; else of those in windows that are news (mail.tell_within)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,36 +27,25 @@ _MOST_SEEDS = 100_000
 _PLOT_FORMATS = ("png", "svg", "pdf")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("simulate", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a built-in scenario, or a YAML file")
     parser.add_argument("--seeds", type=int, default=20, metavar="K", help="how many seeds (20)")
     parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="the first of them (1)")
     parser.add_argument("--variant", action="append", default=[], metavar="V", help="only this one; may be repeated")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    add_json_option(parser)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="Parquet: every batch of the first seed")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="picture of shares and latencies: png, svg or pdf")
     parser.add_argument("--list", action="store_true", help="list the built-in scenarios and stop")
     parser.add_argument("--schema", action="store_true", help="explain the scenario file and stop")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Simulates and prints.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.cli.text_table import format_table
+from pipeline.text_table import format_table
 from pipeline.simulator.figures import RUN_FIGURES
 from pipeline.simulator.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT

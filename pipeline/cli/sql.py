@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
+from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_shell import read_statements
-from pipeline.cli.text_table import format_table
+from pipeline.text_table import format_table
 from pipeline.config import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.storage.catalog import register_tables
@@ -34,30 +34,19 @@ such as gold.broker_share; `partition-health tables` lists them. Instants are in
 """
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("sql", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument("statement", nargs="?", metavar="SELECT …", help="statement to run; without it a shell opens")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+    add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document per statement: a list of rows")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the statement, or those that are typed or piped in.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.

@@ -8,7 +8,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.options import add_json_option
+from pipeline.text_table import format_table
 from pipeline.errors import ConfigError
 from pipeline.tables import TABLES
 from pipeline.tables.capabilities import CAPABILITIES, COLUMNS
@@ -24,30 +25,19 @@ Without NAME: every table and what one row of it is. With NAME (`gold.broker_sha
 """
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], help_text: str
-) -> argparse.ArgumentParser:
-    """Adds the command's options.
-
-    Args:
-        subparsers: Where to.
-        help_text: The command's line in the list.
-
-    Returns:
-        The command's parser.
-    """
-    parser = subparsers.add_parser("tables", help=help_text, description=_DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
     parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
     parser.add_argument("--sources", action="store_true", help="which source yields which number, exact or estimated")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the data dictionary.
 
     Args:
-        args: See `add_parser`.
+        args: See `add_options`.
 
     Returns:
         0.
