@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.alerting.numbers import format_name
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.text_table import format_table
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
+from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     import argparse

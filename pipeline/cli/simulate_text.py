@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.text_table import format_table
 from pipeline.simulator.figures import RUN_FIGURES
 from pipeline.simulator.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
+from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
