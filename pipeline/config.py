@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
@@ -22,64 +22,61 @@ from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTest
 from pipeline.model.window import parse_duration_ms, parse_instant_ms
 from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.rule_settings import Rule, over_defaults
+from pipeline.section import Duration, Section
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LogDirectories(_Frozen):
+class LogDirectories(Section):
     """Brokers' log directories on a file system: each path is a log directory or a tree that holds several."""
 
     kind: Literal["log_directories"]
     paths: tuple[Path, ...] = Field(min_length=1)
 
 
-class TopicsDescribe(_Frozen):
+class TopicsDescribe(Section):
     """Text of `kafka-topics --describe`; used where the logs hold no cluster metadata."""
 
     kind: Literal["topics_describe"]
     path: Path
 
 
-class LogDirsDescribe(_Frozen):
+class LogDirsDescribe(Section):
     """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
 
     kind: Literal["log_dirs_describe"]
     path: Path
 
 
-class GetOffsets(_Frozen):
+class GetOffsets(Section):
     """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
 
     kind: Literal["get_offsets"]
     path: Path
 
 
-class ConsumerGroups(_Frozen):
+class ConsumerGroups(Section):
     """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
 
     kind: Literal["consumer_groups"]
     paths: tuple[Path, ...] = Field(min_length=1)
 
 
-class ProducerMetrics(_Frozen):
+class ProducerMetrics(Section):
     """Exporter pages of producers: `<path>/<client>/<epoch ms>.prom`."""
 
     kind: Literal["producer_metrics"]
     path: Path
-    interval: str = "PT5S"
+    interval: Duration = "PT5S"
 
 
-class BrokerMetrics(_Frozen):
+class BrokerMetrics(Section):
     """Exporter pages of brokers: `<path>/<broker id>/<epoch ms>.prom`."""
 
     kind: Literal["broker_metrics"]
     path: Path
-    interval: str = "PT60S"
+    interval: Duration = "PT60S"
 
 
 Source = Annotated[
@@ -99,7 +96,7 @@ Source = Annotated[
 ]
 
 
-class Gate(_Frozen):
+class Gate(Section):
     """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
 
     An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
@@ -115,13 +112,7 @@ class Gate(_Frozen):
     n: int = Field(4, ge=1)
     hash_luck: Literal["warn", "fail"] = "warn"
     worsens_by: float = Field(1.25, gt=1)
-    repeat: str = "P1D"
-
-    @field_validator("repeat")
-    @classmethod
-    def _span(cls, repeat: str) -> str:
-        parse_duration_ms(repeat)
-        return repeat
+    repeat: Duration = "P1D"
 
     @model_validator(mode="after")
     def _k_within_n(self) -> Gate:
@@ -142,7 +133,7 @@ class Gate(_Frozen):
         return parse_duration_ms(self.repeat)
 
 
-class Cluster(_Frozen):
+class Cluster(Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
     `partitioners` names the strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
@@ -165,7 +156,7 @@ class Cluster(_Frozen):
     )
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     batch_size_bytes: int = Field(16384, gt=0)
-    freshness: str = "PT2H"
+    freshness: Duration = "PT2H"
 
     @field_validator("capacity")
     @classmethod
@@ -199,19 +190,13 @@ class Cluster(_Frozen):
             raise ValueError(f"no time zone {time_zone!r}; write one as Europe/Berlin") from error
         return time_zone
 
-    @field_validator("freshness")
-    @classmethod
-    def _span(cls, freshness: str) -> str:
-        parse_duration_ms(freshness)
-        return freshness
-
     @property
     def freshness_ms(self) -> int:
         """How old the newest data may be at the run's now, milliseconds."""
         return parse_duration_ms(self.freshness)
 
 
-class Spark(_Frozen):
+class Spark(Section):
     """Where Spark runs; `conf` is passed through."""
 
     master: str = "local[2]"
@@ -219,14 +204,14 @@ class Spark(_Frozen):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
-class PipelineConfig(_Frozen):
+class PipelineConfig(Section):
     """The whole configuration; a run that is not over `late_after` after it was queued is told as late."""
 
     warehouse: Path
     outbox: Path
-    window: str = "PT1H"
-    grace: str = "PT5M"
-    late_after: str = "PT1H"
+    window: Duration = "PT1H"
+    grace: Duration = "PT5M"
+    late_after: Duration = "PT1H"
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
     replay: Replay = Replay()
@@ -242,12 +227,6 @@ class PipelineConfig(_Frozen):
             if name == IN_USE or names.count(name) > 1:
                 raise ValueError(f"candidate {name}: {'that name is taken' if name == IN_USE else 'named twice'}")
         return candidates
-
-    @field_validator("window", "grace", "late_after")
-    @classmethod
-    def _duration(cls, text: str) -> str:
-        parse_duration_ms(text)
-        return text
 
     @model_validator(mode="after")
     def _known_clusters(self) -> PipelineConfig:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 
 from pipeline.model.window import parse_duration_ms
+from pipeline.section import Duration, Section
 
 DEFAULT_SECRET = Path("partition-health.secret")
 
 
-class KeySettings(BaseModel):
+class KeySettings(Section):
     """What is stored about keys.
 
     Attributes:
@@ -28,22 +29,14 @@ class KeySettings(BaseModel):
         partition_counts: What they are asked for, besides each topic's own partition count.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
     secret: Path = DEFAULT_SECRET
     secret_variable: str | None = None
     clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
-    retention: str = "P30D"
+    retention: Duration = "P30D"
     strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
     partition_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
-
-    @field_validator("retention")
-    @classmethod
-    def _span(cls, retention: str) -> str:
-        parse_duration_ms(retention)
-        return retention
 
     @property
     def retention_ms(self) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path  # noqa: TC003  # pydantic reads it
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipeline.model.window import parse_duration_ms
+from pipeline.section import Duration, Section
 
 LIVE_CLUSTER = "live_cluster"
 
@@ -20,13 +21,13 @@ def _as_addresses(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
-class ClientSettings(BaseModel):
+class ClientSettings(Section):
     """How to connect; names are Kafka's. Certificates and keys are PEM files.
 
     `sasl.password_variable` and `ssl.key.password_variable` name environment variables.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", alias="security.protocol"
@@ -71,15 +72,13 @@ class ClientSettings(BaseModel):
         )
 
 
-class Sampling(BaseModel):
+class Sampling(Section):
     """What part of the records to read; every number derived from them carries the rate.
 
     Attributes:
         partitions: Part of each topic's partitions, 0..1; at least one of each.
         time: Part of each window, 0..1: one slice of it, at a place drawn from window and cluster.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     partitions: float = Field(1.0, gt=0, le=1)
     time: float = Field(1.0, gt=0, le=1)
@@ -90,7 +89,7 @@ class Sampling(BaseModel):
         return self.partitions == 1 and self.time == 1
 
 
-class LiveCluster(BaseModel):
+class LiveCluster(Section):
     """A running cluster, read through its brokers.
 
     Attributes:
@@ -108,8 +107,6 @@ class LiveCluster(BaseModel):
         fetch_bytes: Bytes asked for in one Fetch request.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     kind: Literal["live_cluster"]
     bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_as_addresses)] = Field(min_length=1)
     client: ClientSettings = ClientSettings()
@@ -117,10 +114,10 @@ class LiveCluster(BaseModel):
     sampling: Sampling = Sampling()
     internal_topics: bool = True
     groups: bool = True
-    lateness: str = "PT1H"
-    connect_timeout: str = "PT15S"
-    request_timeout: str = "PT15S"
-    read_timeout: str = "PT2M"
+    lateness: Duration = "PT1H"
+    connect_timeout: Duration = "PT15S"
+    request_timeout: Duration = "PT15S"
+    read_timeout: Duration = "PT2M"
     fetch_bytes: int = Field(4 << 20, ge=1024, le=64 << 20)
 
     @field_validator("bootstrap_servers")
@@ -131,12 +128,6 @@ class LiveCluster(BaseModel):
             if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
                 raise ValueError(f"{address!r} is no host:port")
         return addresses
-
-    @field_validator("lateness", "connect_timeout", "request_timeout", "read_timeout")
-    @classmethod
-    def _span(cls, text: str) -> str:
-        parse_duration_ms(text)
-        return text
 
     @property
     def lateness_ms(self) -> int:

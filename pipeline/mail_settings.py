@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from pipeline.environment import environment_secret
 from pipeline.model.window import parse_duration_ms
+from pipeline.section import Duration, Section
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Smtp(_Frozen):
+class Smtp(Section):
     """Where mail is handed over. The password comes from the environment variable named here, never from the file."""
 
     host: str
@@ -35,7 +32,7 @@ class Smtp(_Frozen):
         return environment_secret(self.password_variable)
 
 
-class Webhook(_Frozen):
+class Webhook(Section):
     """Where a copy of every mail is posted as JSON.
 
     Attributes:
@@ -63,7 +60,7 @@ class Webhook(_Frozen):
 MAIL_CHANNEL = "mail"
 
 
-class Mail(_Frozen):
+class Mail(Section):
     """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
 
     Attributes:
@@ -83,14 +80,8 @@ class Mail(_Frozen):
     webhooks: tuple[Webhook, ...] = ()
     digest_above: int = Field(10, ge=1)
     mutes: Path = Path("mutes.yaml")
-    tell_within: str = "P1D"
-    give_up_after: str = "P3D"
-
-    @field_validator("tell_within", "give_up_after")
-    @classmethod
-    def _span(cls, text: str) -> str:
-        parse_duration_ms(text)
-        return text
+    tell_within: Duration = "P1D"
+    give_up_after: Duration = "P3D"
 
     @field_validator("webhooks")
     @classmethod

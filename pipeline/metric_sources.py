@@ -10,24 +10,20 @@ from pathlib import Path  # noqa: TC003  (a field's type)
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.environment import environment_secret
-from pipeline.model.window import parse_duration_ms
+from pipeline.section import Duration, Section
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class BasicAuth(_Frozen):
+class BasicAuth(Section):
     """`basic_auth` of Prometheus' own configuration, with the password in an environment variable."""
 
     username: str
     password_variable: str
 
 
-class TlsConfig(_Frozen):
+class TlsConfig(Section):
     """`tls_config` of Prometheus' own configuration: files of the authority, of a client certificate, of its key."""
 
     ca_file: Path | None = None
@@ -36,7 +32,7 @@ class TlsConfig(_Frozen):
     insecure_skip_verify: bool = False
 
 
-class HttpAccess(_Frozen):
+class HttpAccess(Section):
     """How a URL is read.
 
     Attributes:
@@ -89,7 +85,7 @@ class HttpAccess(_Frozen):
         return environment_secret(self.bearer_token_variable)
 
 
-class Prometheus(_Frozen):
+class Prometheus(Section):
     """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers.
 
     Attributes:
@@ -106,7 +102,7 @@ class Prometheus(_Frozen):
     kind: Literal["prometheus"]
     url: str
     access: HttpAccess = HttpAccess()
-    step: str = "PT30S"
+    step: Duration = "PT30S"
     queries: dict[str, str] = Field(default_factory=dict)
     selector: str = ""
     instance_label: str = "instance"
@@ -118,19 +114,13 @@ class Prometheus(_Frozen):
     def _plain_url(cls, url: str) -> str:
         return check_url(url)
 
-    @field_validator("step")
-    @classmethod
-    def _span(cls, step: str) -> str:
-        parse_duration_ms(step)
-        return step
-
     @property
     def interval(self) -> str:
         """Distance of two scrapes of an instance."""
         return self.step
 
 
-class ExporterUrls(_Frozen):
+class ExporterUrls(Section):
     """Exporters that are scraped by the run itself, once; pages are kept, since counters need a predecessor.
 
     Attributes:
@@ -146,7 +136,7 @@ class ExporterUrls(_Frozen):
     brokers: dict[int, str] = Field(default_factory=dict)
     path: Path
     access: HttpAccess = HttpAccess()
-    interval: str = "PT1H"
+    interval: Duration = "PT1H"
 
     @field_validator("producers")
     @classmethod
@@ -173,23 +163,22 @@ class ExporterUrls(_Frozen):
             raise ValueError(
                 f"{', '.join(sorted(both))}: a client and a broker would share a folder, it stands there twice"
             )
-        parse_duration_ms(self.interval)
         return self
 
 
-class PerfTestOutput(_Frozen):
+class PerfTestOutput(Section):
     """What `kafka-producer-perf-test` printed, best with `--print-metrics`: files, or folders of `*.out` and `*.txt`."""
 
     kind: Literal["perf_test_output"]
     paths: tuple[Path, ...] = Field(min_length=1)
 
 
-class LibrdkafkaStatistics(_Frozen):
+class LibrdkafkaStatistics(Section):
     """Statistics of librdkafka, one JSON object a line: files, or folders with `*.json` and `*.jsonl` at any depth."""
 
     kind: Literal["librdkafka_statistics"]
     paths: tuple[Path, ...] = Field(min_length=1)
-    interval: str = "PT5S"
+    interval: Duration = "PT5S"
 
 
 def check_url(url: str) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from pipeline.section import Section
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class CandidateBroker(_Frozen):
+class CandidateBroker(Section):
     """A broker as it would be.
 
     Attributes:
@@ -24,7 +22,7 @@ class CandidateBroker(_Frozen):
     capacity: float | None = Field(None, ge=0.001, le=1_000)
 
 
-class Candidate(_Frozen):
+class Candidate(Section):
     """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
 
     Attributes:
@@ -89,7 +87,7 @@ DEFAULT_CANDIDATES = (
 4.0; what other families of clients do by default; what is in use on twice the partitions."""
 
 
-class Replay(_Frozen):
+class Replay(Section):
     """How the replay runs.
 
     Attributes:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from pipeline.section import Section
 
 Severity = Literal["critical", "warning", "off"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RuleOverride(_Frozen):
+class RuleOverride(Section):
     """What differs for some topics; what is not named stays."""
 
     limit: float | None = Field(None, ge=0)
@@ -22,7 +20,7 @@ class RuleOverride(_Frozen):
     owner: str | None = None
 
 
-class Rule(_Frozen):
+class Rule(Section):
     """A limit on one measure.
 
     Attributes:
