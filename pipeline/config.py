@@ -19,10 +19,10 @@ from pipeline.key_settings import KeySettings
 from pipeline.live_source import LiveCluster
 from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
-from pipeline.model.window import parse_duration_ms, parse_instant_ms
+from pipeline.model.window import parse_duration_ms
 from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.rule_settings import Rule, over_defaults
-from pipeline.section import Duration, Section
+from pipeline.section import Duration, Instant, Section, format_invalid
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
@@ -142,7 +142,7 @@ class Cluster(Section):
     """
 
     sources: tuple[Source, ...] = Field(min_length=1)
-    as_of: str | None = None
+    as_of: Instant | None = None
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
     capacity: dict[int, float] = Field(default_factory=dict)
@@ -173,13 +173,6 @@ class Cluster(Section):
         if len(live) > 1 or (live and any(isinstance(source, LogDirectories) for source in sources)):
             raise ValueError("records come from log_directories or from one live_cluster, not from both")
         return sources
-
-    @field_validator("as_of")
-    @classmethod
-    def _instant(cls, as_of: str | None) -> str | None:
-        if as_of is not None:
-            parse_instant_ms(as_of)
-        return as_of
 
     @field_validator("time_zone")
     @classmethod
@@ -272,8 +265,7 @@ def load_config(path: Path | None = None) -> PipelineConfig:
     try:
         config = PipelineConfig.model_validate(document)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"{path}: {wrong}") from error
+        raise ConfigError(f"{path}: {format_invalid(error)}") from error
     return _with_absolute_paths(config, path.resolve().parent)
 
 

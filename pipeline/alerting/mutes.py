@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import parse_instant_ms
+from pipeline.section import Instant, Section, format_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.model.incident import IncidentChange
 
 
-class Mute(BaseModel):
+class Mute(Section):
     """Changes that nobody is told of.
 
     An incident that is still open when its mute ends is told with its next change, `continuing` at the latest.
@@ -33,9 +34,7 @@ class Mute(BaseModel):
         reason: Why, for those who ask later.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    until: str
+    until: Instant
     cluster: str = "*"
     incident: str = "*"
     rule: str = "*"
@@ -44,10 +43,8 @@ class Mute(BaseModel):
 
     @field_validator("until", mode="before")
     @classmethod
-    def _instant(cls, until: object) -> str:
-        text = until.isoformat() if hasattr(until, "isoformat") else str(until)
-        parse_instant_ms(text)
-        return text
+    def _text(cls, until: object) -> str:
+        return until.isoformat() if hasattr(until, "isoformat") else str(until)  # YAML reads dates itself
 
     @property
     def until_ms(self) -> int:
@@ -86,13 +83,8 @@ def read_mutes(path: Path) -> tuple[Mute, ...]:
     for place, entry in enumerate(document, start=1):
         try:
             mutes.append(Mute.model_validate(entry))
-        except (ValidationError, ConfigError) as error:
-            told = (
-                "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-                if isinstance(error, ValidationError)
-                else str(error)
-            )
-            raise ConfigError(f"{path}: mute {place}: {told}") from error
+        except ValidationError as error:
+            raise ConfigError(f"{path}: mute {place}: {format_invalid(error)}") from error
     return tuple(mutes)
 
 

@@ -13,6 +13,7 @@ from pipeline.alerting.numbers import format_name
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
+from pipeline.section import format_invalid
 from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _make(asked: dict[str, str], until: str, reason: str) -> Mute:
     try:
         return Mute(until=until, reason=reason, **asked)
     except ValidationError as error:
-        raise ConfigError("; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())) from error
+        raise ConfigError(format_invalid(error)) from error
 
 
 def _as_json(mutes: Sequence[Mute]) -> str:

@@ -15,6 +15,7 @@ from pipeline.demo import QUICK_JAVA
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant
 from pipeline.replay_settings import DEFAULT_CANDIDATES
+from pipeline.section import format_invalid
 from pipeline.sources.log_directories import discover_logs
 from pipeline.sources.segment_summary import summarise_partition
 
@@ -84,8 +85,7 @@ class ReplayInputs:
         try:
             return PipelineConfig.model_validate(document)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigError(wrong) from error
+            raise ConfigError(format_invalid(error)) from error
 
 
 def read_inputs(args: argparse.Namespace) -> ReplayInputs:

@@ -37,7 +37,7 @@ def test_keys_are_pseudonymous_unless_told_otherwise(load, tmp_path):
         ({"clear_topics": {"prod": ["orders"]}}, "keys.clear_topics names clusters that are not configured: prod"),
         ({"strategies": ["no_colon"]}, r"keys\.strategies\.0"),
         ({"mode": "clear"}, r"keys\.mode"),
-        ({"retention": "30 days"}, "is not a duration"),
+        ({"retention": "30 days"}, r"keys\.retention: .*is not a duration"),
         ({"max_distinct_keys": 1}, r"keys\.max_distinct_keys"),
     ],
 )
