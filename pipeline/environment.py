@@ -1,4 +1,4 @@
-"""The environment: what it may say, and the only place it is read."""
+"""The environment: what it may say and give, and the only place it is read."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:
     lacking = tuple(name for name in secrets if name not in os.environ)
     os.environ.update({name: secrets[name] for name in lacking})
     return lacking
+
+
+def count_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def delta_jars() -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 
 from pipeline.config import PipelineConfig
 from pipeline.demo import QUICK_JAVA
+from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant
 from pipeline.replay_settings import DEFAULT_CANDIDATES
@@ -61,7 +61,6 @@ class ReplayInputs:
             ConfigError: A candidate that cannot be.
         """
         logs = {"kind": "log_directories", "paths": [str(path.resolve()) for path in self.paths]}
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
         document = {
             "warehouse": folder / "warehouse",
             "outbox": folder / "outbox",
@@ -70,7 +69,7 @@ class ReplayInputs:
             "candidates": list(self.candidates),
             "replay": {"seeds": self.seeds},
             "spark": {
-                "master": f"local[{cores}]",
+                "master": f"local[{count_cores()}]",
                 "driver_memory": _LEAST_MEMORY,
                 "conf": {"spark.driver.extraJavaOptions": QUICK_JAVA},
             },

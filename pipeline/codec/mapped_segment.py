@@ -10,7 +10,6 @@ deletes segments, which is harmless, and truncates one only where a follower dro
 from __future__ import annotations
 
 import mmap
-import os
 import sys
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from pipeline.codec.header_kernels import check_rows, walk_rows
 from pipeline.codec.header_walk import Stop
 from pipeline.codec.record_decoder import RecordDecoder
 from pipeline.codec.scans import HEADER_ROW
+from pipeline.environment import count_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class _Checks:
     def __init__(self, segment: MappedSegment, *, keep_pages: bool) -> None:
         self._segment = segment
         self._keep_pages = keep_pages
-        self._helpers = ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 1))
+        self._helpers = ThreadPoolExecutor(max(1, count_cores() - 1))
         self._waiting: deque[tuple[Future[None], NDArray[np.void], int, int]] = deque()
 
     def __enter__(self) -> _Checks:

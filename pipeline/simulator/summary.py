@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pipeline.environment import count_cores
 from pipeline.simulator.figures import (
     LATENCY_QUANTILES,
     LOAD_FIGURES,
@@ -118,11 +118,6 @@ def summarise_variants(
         _summarise(variant, seeds, figures[place * len(seeds) : (place + 1) * len(seeds)])
         for place, variant in enumerate(variants)
     ]
-
-
-def count_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def measure_run(result: SimulationResult, variant: Variant) -> RunFigures:

@@ -12,12 +12,13 @@ import sys
 import time
 from dataclasses import replace
 
+from pipeline.environment import count_cores
 from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.result import Lane
 from pipeline.simulator.scenario import Topic
 from pipeline.simulator.scenario_file import load_scenario
 from pipeline.simulator.simulate import simulate
-from pipeline.simulator.summary import count_cores, summarise_variants
+from pipeline.simulator.summary import summarise_variants
 
 EXPERIMENTS = ("kip-794-1mb", "kip-794-2mb")
 WIDTHS = ((3, 3), (12, 3), (30, 30), (100, 3), (100, 30))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pipeline.environment import count_cores
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.client import Compression
@@ -82,7 +82,7 @@ def simulate_seeds(
     scenario: Scenario, seeds: Sequence[int], simulate: Callable[[Scenario, int], SimulationResult]
 ) -> SimulatedFigures:
     """All seeds, side by side."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(count_cores()) as pool:
         results = list(pool.map(lambda seed: simulate(scenario, seed), seeds))
     return collect(results)
 
