@@ -1,15 +1,102 @@
-"""The configuration's section `rules`: limits on measures, by cluster and topic, and who is told."""
+"""The configuration's sections `gate` and `rules`: limits on measures, by cluster and topic, and whose job they are."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from pipeline.section import Section
+from pipeline.model.window import parse_duration_ms
+from pipeline.section import Duration, Section
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_T = TypeVar("_T")
 Severity = Literal["critical", "warning", "off"]
+
+
+def find_pattern(patterns: Mapping[str, _T], topic: str) -> _T | None:
+    """What stands under the first pattern that fits a topic; None where none does, and for "" (about no topic).
+
+    >>> find_pattern({"orders-eu": 1.5, "orders*": 2.0}, "orders-us")
+    2.0
+    """
+    return next((value for pattern, value in patterns.items() if topic and fnmatchcase(topic, pattern)), None)
+
+
+def _halfway(limit_ratio: float) -> float:
+    """Between even and a limit."""
+    return 1 + (limit_ratio - 1) / 2
+
+
+class GateOverride(Section):
+    """What differs for brokers whose excess comes most from some topics; what is not named stays."""
+
+    limit_ratio: float | None = Field(None, gt=1)
+    owner: str | None = None
+
+
+class Gate(Section):
+    """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
+
+    An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
+    `hash_luck` says what becomes of a broker that only the luck of its keys takes to the limit: load that is real and
+    lasts, but no defect. `owner` looks after it, the cluster's owner where empty. `topics` holds overrides by pattern
+    such as `orders*`, the first that fits the topic that adds most to the broker's excess.
+    """
+
+    limit_ratio: float = Field(1.20, gt=1)
+    resolve_ratio: float | None = Field(None, gt=1)
+    floor_bytes_per_s: float = Field(1024, ge=0)
+    chance_level: float = Field(0.001, gt=0, lt=1)
+    k: int = Field(3, ge=1)
+    n: int = Field(4, ge=1)
+    hash_luck: Literal["warn", "fail"] = "warn"
+    worsens_by: float = Field(1.25, gt=1)
+    repeat: Duration = "P1D"
+    owner: str = ""
+    topics: dict[str, GateOverride] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _k_within_n(self) -> Gate:
+        if self.k > self.n:
+            raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
+        if self.resolve_ratio is not None and self.resolve_ratio > self.limit_ratio:
+            raise ValueError(f"resolve_ratio {self.resolve_ratio} lies above limit_ratio {self.limit_ratio}")
+        return self
+
+    def of_topic(self, topic: str) -> Gate:
+        """The gate as it is for brokers whose excess comes most from a topic ("" for none).
+
+        Under a limit of its own a broker is well again halfway to even.
+        """
+        override = find_pattern(self.topics, topic)
+        if override is None:
+            return self
+        own = override.model_dump(exclude_none=True)
+        return self.model_copy(update={**own, "resolve_ratio": None} if "limit_ratio" in own else own)
+
+    @property
+    def topic_limits(self) -> dict[str, float]:
+        """Limit by pattern of topics; the first that fits counts, also where it names none."""
+        return {pattern: override.limit_ratio or self.limit_ratio for pattern, override in self.topics.items()}
+
+    @property
+    def resolves_at(self) -> float:
+        """Ratio below which a failing broker counts as well again: halfway to even unless configured."""
+        return self.resolve_ratio if self.resolve_ratio is not None else _halfway(self.limit_ratio)
+
+    @property
+    def resolves_by_limit(self) -> dict[float, float]:
+        """The same, by the limits that topics have of their own."""
+        return {limit: _halfway(limit) for limit in self.topic_limits.values() if limit != self.limit_ratio}
+
+    @property
+    def repeat_ms(self) -> int:
+        """How long an open incident is left untold, milliseconds."""
+        return parse_duration_ms(self.repeat)
 
 
 class RuleOverride(Section):
@@ -47,10 +134,8 @@ class Rule(Section):
 
     def of_topic(self, topic: str) -> Rule:
         """The rule as it is for a topic ("" for what is about no topic)."""
-        for pattern, override in self.topics.items():
-            if topic and fnmatchcase(topic, pattern):
-                return self.model_copy(update=override.model_dump(exclude_none=True))
-        return self
+        override = find_pattern(self.topics, topic)
+        return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))
 
 
 DEFAULT_RULES: dict[str, Rule] = {
