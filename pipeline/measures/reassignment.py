@@ -95,12 +95,7 @@ def plan_leaders(
     """
     board = Board(partitions, brokers, target_ratio)
     _hand_over_leadership(board)
-    moves = [
-        _move(partition, _led_by(partition.replicas, board.brokers[place].broker_id))
-        for partition, place in zip(board.partitions, board.leader.tolist(), strict=True)
-        if board.brokers[place].broker_id != partition.leader_id
-    ]
-    return ReassignmentPlan(kind="move_leaders", moves=tuple(moves), ratios=board.ratios())
+    return _plan_of("move_leaders", board)
 
 
 def plan_replicas(
@@ -135,7 +130,7 @@ def _plan_replicas(
     board = Board(partitions, brokers, target_ratio)
     if leaders_first:
         _hand_over_leadership(board)
-    return _plan_of(board, _move_replicas(board, thrift))
+    return _plan_of("move_replicas", board, _move_replicas(board, thrift))
 
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
@@ -158,24 +153,24 @@ def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
         for place in np.flatnonzero(board.leader != first).tolist()
         if board.brokers[int(board.leader[place])].broker_id not in board.partitions[place].replicas
     }
-    return _plan_of(board, moved)
+    return _plan_of("move_replicas", board, moved)
 
 
-def _plan_of(board: Board, moved: Mapping[int, int]) -> ReassignmentPlan:
+def _plan_of(kind: PlanKind, board: Board, moved: Mapping[int, int] | None = None) -> ReassignmentPlan:
     """The plan that leads to the board's leaders.
 
     Args:
+        kind: What kind of changes it holds.
         board: After all changes.
-        moved: The broker whose replica goes, by place of the partition.
+        moved: The broker whose replica goes, by place of the partition; none by default.
     """
+    gone = moved or {}
     moves = []
     for number, partition in enumerate(board.partitions):
         new_leader = board.brokers[int(board.leader[number])].broker_id
-        if number in moved:
-            moves.append(_move(partition, _replaced(partition, moved[number], new_leader)))
-        elif new_leader != partition.leader_id:
-            moves.append(_move(partition, _led_by(partition.replicas, new_leader)))
-    return ReassignmentPlan(kind="move_replicas", moves=tuple(moves), ratios=board.ratios())
+        if number in gone or new_leader != partition.leader_id:
+            moves.append(_move(partition, _led_by(partition.replicas, new_leader, gone.get(number))))
+    return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
 
 
 def _may_take(board: Board, broker_id: int) -> bool:
@@ -264,12 +259,8 @@ def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Plac
     return _columns(candidates)
 
 
-def _led_by(replicas: tuple[int, ...], leader_id: int) -> tuple[int, ...]:
-    return (leader_id, *(replica for replica in replicas if replica != leader_id))
-
-
-def _replaced(partition: PlacedPartition, gone: int, new_leader: int) -> tuple[int, ...]:
-    return (new_leader, *(replica for replica in partition.replicas if replica not in {gone, new_leader}))
+def _led_by(replicas: tuple[int, ...], leader_id: int, gone: int | None = None) -> tuple[int, ...]:
+    return (leader_id, *(replica for replica in replicas if replica not in {gone, leader_id}))
 
 
 def _move(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:
