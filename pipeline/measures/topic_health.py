@@ -16,6 +16,9 @@ NORMAL_UP_TO = 50
 HEAVY_UNIT = 0.01
 """A unit this large a part of the topic is placed by itself."""
 PEAK_EXCESS = 0.2
+SURELY_CHANCE = 0.05
+"""Chance of a peak, by a tail that is too light, from which on none is placed to find the true one: it is larger still, and
+far from any level that counts."""
 _NORMAL = NormalDist()
 
 
@@ -108,7 +111,9 @@ def _chance_of_peak(topic: TopicCounts, units: float | None, *, by_key: bool) ->
         return None, None, "normal"
     bound, p_value = normal_peak(count, units), normal_peak_p_value(peak, count, units)
     heavy = topic.top_key_ratio if by_key and topic.top_key_ratio and topic.top_key_ratio > HEAVY_UNIT else None
-    if (count <= NORMAL_UP_TO and heavy is None) or p_value > 0.5:  # where nothing is uneven the tail is no matter
+    # Beside a heavy unit the others' luck can be rare, yet little of the whole.
+    surely = SURELY_CHANCE if heavy is None else 0.5
+    if (count <= NORMAL_UP_TO and heavy is None) or p_value > surely:
         return bound, p_value, "normal"
     peaks = place_units(count, units, seed=topic.seed, heavy_ratios=() if heavy is None else (heavy,))
     return float(peaks[-1]), exceeding_chance(peaks, peak), "bootstrap"

@@ -1,0 +1,58 @@
+"""A topic beside what chance gives: which peaks are placed, and which are chance without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.measures.bootstrap import exceeding_chance, place_units
+from pipeline.measures.topic_health import (
+    SURELY_CHANCE,
+    TopicCounts,
+    measure_topic,
+    normal_peak,
+    normal_peak_p_value,
+)
+
+EVEN = TopicCounts(
+    partition_count=100,
+    record_count=1_000_000,
+    peak_to_mean=None,
+    batch_unit_count=10_000.0,
+    keyed_ratio=0.0,
+    effective_key_count=None,
+    top_key_ratio=None,
+    broker_count=3,
+    consumer_count=0,
+    seed=7,
+)
+
+
+@pytest.mark.parametrize("partition_count", [51, 100, 200])
+@pytest.mark.parametrize("unit_count", [300, 3_000, 100_000])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_the_light_tail_calls_chance_is_chance(partition_count, unit_count, seed):
+    """So that no peak that counts goes unplaced: placing it would find a chance as large or larger."""
+    peak = normal_peak(partition_count, unit_count, SURELY_CHANCE)
+    peaks = place_units(partition_count, unit_count, seed=seed)
+    assert exceeding_chance(peaks, peak) > SURELY_CHANCE / 2  # 0.05 less three times what 1,000 placements scatter
+
+
+def test_rare_peaks_are_placed_and_common_ones_are_not():
+    """The method is told, so that nobody takes one chance for the other."""
+    common = normal_peak(100, 10_000, 0.06)
+    rare = normal_peak(100, 10_000, 0.04)
+    assert measure_topic(replace(EVEN, peak_to_mean=common)).chance_method == "normal"
+    found = measure_topic(replace(EVEN, peak_to_mean=rare))
+    assert found.chance_method == "bootstrap"
+    assert found.peak_p_value > normal_peak_p_value(rare, 100, 10_000)
+
+
+def test_a_heavy_key_is_placed_sooner():
+    """What the light keys do beside it is rare long before the normal tail says so."""
+    keyed = replace(EVEN, partition_count=3, keyed_ratio=1.0, effective_key_count=1.23, top_key_ratio=0.9)
+    usual, rare = (measure_topic(replace(keyed, peak_to_mean=peak)) for peak in (2.8, 2.995))
+    assert normal_peak_p_value(2.995, 3, 1.23) > SURELY_CHANCE
+    assert usual.chance_method == rare.chance_method == "bootstrap"
+    assert rare.peak_p_value < 0.1 < usual.peak_p_value
