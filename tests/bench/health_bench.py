@@ -6,6 +6,7 @@ session is started before and warmed by one window. Linear in both numbers: fewe
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -74,10 +75,14 @@ def append(spark, frame, config, table):
 
 def fill(spark, config):
     every = partitions_of(spark).crossJoin(windows_of(spark))
-    noise = F.pmod(F.xxhash64("topic", "partition", "window"), F.lit(20_000))
+    # A hundred batches for each partition scatter by a tenth: sums of four uniform draws, nearly normal.
+    draws = [
+        F.pmod(F.xxhash64("topic", "partition", "window", F.lit(draw)), F.lit(1_000)) / 1_000 - 0.5 for draw in range(4)
+    ]
+    noise = 100_000 * math.sqrt(12 / len(draws)) * sum(draws, F.lit(0.0))
     traffic = (
         every.withColumn("leader_epoch", F.lit(0).cast("bigint"))
-        .withColumn("size_bytes", 1_000_000 + noise)
+        .withColumn("size_bytes", (1_000_000 + noise).cast("bigint"))
         .withColumn("record_count", F.lit(2_000).cast("bigint"))
         .withColumn("batch_count", F.lit(100).cast("bigint"))
         .withColumn("batch_bytes_squared", F.lit(1e10))
