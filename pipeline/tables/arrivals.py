@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.tables.columns import instant, number, text, whole
 from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_DATE, WINDOW_START, Column, Table
 
 RECORDS_PER_ROW = 1 << 20
@@ -22,70 +23,50 @@ ARRIVALS = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        Column(
-            name="producer_id",
-            type="bigint",
-            nullable=False,
-            doc="Producer id; -1: all producers without idempotence as one, for batches do not tell them apart.",
+        whole(
+            "producer_id",
+            "Producer id; -1: all producers without idempotence as one, for batches do not tell them apart.",
         ),
-        Column(
-            name="producer_epoch",
-            type="bigint",
-            nullable=False,
-            doc="Producer epoch; -1 for the pooled ones, and for transactional producers: all their epochs are one session, for newer clients raise it with every transaction.",
+        whole(
+            "producer_epoch",
+            "Producer epoch; -1 for the pooled ones, and for transactional producers: all their epochs are one session, for newer clients raise it with every transaction.",
         ),
-        Column(
-            name="minute_start",
-            type="timestamp",
-            nullable=False,
-            doc="Start of the UTC minute the records were created in; that may lie before the window, which is the one of their batch's newest record.",
+        instant(
+            "minute_start",
+            "Start of the UTC minute the records were created in; that may lie before the window, which is the one of their batch's newest record.",
         ),
-        Column(
-            name="timestamp_type",
-            type="string",
-            nullable=False,
-            doc="`CreateTime`, or `LogAppendTime`: then all records of a batch have the instant of its append, and how they arrived is lost.",
+        text(
+            "timestamp_type",
+            "`CreateTime`, or `LogAppendTime`: then all records of a batch have the instant of its append, and how they arrived is lost.",
         ),
-        Column(
-            name="part",
-            type="bigint",
-            nullable=False,
-            doc="0, and on from there where a minute has more than 1,048,576 records: parts follow each other in time.",
+        whole(
+            "part",
+            "0, and on from there where a minute has more than 1,048,576 records: parts follow each other in time.",
         ),
-        Column(
-            name="record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Data records, the length of the arrays; with `unreadable_record_count` they sum to those of `silver.partition_traffic`.",
+        whole(
+            "record_count",
+            "Data records, the length of the arrays; with `unreadable_record_count` they sum to those of `silver.partition_traffic`.",
+            "records",
         ),
-        Column(
-            name="unreadable_record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Records of batches that could not be read, as the headers have it; they are not in the arrays.",
+        whole(
+            "unreadable_record_count",
+            "Records of batches that could not be read, as the headers have it; they are not in the arrays.",
+            "records",
         ),
-        Column(
-            name="aborted_record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Records of transactions that were aborted: they are in the arrays, for they were load.",
+        whole(
+            "aborted_record_count",
+            "Records of transactions that were aborted: they are in the arrays, for they were load.",
+            "records",
         ),
-        Column(
-            name="outlier_record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Records without a timestamp, or with one more than 10 minutes before their batch's newest, or in a batch whose timestamp is out of line: they are placed at the record ahead of them in the batch, else at the batch's event time.",
+        whole(
+            "outlier_record_count",
+            "Records without a timestamp, or with one more than 10 minutes before their batch's newest, or in a batch whose timestamp is out of line: they are placed at the record ahead of them in the batch, else at the batch's event time.",
+            "records",
         ),
-        Column(
-            name="late_record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Records with a timestamp before that of the record ahead of them in the batch: one thread's clock would not give that.",
+        whole(
+            "late_record_count",
+            "Records with a timestamp before that of the record ahead of them in the batch: one thread's clock would not give that.",
+            "records",
         ),
         Column(
             name="gap_ms",
@@ -119,18 +100,15 @@ ARRIVALS = Table(
             nullable=False,
             doc="The row's distinct keys, rising: the first 16 hex digits of `key_id` in `silver.key_hashes`, as a signed number.",
         ),
-        Column(
-            name="count_kind",
-            type="string",
-            nullable=False,
-            doc="`exact`, or `sampled`: records of a part of the window's time, or of some partitions, and no others.",
+        text(
+            "count_kind",
+            "`exact`, or `sampled`: records of a part of the window's time, or of some partitions, and no others.",
         ),
-        Column(
-            name="sampling_rate",
-            type="double",
+        number(
+            "sampling_rate",
+            "Part of the window's time whose batches were read, times the part of the partitions; 1 for all.",
+            "ratio",
             nullable=False,
-            unit="ratio",
-            doc="Part of the window's time whose batches were read, times the part of the partitions; 1 for all.",
         ),
         RUN_ID,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.tables.replay_columns import number_range
+from pipeline.tables.columns import flag, number, number_range, text, whole
 from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
 
 BACK_TESTS = Table(
@@ -14,102 +14,70 @@ BACK_TESTS = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        Column(
-            name="partitioner",
-            type="string",
-            doc="Strategy in use that was replayed, of the producer that sent most; NULL where it is not known.",
+        text(
+            "partitioner",
+            "Strategy in use that was replayed, of the producer that sent most; NULL where it is not known.",
+            nullable=True,
         ),
-        Column(
-            name="partitioner_source",
-            type="string",
-            nullable=False,
-            doc="How it is known: `configured`, `inferred` or `none`.",
-        ),
-        Column(
-            name="client", type="string", nullable=False, doc="Client and version that were simulated; '' for none."
-        ),
-        Column(
-            name="confidence", type="double", unit="ratio", doc="How sure the strategy is, 0 to 1; 1 where configured."
-        ),
-        Column(name="runner_up", type="string", nullable=False, doc="The strategy that comes next; '' for none."),
+        text("partitioner_source", "How it is known: `configured`, `inferred` or `none`."),
+        text("client", "Client and version that were simulated; '' for none."),
+        number("confidence", "How sure the strategy is, 0 to 1; 1 where configured.", "ratio"),
+        text("runner_up", "The strategy that comes next; '' for none."),
         Column(
             name="settings",
             type="map<string,string>",
             nullable=False,
             doc="Settings that were simulated, by Kafka's names, each with its source.",
         ),
-        Column(name="session_count", type="bigint", nullable=False, unit="sessions", doc="Producer sessions."),
-        Column(name="seed_count", type="bigint", nullable=False, unit="seeds", doc="Runs; 0 where nothing was run."),
-        Column(
-            name="broker_id",
-            type="bigint",
-            doc="The broker whose share is predicted worst; the two shares beside are its own. NULL without a prediction.",
+        whole("session_count", "Producer sessions.", "sessions"),
+        whole("seed_count", "Runs; 0 where nothing was run.", "seeds"),
+        whole(
+            "broker_id",
+            "The broker whose share is predicted worst; the two shares beside are its own. NULL without a prediction.",
+            nullable=True,
         ),
-        Column(
-            name="judged_on",
-            type="string",
-            doc="`odd minutes`, on which nothing was fitted, or `all minutes` where there is no other; of the shares.",
+        text(
+            "judged_on",
+            "`odd minutes`, on which nothing was fitted, or `all minutes` where there is no other; of the shares.",
+            nullable=True,
         ),
-        Column(name="observed_share", type="double", unit="ratio", doc="Its part of the topic's bytes in the log."),
-        *number_range("predicted_share", "ratio", "The same as predicted; the median over the seeds."),
-        Column(
-            name="share_error_points",
-            type="double",
-            unit="percentage points",
-            doc="Largest difference between predicted and observed share of a broker, in the log's bytes.",
+        number("observed_share", "Its part of the topic's bytes in the log.", "ratio"),
+        *number_range("predicted_share", "The same as predicted; the median over the seeds.", "ratio"),
+        number(
+            "share_error_points",
+            "Largest difference between predicted and observed share of a broker, in the log's bytes.",
+            "percentage points",
         ),
-        Column(
-            name="partition_share_error_points",
-            type="double",
-            unit="percentage points",
-            doc="The same over the partitions.",
+        number("partition_share_error_points", "The same over the partitions.", "percentage points"),
+        number(
+            "share_bar_points",
+            "What `share_error_points` may be: 1.5, or 2.5 standard deviations of that broker's share over the seeds.",
+            "percentage points",
         ),
-        Column(
-            name="share_bar_points",
-            type="double",
-            unit="percentage points",
-            doc="What `share_error_points` may be: 1.5, or 2.5 standard deviations of that broker's share over the seeds.",
-        ),
-        Column(name="observed_records_per_batch", type="double", unit="records", doc="Data records over data batches."),
-        *number_range("predicted_records_per_batch", "records", "The same as predicted; the median over the seeds."),
-        Column(
-            name="records_per_batch_ratio", type="double", unit="ratio", doc="Predicted over observed; 1 is no error."
-        ),
-        Column(
-            name="observed_latency_avg_ms",
-            type="double",
-            unit="ms",
-            doc="Mean time of batches in the queue and mean latency of each broker's requests by the bytes it got, from producers' metrics; NULL where no source tells them.",
+        number("observed_records_per_batch", "Data records over data batches.", "records"),
+        *number_range("predicted_records_per_batch", "The same as predicted; the median over the seeds.", "records"),
+        number("records_per_batch_ratio", "Predicted over observed; 1 is no error.", "ratio"),
+        number(
+            "observed_latency_avg_ms",
+            "Mean time of batches in the queue and mean latency of each broker's requests by the bytes it got, from producers' metrics; NULL where no source tells them.",
+            "ms",
         ),
         *number_range(
             "predicted_latency_avg_ms",
-            "ms",
             "The same as predicted, put together as those metrics are; the median over the seeds.",
+            "ms",
         ),
-        Column(name="latency_avg_ratio", type="double", unit="ratio", doc="Predicted over observed; 1 is no error."),
-        Column(
-            name="observed_latency_p99_ms",
-            type="double",
-            unit="ms",
-            doc="From the producer's own tool, where one tells it; metrics have no quantile.",
+        number("latency_avg_ratio", "Predicted over observed; 1 is no error.", "ratio"),
+        number(
+            "observed_latency_p99_ms",
+            "From the producer's own tool, where one tells it; metrics have no quantile.",
+            "ms",
         ),
-        *number_range("predicted_latency_p99_ms", "ms", "What 99 % of the records stay within."),
-        Column(name="latency_p99_ratio", type="double", unit="ratio", doc="Predicted over observed; 1 is no error."),
-        Column(
-            name="is_trusted", type="boolean", nullable=False, doc="Every error that can be told is within its bar."
-        ),
-        Column(
-            name="trust",
-            type="string",
-            nullable=False,
-            doc="`trusted`, or `not trustworthy:` and why.",
-        ),
-        Column(
-            name="assumptions",
-            type="string",
-            nullable=False,
-            doc="What the prediction takes for granted; '' for nothing.",
-        ),
+        *number_range("predicted_latency_p99_ms", "What 99 % of the records stay within.", "ms"),
+        number("latency_p99_ratio", "Predicted over observed; 1 is no error.", "ratio"),
+        flag("is_trusted", "Every error that can be told is within its bar."),
+        text("trust", "`trusted`, or `not trustworthy:` and why."),
+        text("assumptions", "What the prediction takes for granted; '' for nothing."),
         RUN_ID,
     ),
 )

@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Column, Table
+from pipeline.tables.columns import number, text, whole
+from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
 
 _BY_DATE = ("cluster", "window_date")
-_SOURCE = Column(name="source", type="string", nullable=False, doc="Source kind that told it.")
-_INSTANCE = Column(
-    name="instance", type="string", nullable=False, doc="What was scraped: the broker id, or Prometheus' `instance`."
-)
-_BROKER = Column(
-    name="broker_id",
-    type="bigint",
-    doc="Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where nobody tells it.",
+_SOURCE = text("source", "Source kind that told it.")
+_INSTANCE = text("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
+_BROKER = whole(
+    "broker_id",
+    "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where nobody tells it.",
+    nullable=True,
 )
 _METERS = (
-    Column(
-        name="bytes_in",
-        type="double",
-        unit="bytes",
-        doc="Increase of `BytesInPerSec`: batches that producers sent to leaders here, as compressed; no replication.",
+    number(
+        "bytes_in",
+        "Increase of `BytesInPerSec`: batches that producers sent to leaders here, as compressed; no replication.",
+        "bytes",
     ),
-    Column(name="bytes_out", type="double", unit="bytes", doc="Increase of `BytesOutPerSec`: to consumers."),
-    Column(
-        name="message_in_count",
-        type="double",
-        unit="records",
-        doc="Increase of `MessagesInPerSec`: records appended by producers.",
-    ),
-    Column(name="bytes_rejected", type="double", unit="bytes", doc="Increase of `BytesRejectedPerSec`."),
-    Column(
-        name="produce_request_count", type="double", unit="requests", doc="Increase of `TotalProduceRequestsPerSec`."
-    ),
-    Column(
-        name="failed_produce_request_count",
-        type="double",
-        unit="requests",
-        doc="Increase of `FailedProduceRequestsPerSec`.",
-    ),
+    number("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
+    number("message_in_count", "Increase of `MessagesInPerSec`: records appended by producers.", "records"),
+    number("bytes_rejected", "Increase of `BytesRejectedPerSec`.", "bytes"),
+    number("produce_request_count", "Increase of `TotalProduceRequestsPerSec`.", "requests"),
+    number("failed_produce_request_count", "Increase of `FailedProduceRequestsPerSec`.", "requests"),
 )
 _RESETS = (
-    Column(name="counter_reset_count", type="bigint", unit="resets", doc="Counter resets seen (a restarted broker)."),
-    Column(
-        name="gap_count",
-        type="bigint",
-        unit="gaps",
-        doc="Intervals longer than three times the configured one; only their share within the window is counted.",
+    whole("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True),
+    whole(
+        "gap_count",
+        "Intervals longer than three times the configured one; only their share within the window is counted.",
+        "gaps",
+        nullable=True,
     ),
 )
 
@@ -61,44 +47,27 @@ BROKER_METRICS = Table(
         _SOURCE,
         _INSTANCE,
         _BROKER,
-        Column(name="sample_count", type="bigint", nullable=False, unit="scrapes", doc="Samples in the window."),
-        Column(name="covered_ms", type="bigint", unit="ms", doc="Time that the increases stand for."),
+        whole("sample_count", "Samples in the window.", "scrapes"),
+        whole("covered_ms", "Time that the increases stand for.", "ms", nullable=True),
         *_METERS,
-        Column(
-            name="replication_bytes_in",
-            type="double",
-            unit="bytes",
-            doc="Increase of `ReplicationBytesInPerSec`: from other brokers.",
+        number("replication_bytes_in", "Increase of `ReplicationBytesInPerSec`: from other brokers.", "bytes"),
+        number("replication_bytes_out", "Increase of `ReplicationBytesOutPerSec`: to other brokers.", "bytes"),
+        number(
+            "request_handler_idle_ratio",
+            "Idle share of the request handlers over the window (`RequestHandlerAvgIdlePercent`, its count of idle nanoseconds); where only the gauge is exposed the mean of its samples.",
+            "ratio",
         ),
-        Column(
-            name="replication_bytes_out",
-            type="double",
-            unit="bytes",
-            doc="Increase of `ReplicationBytesOutPerSec`: to other brokers.",
+        number(
+            "network_processor_idle_ratio",
+            "Mean of the window's samples of `NetworkProcessorAvgIdlePercent`, itself over Kafka's 2 x 30 s samples.",
+            "ratio",
         ),
-        Column(
-            name="request_handler_idle_ratio",
-            type="double",
-            unit="ratio",
-            doc="Idle share of the request handlers over the window (`RequestHandlerAvgIdlePercent`, its count of idle nanoseconds); where only the gauge is exposed the mean of its samples.",
-        ),
-        Column(
-            name="network_processor_idle_ratio",
-            type="double",
-            unit="ratio",
-            doc="Mean of the window's samples of `NetworkProcessorAvgIdlePercent`, itself over Kafka's 2 x 30 s samples.",
-        ),
-        Column(name="leader_count", type="bigint", unit="partitions", doc="`LeaderCount` at the last sample."),
-        Column(name="partition_count", type="bigint", unit="partitions", doc="`PartitionCount` at the last sample."),
-        Column(
-            name="under_replicated_count", type="bigint", unit="partitions", doc="Largest `UnderReplicatedPartitions`."
-        ),
-        Column(name="offline_replica_count", type="bigint", unit="replicas", doc="Largest `OfflineReplicaCount`."),
-        Column(
-            name="log_size_bytes",
-            type="bigint",
-            unit="bytes",
-            doc="Sum of `kafka.log Size` of all replicas at their last sample.",
+        whole("leader_count", "`LeaderCount` at the last sample.", "partitions", nullable=True),
+        whole("partition_count", "`PartitionCount` at the last sample.", "partitions", nullable=True),
+        whole("under_replicated_count", "Largest `UnderReplicatedPartitions`.", "partitions", nullable=True),
+        whole("offline_replica_count", "Largest `OfflineReplicaCount`.", "replicas", nullable=True),
+        whole(
+            "log_size_bytes", "Sum of `kafka.log Size` of all replicas at their last sample.", "bytes", nullable=True
         ),
         *_RESETS,
         RUN_ID,
@@ -119,17 +88,12 @@ BROKER_TOPICS = Table(
         _BROKER,
         TOPIC,
         *_METERS,
-        Column(
-            name="partition_count",
-            type="bigint",
-            unit="replicas",
-            doc="Replicas of the topic with a size; NULL if none.",
-        ),
-        Column(
-            name="log_size_bytes",
-            type="bigint",
-            unit="bytes",
-            doc="Sum of `kafka.log Size` of the topic's replicas at their last sample.",
+        whole("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True),
+        whole(
+            "log_size_bytes",
+            "Sum of `kafka.log Size` of the topic's replicas at their last sample.",
+            "bytes",
+            nullable=True,
         ),
         *_RESETS,
         RUN_ID,
@@ -148,30 +112,22 @@ BROKER_REQUEST_TIMES = Table(
         _SOURCE,
         _INSTANCE,
         _BROKER,
-        Column(
-            name="stage",
-            type="string",
-            nullable=False,
-            doc="`requestqueue local remote throttle responsequeue responsesend total`.",
+        text("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
+        number("request_count", "Produce requests: increase of the count.", "requests"),
+        number(
+            "time_mean_ms",
+            "Mean over the window's requests: increase of count x mean; NULL where the exporter drops `Mean`, as its example rules do.",
+            "ms",
         ),
-        Column(name="request_count", type="double", unit="requests", doc="Produce requests: increase of the count."),
-        Column(
-            name="time_mean_ms",
-            type="double",
-            unit="ms",
-            doc="Mean over the window's requests: increase of count x mean; NULL where the exporter drops `Mean`, as its example rules do.",
+        number(
+            "time_p50_ms",
+            "Mean of the samples of the median, each over the broker's decaying sample of about five minutes.",
+            "ms",
         ),
-        Column(
-            name="time_p50_ms",
-            type="double",
-            unit="ms",
-            doc="Mean of the samples of the median, each over the broker's decaying sample of about five minutes.",
-        ),
-        Column(
-            name="time_p99_ms",
-            type="double",
-            unit="ms",
-            doc="Mean of the samples of the 99th percentile, each over the broker's decaying sample of about five minutes.",
+        number(
+            "time_p99_ms",
+            "Mean of the samples of the 99th percentile, each over the broker's decaying sample of about five minutes.",
+            "ms",
         ),
         RUN_ID,
     ),

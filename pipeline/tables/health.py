@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.tables.table import CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
-
-
-def _count(name: str, unit: str, doc: str, *, nullable: bool = False) -> Column:
-    return Column(name=name, type="bigint", nullable=nullable, unit=unit, doc=doc)
-
-
-def _ratio(name: str, doc: str, unit: str = "ratio") -> Column:
-    return Column(name=name, type="double", unit=unit, doc=doc)
-
+from pipeline.tables.columns import flag, number, text, whole
+from pipeline.tables.table import CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Table
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",
@@ -22,68 +14,66 @@ TOPIC_HEALTH = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        _count("partition_count", "partitions", "Partitions."),
-        _count("size_bytes", "bytes", "Bytes appended."),
-        _count("record_count", "records", "Data records appended."),
-        _count("batch_count", "batches", "Data batches appended."),
-        _ratio("peak_to_mean", "Largest over mean partition, by bytes; NULL without traffic."),
-        _ratio("cv", "Population standard deviation over mean of the partitions' bytes."),
-        _ratio("effective_partitions", "As if that many partitions were used evenly.", "partitions"),
-        Column(
-            name="placement",
-            type="string",
-            nullable=False,
-            doc="What is placed independently: `keys` where most bytes have a key, else `batches`.",
+        whole("partition_count", "Partitions.", "partitions"),
+        whole("size_bytes", "Bytes appended.", "bytes"),
+        whole("record_count", "Data records appended.", "records"),
+        whole("batch_count", "Data batches appended.", "batches"),
+        number("peak_to_mean", "Largest over mean partition, by bytes; NULL without traffic.", "ratio"),
+        number("cv", "Population standard deviation over mean of the partitions' bytes.", "ratio"),
+        number("effective_partitions", "As if that many partitions were used evenly.", "partitions"),
+        text("placement", "What is placed independently: `keys` where most bytes have a key, else `batches`."),
+        number("unit_count", "Effective number of such units, `(sum w)^2 / sum w^2`.", "units"),
+        number("required_unit_count", "Units it takes to tell a peak at the limit from chance.", "units"),
+        number("record_chance_cv", "CV that placing every record at random gives: sqrt((P-1)/N_eff).", "ratio"),
+        number("batch_chance_cv", "The same for batches.", "ratio"),
+        number("key_chance_cv", "The same for keys; NULL where they are not known.", "ratio"),
+        number(
+            "chance_peak_to_mean",
+            "Peak-to-mean that chance exceeds once in a thousand windows, by `placement`.",
+            "ratio",
         ),
-        _ratio("unit_count", "Effective number of such units, `(sum w)^2 / sum w^2`.", "units"),
-        _ratio("required_unit_count", "Units it takes to tell a peak at the limit from chance.", "units"),
-        _ratio("record_chance_cv", "CV that placing every record at random gives: sqrt((P-1)/N_eff)."),
-        _ratio("batch_chance_cv", "The same for batches."),
-        _ratio("key_chance_cv", "The same for keys; NULL where they are not known."),
-        _ratio("chance_peak_to_mean", "Peak-to-mean that chance exceeds once in a thousand windows, by `placement`."),
-        _ratio("peak_p_value", "Chance that independent placement gives this peak or more.", "probability"),
-        Column(
-            name="chance_method",
-            type="string",
-            nullable=False,
-            doc="`normal`, or `bootstrap` (1,000 placements, seeded by the window) for many partitions or heavy tails.",
+        number("peak_p_value", "Chance that independent placement gives this peak or more.", "probability"),
+        text(
+            "chance_method",
+            "`normal`, or `bootstrap` (1,000 placements, seeded by the window) for many partitions or heavy tails.",
         ),
-        _ratio("keyed_ratio", "Part of the bytes whose key has a name."),
-        _count("key_count", "keys", "Distinct keys that have a name; NULL where keys were not read.", nullable=True),
-        _ratio("effective_key_count", "As if that many keys had equal bytes.", "keys"),
-        _count("heavy_key_count", "keys", "Keys that hold more than 1/P of the topic's bytes.", nullable=True),
-        _ratio("top_key_ratio", "Part of the topic's bytes of its heaviest key."),
-        _ratio("top_10_keys_ratio", "Part of its ten heaviest keys, those below 1/10,000 left out."),
-        _ratio("best_peak_to_mean", "Smallest peak-to-mean any hash of these keys can reach: max(1, P * top key)."),
-        _count("consumer_count", "members", "Members of its largest consumer group that own a partition; 0 for none."),
-        _count("under_replicated_count", "partitions", "Partitions with fewer in-sync replicas than replicas."),
-        _count(
+        number("keyed_ratio", "Part of the bytes whose key has a name.", "ratio"),
+        whole("key_count", "Distinct keys that have a name; NULL where keys were not read.", "keys", nullable=True),
+        number("effective_key_count", "As if that many keys had equal bytes.", "keys"),
+        whole("heavy_key_count", "Keys that hold more than 1/P of the topic's bytes.", "keys", nullable=True),
+        number("top_key_ratio", "Part of the topic's bytes of its heaviest key.", "ratio"),
+        number("top_10_keys_ratio", "Part of its ten heaviest keys, those below 1/10,000 left out.", "ratio"),
+        number(
+            "best_peak_to_mean", "Smallest peak-to-mean any hash of these keys can reach: max(1, P * top key).", "ratio"
+        ),
+        whole("consumer_count", "Members of its largest consumer group that own a partition; 0 for none.", "members"),
+        whole("under_replicated_count", "Partitions with fewer in-sync replicas than replicas.", "partitions"),
+        whole(
             "below_min_isr_count",
-            "partitions",
             "Partitions with fewer in-sync replicas than `min.insync.replicas`: producers with `acks=all` are refused.",
+            "partitions",
         ),
-        _count(
+        whole(
             "lagging_replica_count",
-            "replicas",
             "Followers out of the in-sync set: behind for longer than `replica.lag.time.max.ms`, or gone.",
+            "replicas",
         ),
-        _count("leaderless_count", "partitions", "Partitions without a leader."),
-        _count("reassigning_count", "partitions", "Partitions a reassignment is moving."),
-        _count("not_preferred_count", "partitions", "Partitions led by another replica than the preferred one."),
-        Column(
-            name="replica_size_spread",
-            type="double",
-            unit="ratio",
-            doc="Largest over smallest replica of a partition when they were read, the widest of the topic.",
+        whole("leaderless_count", "Partitions without a leader.", "partitions"),
+        whole("reassigning_count", "Partitions a reassignment is moving.", "partitions"),
+        whole("not_preferred_count", "Partitions led by another replica than the preferred one.", "partitions"),
+        number(
+            "replica_size_spread",
+            "Largest over smallest replica of a partition when they were read, the widest of the topic.",
+            "ratio",
             volatile=True,
         ),
-        _count(
+        whole(
             "advised_partition_count",
-            "partitions",
             "Next count that brokers and consumers divide evenly; NULL where the present one does.",
+            "partitions",
             nullable=True,
         ),
-        Column(name="advice", type="string", nullable=False, doc="Why, in words; '' for none."),
+        text("advice", "Why, in words; '' for none."),
         RUN_ID,
     ),
 )
@@ -97,13 +87,13 @@ HOT_KEYS = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        _count("rank", "", "1 for the heaviest key."),
-        Column(name="key", type="string", nullable=False, doc="First 8 hex digits of the key's id: a pseudonym."),
+        whole("rank", "1 for the heaviest key."),
+        text("key", "First 8 hex digits of the key's id: a pseudonym."),
         PARTITION,
-        _count("record_count", "records", "Its records."),
-        _count("size_bytes", "bytes", "Its bytes as encoded, before compression."),
-        Column(name="topic_ratio", type="double", nullable=False, unit="ratio", doc="Part of the topic's bytes."),
-        Column(name="is_heavy", type="boolean", nullable=False, doc="More than 1/P: no hash can spread it."),
+        whole("record_count", "Its records.", "records"),
+        whole("size_bytes", "Its bytes as encoded, before compression.", "bytes"),
+        number("topic_ratio", "Part of the topic's bytes.", "ratio", nullable=False),
+        flag("is_heavy", "More than 1/P: no hash can spread it."),
         RUN_ID,
     ),
 )
@@ -116,44 +106,35 @@ RECOMMENDATIONS = Table(
     columns=(
         CLUSTER,
         WINDOW_START,
-        Column(name="subject", type="string", nullable=False, doc="What it is for, such as `broker 1`."),
-        _count("rank", "", "1 for what to do first: cheap before dear, what helps before what does not."),
-        Column(
-            name="action",
-            type="string",
-            nullable=False,
-            doc="`elect_preferred`, `move_leaders`, `move_replicas`, or `replay:<candidate>`.",
+        text("subject", "What it is for, such as `broker 1`."),
+        whole("rank", "1 for what to do first: cheap before dear, what helps before what does not."),
+        text("action", "`elect_preferred`, `move_leaders`, `move_replicas`, or `replay:<candidate>`."),
+        text("title", "The action in a few words."),
+        text("text", "What it does, what it costs and what it leaves."),
+        text("topic", "Topic it is about; '' for several."),
+        number("share_ratio", "Share ratio of the broker in the window.", "ratio"),
+        number("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic.", "ratio"),
+        number("predicted_ratio_low", "Lower end of the prediction; equal to it where nothing is drawn.", "ratio"),
+        number("predicted_ratio_high", "Upper end of the prediction.", "ratio"),
+        number("predicted_peak_ratio", "Largest share ratio of any broker after the action.", "ratio"),
+        whole("moved_bytes", "Bytes of replicas copied between brokers.", "bytes"),
+        whole("moved_partition_count", "Partitions whose leader or replicas change.", "partitions"),
+        flag("is_enough", "The broker would be below where incidents resolve."),
+        text(
+            "reassignment_json",
+            "For `kafka-reassign-partitions --reassignment-json-file F --execute`; NULL where nothing is reassigned.",
+            nullable=True,
         ),
-        Column(name="title", type="string", nullable=False, doc="The action in a few words."),
-        Column(name="text", type="string", nullable=False, doc="What it does, what it costs and what it leaves."),
-        Column(name="topic", type="string", nullable=False, doc="Topic it is about; '' for several."),
-        _ratio("share_ratio", "Share ratio of the broker in the window."),
-        _ratio("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic."),
-        _ratio("predicted_ratio_low", "Lower end of the prediction; equal to it where nothing is drawn."),
-        _ratio("predicted_ratio_high", "Upper end of the prediction."),
-        _ratio("predicted_peak_ratio", "Largest share ratio of any broker after the action."),
-        _count("moved_bytes", "bytes", "Bytes of replicas copied between brokers."),
-        _count("moved_partition_count", "partitions", "Partitions whose leader or replicas change."),
-        Column(
-            name="is_enough", type="boolean", nullable=False, doc="The broker would be below where incidents resolve."
+        text(
+            "election_json",
+            "For `kafka-leader-election --election-type preferred --path-to-json-file F`, after it.",
+            nullable=True,
         ),
-        Column(
-            name="reassignment_json",
-            type="string",
-            doc="For `kafka-reassign-partitions --reassignment-json-file F --execute`; NULL where nothing is reassigned.",
-        ),
-        Column(
-            name="election_json",
-            type="string",
-            doc="For `kafka-leader-election --election-type preferred --path-to-json-file F`, after it.",
-        ),
-        Column(
-            name="rollback_json", type="string", doc="The assignment as it was, in the format of `reassignment_json`."
-        ),
-        Column(
-            name="config_diff",
-            type="string",
-            doc="What changes in the producers' configuration, as a unified diff; NULL where no setting does.",
+        text("rollback_json", "The assignment as it was, in the format of `reassignment_json`.", nullable=True),
+        text(
+            "config_diff",
+            "What changes in the producers' configuration, as a unified diff; NULL where no setting does.",
+            nullable=True,
         ),
         RUN_ID,
     ),
@@ -166,15 +147,13 @@ RULE_MEASURES = Table(
     columns=(
         CLUSTER,
         WINDOW_START,
-        Column(
-            name="rule", type="string", nullable=False, doc="Rule of the configuration, such as `under_replicated`."
-        ),
-        Column(name="subject", type="string", nullable=False, doc="What it is about, such as `topic orders`."),
-        Column(name="topic", type="string", nullable=False, doc="The topic it is about; '' for none."),
-        _ratio("value", "The measure, in the unit of its rule.", ""),
-        _ratio("p_value", "Chance of such a value with nothing wrong; NULL where chance plays no part.", "probability"),
-        Column(name="is_enough", type="boolean", nullable=False, doc="There was enough traffic to judge."),
-        Column(name="detail", type="string", nullable=False, doc="What it says, in words."),
+        text("rule", "Rule of the configuration, such as `under_replicated`."),
+        text("subject", "What it is about, such as `topic orders`."),
+        text("topic", "The topic it is about; '' for none."),
+        number("value", "The measure, in the unit of its rule."),
+        number("p_value", "Chance of such a value with nothing wrong; NULL where chance plays no part.", "probability"),
+        flag("is_enough", "There was enough traffic to judge."),
+        text("detail", "What it says, in words."),
         RUN_ID,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.tables.columns import instant, number, text, whole
 from pipeline.tables.table import CLUSTER, RUN_ID, Column, Table
 
 INCIDENTS = Table(
@@ -11,32 +12,20 @@ INCIDENTS = Table(
     schema_version=2,
     columns=(
         CLUSTER,
-        Column(name="window_start", type="timestamp", nullable=False, doc="Window that brought the state."),
-        Column(
-            name="incident_id",
-            type="string",
-            nullable=False,
-            doc="Stable id: from cluster, rule, subject and the first window above.",
-        ),
-        Column(
-            name="state",
-            type="string",
-            nullable=False,
-            doc="`new`, `worse` (much above what was told), `continuing` (told long ago) or `resolved`.",
-        ),
-        Column(name="rule", type="string", nullable=False, doc="Rule that was broken."),
-        Column(name="subject", type="string", nullable=False, doc="What broke it."),
-        Column(name="since", type="timestamp", nullable=False, doc="First window above the limit."),
-        Column(name="value", type="double", doc="Measure in the window that brought the state."),
-        Column(name="peak_value", type="double", doc="Largest measure since `since`."),
-        Column(name="limit_value", type="double", nullable=False, doc="Limit."),
-        Column(
-            name="window_count", type="bigint", nullable=False, unit="windows", doc="Windows from `since` to this one."
-        ),
-        Column(
-            name="silenced_by",
-            type="string",
-            doc="Why nobody is told: a mute with its end and reason, or a run without notices; NULL where people are told.",
+        instant("window_start", "Window that brought the state."),
+        text("incident_id", "Stable id: from cluster, rule, subject and the first window above."),
+        text("state", "`new`, `worse` (much above what was told), `continuing` (told long ago) or `resolved`."),
+        text("rule", "Rule that was broken."),
+        text("subject", "What broke it."),
+        instant("since", "First window above the limit."),
+        number("value", "Measure in the window that brought the state."),
+        number("peak_value", "Largest measure since `since`."),
+        number("limit_value", "Limit.", nullable=False),
+        whole("window_count", "Windows from `since` to this one.", "windows"),
+        text(
+            "silenced_by",
+            "Why nobody is told: a mute with its end and reason, or a run without notices; NULL where people are told.",
+            nullable=True,
         ),
         RUN_ID,
     ),
@@ -49,58 +38,37 @@ ALERT_OUTBOX = Table(
     write_mode="merge",
     schema_version=2,
     columns=(
-        Column(
-            name="message_id",
-            type="string",
-            nullable=False,
-            doc="Message-ID without brackets: stable for an incident's state, the same on a repeat.",
-        ),
+        text("message_id", "Message-ID without brackets: stable for an incident's state, the same on a repeat."),
         CLUSTER,
-        Column(
-            name="incident_id",
-            type="string",
-            nullable=False,
-            doc="Incident the message is about; of a digest its own id.",
+        text("incident_id", "Incident the message is about; of a digest its own id."),
+        text("state", "Incident state the message tells; `digest` for many."),
+        text("channel", "`mail`, or the name of a webhook; NULL in older rows: mail.", nullable=True),
+        text(
+            "tells",
+            "State changes it tells, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
+            nullable=True,
         ),
-        Column(name="state", type="string", nullable=False, doc="Incident state the message tells; `digest` for many."),
-        Column(name="channel", type="string", doc="`mail`, or the name of a webhook; NULL in older rows: mail."),
-        Column(
-            name="tells",
-            type="string",
-            doc="State changes it tells, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
-        ),
-        Column(name="window_start", type="timestamp", nullable=False, doc="Window that brought the state."),
-        Column(name="subject_line", type="string", nullable=False, doc="Mail subject."),
-        Column(name="recipients", type="string", nullable=False, doc="Addresses, comma-separated; '' for a webhook."),
+        instant("window_start", "Window that brought the state."),
+        text("subject_line", "Mail subject."),
+        text("recipients", "Addresses, comma-separated; '' for a webhook."),
         Column(
             name="payload", type="binary", nullable=False, doc="The whole message: RFC 5322, or JSON for a webhook."
         ),
-        Column(name="queued_at", type="timestamp", nullable=False, doc="When it was queued.", volatile=True),
-        Column(
-            name="attempt_count",
-            type="bigint",
-            nullable=False,
-            unit="attempts",
-            doc="Delivery attempts.",
+        instant("queued_at", "When it was queued.", volatile=True),
+        whole("attempt_count", "Delivery attempts.", "attempts", volatile=True),
+        text("last_error", "Why the last attempt failed.", nullable=True, volatile=True),
+        instant("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
+        instant(
+            "given_up_at",
+            "When it was given up; `partition-health outbox --retry` takes it up again.",
+            nullable=True,
             volatile=True,
         ),
-        Column(name="last_error", type="string", doc="Why the last attempt failed.", volatile=True),
-        Column(
-            name="next_attempt_at", type="timestamp", doc="Not tried again before; NULL for at once.", volatile=True
-        ),
-        Column(
-            name="given_up_at",
-            type="timestamp",
-            doc="When it was given up; `partition-health outbox --retry` takes it up again.",
-            volatile=True,
-        ),
-        Column(
-            name="delivered_at", type="timestamp", doc="When it was handed over; NULL while pending.", volatile=True
-        ),
-        Column(
-            name="delivered_to",
-            type="string",
-            doc="Where it went: `smtp://host:port`, `webhook NAME` or the file's path.",
+        instant("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
+        text(
+            "delivered_to",
+            "Where it went: `smtp://host:port`, `webhook NAME` or the file's path.",
+            nullable=True,
             volatile=True,
         ),
     ),

@@ -15,6 +15,7 @@ Gold tables, reports and mail show the first 8 hex digits of an id.
 
 from __future__ import annotations
 
+from pipeline.tables.columns import flag, text, whole
 from pipeline.tables.table import (
     CLUSTER,
     PARTITION,
@@ -29,24 +30,17 @@ from pipeline.tables.table import (
 
 _BY_DATE = ("cluster", "window_date")
 
-KEY_ID = Column(
-    name="key_id",
-    type="string",
-    nullable=False,
-    doc="BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where the row is not about one key.",
+KEY_ID = text(
+    "key_id",
+    "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where the row is not about one key.",
 )
-_COUNT_ERROR = Column(
-    name="count_error",
-    type="bigint",
-    nullable=False,
-    unit="records",
-    doc="Records of the key that `other_keys` may hold besides: the true count lies between `record_count` and their sum; 0 is exact.",
+_COUNT_ERROR = whole(
+    "count_error",
+    "Records of the key that `other_keys` may hold besides: the true count lies between `record_count` and their sum; 0 is exact.",
+    "records",
 )
-_STRATEGY_VERSION = Column(
-    name="strategy_version",
-    type="string",
-    nullable=False,
-    doc="Digits that change with the file of a user-defined strategy; '' for built-in ones.",
+_STRATEGY_VERSION = text(
+    "strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones."
 )
 
 KEY_TRAFFIC = Table(
@@ -62,42 +56,26 @@ KEY_TRAFFIC = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        Column(
-            name="kind",
-            type="string",
-            nullable=False,
-            doc="`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without a name; `unreadable` batches whose records cannot be read, counted by their header.",
+        text(
+            "kind",
+            "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without a name; `unreadable` batches whose records cannot be read, counted by their header.",
         ),
         KEY_ID,
-        Column(
-            name="record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Data records; over the kinds they sum to those of `silver.record_batches`.",
-        ),
-        Column(
-            name="size_bytes",
-            type="bigint",
-            nullable=False,
-            unit="bytes",
-            doc="Records as encoded in the record set, before compression, batch headers left out; for `unreadable` the batches on disk.",
+        whole("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
+        whole(
+            "size_bytes",
+            "Records as encoded in the record set, before compression, batch headers left out; for `unreadable` the batches on disk.",
+            "bytes",
         ),
         _COUNT_ERROR,
-        Column(
-            name="size_error_bytes",
-            type="bigint",
-            nullable=False,
-            unit="bytes",
-            doc="As `count_error`, for `size_bytes`.",
-        ),
+        whole("size_error_bytes", "As `count_error`, for `size_bytes`.", "bytes"),
         RUN_ID,
     ),
 )
 
 
 def _hash(name: str, doc: str) -> Column:
-    return Column(name=name, type="bigint", doc=f"{doc}, as an unsigned 32-bit number.")
+    return whole(name, f"{doc}, as an unsigned 32-bit number.", nullable=True)
 
 
 KEY_HASHES = Table(
@@ -116,7 +94,7 @@ KEY_HASHES = Table(
             doc="UTC date of a window that has the key; rows are dropped `keys.retention` after it.",
         ),
         KEY_ID,
-        Column(name="is_empty", type="boolean", nullable=False, doc="The key has no bytes (it is not a null key)."),
+        flag("is_empty", "The key has no bytes (it is not a null key)."),
         _hash("murmur2", "Kafka's murmur2 of the bytes"),
         _hash("crc32", "CRC-32 of the bytes"),
         _hash("fnv1a", "32-bit FNV-1a of the bytes"),
@@ -148,10 +126,10 @@ KEY_ANSWERS = Table(
             doc="As in `silver.key_hashes`, and dropped with its rows.",
         ),
         KEY_ID,
-        Column(name="strategy", type="string", nullable=False, doc="`module:name` in the configuration."),
+        text("strategy", "`module:name` in the configuration."),
         _STRATEGY_VERSION,
-        Column(name="partition_count", type="bigint", nullable=False, unit="partitions", doc="What it was asked for."),
-        Column(name="chosen_partition", type="bigint", nullable=False, doc="What it answered."),
+        whole("partition_count", "What it was asked for.", "partitions"),
+        whole("chosen_partition", "What it answered."),
         RUN_ID,
     ),
 )
@@ -171,26 +149,16 @@ KEY_MATRICES = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        Column(name="strategy", type="string", nullable=False, doc="Name of the strategy asked."),
+        text("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
-        Column(name="partition_count", type="bigint", nullable=False, unit="partitions", doc="What it was asked for."),
-        Column(
-            name="chosen_partition",
-            type="bigint",
-            nullable=False,
-            doc="Where it would put the records; -1 where the key does not decide or is refused, -2 for records whose keys the memory limit could not name.",
+        whole("partition_count", "What it was asked for.", "partitions"),
+        whole(
+            "chosen_partition",
+            "Where it would put the records; -1 where the key does not decide or is refused, -2 for records whose keys the memory limit could not name.",
         ),
-        Column(
-            name="key_count",
-            type="bigint",
-            nullable=False,
-            unit="keys",
-            doc="Distinct keys, counted per segment: a key of two segments counts twice.",
-        ),
-        Column(name="record_count", type="bigint", nullable=False, unit="records", doc="Keyed data records."),
-        Column(
-            name="size_bytes", type="bigint", nullable=False, unit="bytes", doc="As `silver.key_traffic.size_bytes`."
-        ),
+        whole("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
+        whole("record_count", "Keyed data records.", "records"),
+        whole("size_bytes", "As `silver.key_traffic.size_bytes`.", "bytes"),
         RUN_ID,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay_columns import CANDIDATE, IS_BASELINE, number_range, whole_range
+from pipeline.tables.columns import number, number_range, text, whole, whole_range
+from pipeline.tables.replay_columns import CANDIDATE, IS_BASELINE
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.table import BROKER_ID, CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
 
@@ -20,54 +21,36 @@ REPLAY_RESULTS = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        Column(
-            name="partitioner",
-            type="string",
-            nullable=False,
-            doc="Strategy replayed; `as recorded` where none explains the recorded keys.",
+        text("partitioner", "Strategy replayed; `as recorded` where none explains the recorded keys."),
+        whole(
+            "partition_count",
+            "Partitions under the candidate; partitions beyond it have rows with nothing in them.",
+            "partitions",
         ),
-        Column(
-            name="partition_count",
-            type="bigint",
-            nullable=False,
-            unit="partitions",
-            doc="Partitions under the candidate; partitions beyond it have rows with nothing in them.",
+        whole(
+            "seed_count",
+            "Seeds behind the range; 1 where keys alone decide: the range is then what is not known about keys.",
+            "seeds",
         ),
-        Column(
-            name="seed_count",
-            type="bigint",
-            nullable=False,
-            unit="seeds",
-            doc="Seeds behind the range; 1 where keys alone decide: the range is then what is not known about keys.",
+        whole("leader_id", "Leader at the window's end; -1 where the candidate's is open."),
+        *whole_range("record_count", "Data records it would hold", "records"),
+        *whole_range("size_bytes", "Their bytes as encoded, before compression, as in `silver.key_traffic`", "bytes"),
+        *whole_range("batch_count", "Batches; NULL where batching was not simulated", "batches"),
+        whole("key_count", "Distinct keys it would hold, as far as they have names.", "keys", nullable=True),
+        whole("recorded_record_count", "Data records it did hold.", "records"),
+        whole("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
+        text(
+            "top_key",
+            "First 8 hex digits of the heaviest key it would hold, if that is among the topic's 20 heaviest.",
+            nullable=True,
         ),
-        Column(
-            name="leader_id",
-            type="bigint",
-            nullable=False,
-            doc="Leader at the window's end; -1 where the candidate's is open.",
-        ),
-        *whole_range("record_count", "records", "Data records it would hold"),
-        *whole_range("size_bytes", "bytes", "Their bytes as encoded, before compression, as in `silver.key_traffic`"),
-        *whole_range("batch_count", "batches", "Batches; NULL where batching was not simulated"),
-        Column(
-            name="key_count", type="bigint", unit="keys", doc="Distinct keys it would hold, as far as they have names."
-        ),
-        Column(
-            name="recorded_record_count", type="bigint", nullable=False, unit="records", doc="Data records it did hold."
-        ),
-        Column(name="recorded_size_bytes", type="bigint", nullable=False, unit="bytes", doc="Their bytes, likewise."),
-        Column(
-            name="top_key",
-            type="string",
-            doc="First 8 hex digits of the heaviest key it would hold, if that is among the topic's 20 heaviest.",
-        ),
-        Column(name="top_key_size_bytes", type="bigint", unit="bytes", doc="Bytes of that key."),
+        whole("top_key_size_bytes", "Bytes of that key.", "bytes", nullable=True),
         *whole_range(
-            "log_size_bytes", "bytes", "Bytes of its batches in the log; NULL where batching was not simulated"
+            "log_size_bytes", "Bytes of its batches in the log; NULL where batching was not simulated", "bytes"
         ),
-        *number_range("log_share", "ratio", "Its part of the topic's bytes in the log; the median over the seeds."),
-        Column(name="recorded_batch_count", type="bigint", unit="batches", doc="Batches with data it did hold."),
-        Column(name="recorded_log_size_bytes", type="bigint", unit="bytes", doc="Bytes of its batches in the log."),
+        *number_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
+        whole("recorded_batch_count", "Batches with data it did hold.", "batches", nullable=True),
+        whole("recorded_log_size_bytes", "Bytes of its batches in the log.", "bytes", nullable=True),
         RUN_ID,
     ),
 )
@@ -85,36 +68,30 @@ REPLAY_BROKERS = Table(
         TOPIC,
         TOPIC_ID,
         BROKER_ID,
-        Column(
-            name="placement",
-            type="string",
-            nullable=False,
-            doc="`known` leaders, or `drawn`: 64 placements of the partitions whose leaders nobody knows yet, as the controller draws them.",
+        text(
+            "placement",
+            "`known` leaders, or `drawn`: 64 placements of the partitions whose leaders nobody knows yet, as the controller draws them.",
         ),
         *whole_range(
-            "record_count", "records", "Data records of the topic it would lead", of="seeds, the mean over placements"
+            "record_count", "Data records of the topic it would lead", "records", of="seeds, the mean over placements"
         ),
         *whole_range(
-            "size_bytes", "bytes", "Their bytes, as in `gold.replay_results`", of="seeds, the mean over placements"
+            "size_bytes", "Their bytes, as in `gold.replay_results`", "bytes", of="seeds, the mean over placements"
         ),
-        Column(
-            name="recorded_record_count", type="bigint", nullable=False, unit="records", doc="Data records it did lead."
+        whole("recorded_record_count", "Data records it did lead.", "records"),
+        whole("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
+        *number_range("share", "Its part of the topic's bytes; NULL without traffic", "ratio"),
+        number("recorded_share", "The part it had.", "ratio"),
+        *whole_range("batch_count", "Batches it would take; NULL where batching was not simulated", "batches"),
+        *whole_range("log_size_bytes", "Their bytes in the log", "bytes"),
+        *number_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
+        whole(
+            "recorded_log_size_bytes",
+            "Bytes in the log that it did take, as the leader when they were written.",
+            "bytes",
+            nullable=True,
         ),
-        Column(name="recorded_size_bytes", type="bigint", nullable=False, unit="bytes", doc="Their bytes, likewise."),
-        *number_range("share", "ratio", "Its part of the topic's bytes; NULL without traffic"),
-        Column(name="recorded_share", type="double", unit="ratio", doc="The part it had."),
-        *whole_range("batch_count", "batches", "Batches it would take; NULL where batching was not simulated"),
-        *whole_range("log_size_bytes", "bytes", "Their bytes in the log"),
-        *number_range("log_share", "ratio", "Its part of the topic's bytes in the log; the median over the seeds."),
-        Column(
-            name="recorded_log_size_bytes",
-            type="bigint",
-            unit="bytes",
-            doc="Bytes in the log that it did take, as the leader when they were written.",
-        ),
-        Column(
-            name="recorded_log_share", type="double", unit="ratio", doc="Their part of the topic's bytes in the log."
-        ),
+        number("recorded_log_share", "Their part of the topic's bytes in the log.", "ratio"),
         RUN_ID,
     ),
 )
@@ -128,58 +105,37 @@ HASH_VERDICTS = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        Column(
-            name="partition_count",
-            type="bigint",
+        whole("partition_count", "Partitions of the topic in the window, from the cluster's history.", "partitions"),
+        text(
+            "verdict",
+            "Family of strategies that put the keys where they are: `java-compatible`, `librdkafka-consistent`, ...; `mixed`, `none-known`, `not-enough-keys`.",
+        ),
+        text(
+            "strategies",
+            "Strategies of the best family, which nothing can tell apart by keys; '' where none does better than chance.",
+        ),
+        text(
+            "tied_with",
+            "Other families that explain as many records: this partition count and these keys do not separate them.",
+        ),
+        number(
+            "explained_ratio",
+            "Part of the judged records that lie where the best family puts them; NULL without any.",
+            "ratio",
+        ),
+        number(
+            "chance_ratio",
+            "Part of the keys that any family explains by chance: 1 / partitions.",
+            "ratio",
             nullable=False,
-            unit="partitions",
-            doc="Partitions of the topic in the window, from the cluster's history.",
         ),
-        Column(
-            name="verdict",
-            type="string",
-            nullable=False,
-            doc="Family of strategies that put the keys where they are: `java-compatible`, `librdkafka-consistent`, ...; `mixed`, `none-known`, `not-enough-keys`.",
-        ),
-        Column(
-            name="strategies",
-            type="string",
-            nullable=False,
-            doc="Strategies of the best family, which nothing can tell apart by keys; '' where none does better than chance.",
-        ),
-        Column(
-            name="tied_with",
-            type="string",
-            nullable=False,
-            doc="Other families that explain as many records: this partition count and these keys do not separate them.",
-        ),
-        Column(
-            name="explained_ratio",
-            type="double",
-            unit="ratio",
-            doc="Part of the judged records that lie where the best family puts them; NULL without any.",
-        ),
-        Column(
-            name="chance_ratio",
-            type="double",
-            nullable=False,
-            unit="ratio",
-            doc="Part of the keys that any family explains by chance: 1 / partitions.",
-        ),
-        Column(
-            name="chance_p_value",
-            type="double",
-            unit="probability",
-            doc="Bound on the chance that some family explains as many keys by luck.",
-        ),
-        Column(name="key_count", type="bigint", nullable=False, unit="keys", doc="Distinct keys judged."),
-        Column(name="record_count", type="bigint", nullable=False, unit="records", doc="Their records."),
-        Column(
-            name="unjudged_record_count",
-            type="bigint",
-            nullable=False,
-            unit="records",
-            doc="Records without a key, with an empty one, without a name or hashes, or unreadable.",
+        number("chance_p_value", "Bound on the chance that some family explains as many keys by luck.", "probability"),
+        whole("key_count", "Distinct keys judged.", "keys"),
+        whole("record_count", "Their records.", "records"),
+        whole(
+            "unjudged_record_count",
+            "Records without a key, with an empty one, without a name or hashes, or unreadable.",
+            "records",
         ),
         Column(
             name="explained_key_counts",
@@ -195,7 +151,7 @@ HASH_VERDICTS = Table(
             unit="records",
             doc="Records that lie where the family puts them, by family.",
         ),
-        Column(name="reason", type="string", nullable=False, doc="The verdict in words."),
+        text("reason", "The verdict in words."),
         RUN_ID,
     ),
 )

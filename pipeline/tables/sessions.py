@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.tables.columns import flag, number, text, whole
 from pipeline.tables.table import (
     BROKER_ID,
     CLUSTER,
@@ -14,24 +15,11 @@ from pipeline.tables.table import (
     Table,
 )
 
-_PRODUCER_ID = Column(
-    name="producer_id",
-    type="bigint",
-    nullable=False,
-    doc="Producer id; -1 for all producers without idempotence, pooled.",
+_PRODUCER_ID = whole("producer_id", "Producer id; -1 for all producers without idempotence, pooled.")
+_PRODUCER_EPOCH = whole(
+    "producer_epoch", "Producer epoch; -1 where pooled, and for transactional producers, whose epochs are one session."
 )
-_PRODUCER_EPOCH = Column(
-    name="producer_epoch",
-    type="bigint",
-    nullable=False,
-    doc="Producer epoch; -1 where pooled, and for transactional producers, whose epochs are one session.",
-)
-_ASSUMPTIONS = Column(
-    name="assumptions",
-    type="string",
-    nullable=False,
-    doc="What the data cannot tell, or has against the configuration; '' for nothing.",
-)
+_ASSUMPTIONS = text("assumptions", "What the data cannot tell, or has against the configuration; '' for nothing.")
 
 PRODUCER_SESSIONS = Table(
     name="silver.producer_sessions",
@@ -46,41 +34,26 @@ PRODUCER_SESSIONS = Table(
         TOPIC_ID,
         _PRODUCER_ID,
         _PRODUCER_EPOCH,
-        Column(name="record_count", type="bigint", nullable=False, unit="records", doc="Data records it sent."),
-        Column(
-            name="keyless_record_count", type="bigint", nullable=False, unit="records", doc="Of them, without a key."
+        whole("record_count", "Data records it sent.", "records"),
+        whole("keyless_record_count", "Of them, without a key.", "records"),
+        whole("batch_count", "Batches they came in.", "batches"),
+        text("traffic_pattern", "How records lie within a millisecond: `burst` or `steady`."),
+        text(
+            "strategy",
+            "Partitioner in use, as `partition-health partition --strategies` lists it; NULL where nothing tells.",
+            nullable=True,
         ),
-        Column(name="batch_count", type="bigint", nullable=False, unit="batches", doc="Batches they came in."),
-        Column(
-            name="traffic_pattern",
-            type="string",
+        text("source", "How it is known: `configured`, `inferred` from the batches, or `none`."),
+        number(
+            "confidence",
+            "Chance that the strategy is the one in use, as the data have it; 1 where configured.",
+            "ratio",
             nullable=False,
-            doc="How records lie within a millisecond: `burst` or `steady`.",
         ),
-        Column(
-            name="strategy",
-            type="string",
-            doc="Partitioner in use, as `partition-health partition --strategies` lists it; NULL where nothing tells.",
-        ),
-        Column(
-            name="source",
-            type="string",
-            nullable=False,
-            doc="How it is known: `configured`, `inferred` from the batches, or `none`.",
-        ),
-        Column(
-            name="confidence",
-            type="double",
-            nullable=False,
-            unit="ratio",
-            doc="Chance that the strategy is the one in use, as the data have it; 1 where configured.",
-        ),
-        Column(name="runner_up", type="string", nullable=False, doc="The next best strategy; '' for none."),
-        Column(name="client", type="string", nullable=False, doc="`kafka-clients`, `librdkafka`, or ''."),
-        Column(
-            name="client_version", type="string", nullable=False, doc="Version that stands for the range; '' for none."
-        ),
-        Column(name="version_range", type="string", nullable=False, doc="Versions that do so, in words."),
+        text("runner_up", "The next best strategy; '' for none."),
+        text("client", "`kafka-clients`, `librdkafka`, or ''."),
+        text("client_version", "Version that stands for the range; '' for none."),
+        text("version_range", "Versions that do so, in words."),
         Column(
             name="settings",
             type="map<string,string>",
@@ -93,9 +66,7 @@ PRODUCER_SESSIONS = Table(
             nullable=False,
             doc="Of each setting: `configured`, `inferred` or `default`; with the bounds the data give, as in `inferred, 3 to 7`.",
         ),
-        Column(
-            name="reason", type="string", nullable=False, doc="What the order of batches or the keys say, in words."
-        ),
+        text("reason", "What the order of batches or the keys say, in words."),
         _ASSUMPTIONS,
         RUN_ID,
     ),
@@ -105,14 +76,12 @@ PRODUCER_SESSIONS = Table(
 def _parameter(name: str, doc: str) -> tuple[Column, ...]:
     """A number, its range and its source."""
     return (
-        Column(name=f"{name}_ms", type="double", nullable=False, unit="ms", doc=f"{doc}."),
-        Column(name=f"{name}_low_ms", type="double", nullable=False, unit="ms", doc=f"Lower end of `{name}_ms`."),
-        Column(name=f"{name}_high_ms", type="double", unit="ms", doc=f"Upper end of `{name}_ms`; NULL for none."),
-        Column(
-            name=f"{name}_source",
-            type="string",
-            nullable=False,
-            doc=f"Origin of `{name}_ms`: `measured` of this connection, `inferred` by a fit, `configured`, or `assumed`.",
+        number(f"{name}_ms", f"{doc}.", "ms", nullable=False),
+        number(f"{name}_low_ms", f"Lower end of `{name}_ms`.", "ms", nullable=False),
+        number(f"{name}_high_ms", f"Upper end of `{name}_ms`; NULL for none.", "ms"),
+        text(
+            f"{name}_source",
+            f"Origin of `{name}_ms`: `measured` of this connection, `inferred` by a fit, `configured`, or `assumed`.",
         ),
     )
 
@@ -128,15 +97,13 @@ SERVICE_MODELS = Table(
         WINDOW_START,
         _PRODUCER_ID,
         _PRODUCER_EPOCH,
-        Column(
-            name="topic",
-            type="string",
-            nullable=False,
-            doc="Topic of a pooled session; '' where the session has an id and the model stands for all its topics.",
+        text(
+            "topic",
+            "Topic of a pooled session; '' where the session has an id and the model stands for all its topics.",
         ),
-        Column(name="topic_id", type="string", nullable=False, doc="Its id, or ''."),
+        text("topic_id", "Its id, or ''."),
         BROKER_ID,
-        Column(name="client_id", type="string", doc="`client.id` whose metrics the model is fitted to; NULL for none."),
+        text("client_id", "`client.id` whose metrics the model is fitted to; NULL for none.", nullable=True),
         *_parameter("request", "What the broker takes for a request, on average"),
         *_parameter("partition", "For each partition in a request beyond the first"),
         *_parameter("kib", "For each 1,024 bytes of batches"),
@@ -151,12 +118,7 @@ SERVICE_MODELS = Table(
         Column(
             name="delays_us", type="array<bigint>", nullable=False, unit="us", doc="The delays, one for each start."
         ),
-        Column(
-            name="is_identifiable",
-            type="boolean",
-            nullable=False,
-            doc="The data tell the delay; else it is configured, or assumed to be none.",
-        ),
+        flag("is_identifiable", "The data tell the delay; else it is configured, or assumed to be none."),
         _ASSUMPTIONS,
         RUN_ID,
     ),
