@@ -7,7 +7,7 @@ Unknown keys, impossible values and missing files of the configuration fail here
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
@@ -15,68 +15,26 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
+from pipeline.file_sources import (
+    BrokerMetrics,
+    ConsumerGroups,
+    GetOffsets,
+    LogDirectories,
+    LogDirsDescribe,
+    ProducerMetrics,
+    TopicsDescribe,
+)
 from pipeline.key_settings import KeySettings
 from pipeline.live_source import LiveCluster
 from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms
 from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
-from pipeline.rule_settings import Rule, over_defaults
+from pipeline.rule_settings import Gate, Rule, over_defaults
 from pipeline.section import Duration, Instant, Section, format_invalid
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
-
-
-class LogDirectories(Section):
-    """Brokers' log directories on a file system: each path is a log directory or a tree that holds several."""
-
-    kind: Literal["log_directories"]
-    paths: tuple[Path, ...] = Field(min_length=1)
-
-
-class TopicsDescribe(Section):
-    """Text of `kafka-topics --describe`; used where the logs hold no cluster metadata."""
-
-    kind: Literal["topics_describe"]
-    path: Path
-
-
-class LogDirsDescribe(Section):
-    """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
-
-    kind: Literal["log_dirs_describe"]
-    path: Path
-
-
-class GetOffsets(Section):
-    """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
-
-    kind: Literal["get_offsets"]
-    path: Path
-
-
-class ConsumerGroups(Section):
-    """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
-
-    kind: Literal["consumer_groups"]
-    paths: tuple[Path, ...] = Field(min_length=1)
-
-
-class ProducerMetrics(Section):
-    """Exporter pages of producers: `<path>/<client>/<epoch ms>.prom`."""
-
-    kind: Literal["producer_metrics"]
-    path: Path
-    interval: Duration = "PT5S"
-
-
-class BrokerMetrics(Section):
-    """Exporter pages of brokers: `<path>/<broker id>/<epoch ms>.prom`."""
-
-    kind: Literal["broker_metrics"]
-    path: Path
-    interval: Duration = "PT60S"
 
 
 Source = Annotated[
@@ -94,43 +52,6 @@ Source = Annotated[
     | LibrdkafkaStatistics,
     Field(discriminator="kind"),
 ]
-
-
-class Gate(Section):
-    """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
-
-    An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
-    `hash_luck` says what becomes of a broker that only the luck of its keys takes to the limit: load that is real and
-    lasts, but no defect.
-    """
-
-    limit_ratio: float = Field(1.20, gt=1)
-    resolve_ratio: float | None = Field(None, gt=1)
-    floor_bytes_per_s: float = Field(1024, ge=0)
-    chance_level: float = Field(0.001, gt=0, lt=1)
-    k: int = Field(3, ge=1)
-    n: int = Field(4, ge=1)
-    hash_luck: Literal["warn", "fail"] = "warn"
-    worsens_by: float = Field(1.25, gt=1)
-    repeat: Duration = "P1D"
-
-    @model_validator(mode="after")
-    def _k_within_n(self) -> Gate:
-        if self.k > self.n:
-            raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
-        if self.resolve_ratio is not None and self.resolve_ratio > self.limit_ratio:
-            raise ValueError(f"resolve_ratio {self.resolve_ratio} lies above limit_ratio {self.limit_ratio}")
-        return self
-
-    @property
-    def resolves_at(self) -> float:
-        """Ratio below which a failing broker counts as well again: halfway to even unless configured."""
-        return self.resolve_ratio if self.resolve_ratio is not None else 1 + (self.limit_ratio - 1) / 2
-
-    @property
-    def repeat_ms(self) -> int:
-        """How long an open incident is left untold, milliseconds."""
-        return parse_duration_ms(self.repeat)
 
 
 class Cluster(Section):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.consumer_group_text import parse_consumer_groups
-from pipeline.config import ConsumerGroups, LogDirectories, TopicsDescribe
 from pipeline.errors import InputError
+from pipeline.file_sources import ConsumerGroups, LogDirectories, TopicsDescribe
 from pipeline.live_source import LIVE_CLUSTER, LiveCluster
 from pipeline.model.log import Problem
 from pipeline.sources.cluster_rows import count_directories

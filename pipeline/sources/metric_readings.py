@@ -10,8 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.config import BrokerMetrics, ProducerMetrics
 from pipeline.errors import ConfigError, InputError
+from pipeline.file_sources import BrokerMetrics, ProducerMetrics
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.log import Problem
 from pipeline.model.window import parse_duration_ms

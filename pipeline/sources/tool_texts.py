@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets
-from pipeline.config import GetOffsets, LogDirsDescribe
 from pipeline.errors import InputError
+from pipeline.file_sources import GetOffsets, LogDirsDescribe
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem
 

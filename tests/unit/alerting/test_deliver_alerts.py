@@ -13,8 +13,9 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import join_addresses, render_message
-from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.config import PipelineConfig
 from pipeline.errors import DeliveryError
+from pipeline.file_sources import LogDirectories
 from pipeline.jobs import deliver_alerts
 from pipeline.mail_settings import Smtp
 from pipeline.model.window import instant_of
@@ -194,7 +195,8 @@ class KillsAfterAnswering(Mailbox):
 SENDER = """
 import sys
 from pathlib import Path
-from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.config import PipelineConfig
+from pipeline.file_sources import LogDirectories
 from pipeline.mail_settings import Smtp
 from pipeline.jobs import deliver_alerts
 from pipeline.mail_settings import Smtp

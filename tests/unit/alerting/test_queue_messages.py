@@ -11,7 +11,8 @@ from email.policy import default
 
 import pytest
 
-from pipeline.config import LogDirectories, PipelineConfig
+from pipeline.config import PipelineConfig
+from pipeline.file_sources import LogDirectories
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents.messages import queue_messages
 from pipeline.mail_settings import Mail, Webhook

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pipeline.cli.doctor_sources import examine_source
-from pipeline.config import LogDirectories
+from pipeline.file_sources import LogDirectories
 from pipeline.live_source import LiveCluster
 from pipeline.tables.capabilities import CAPABILITIES, COLUMNS, given_by
 

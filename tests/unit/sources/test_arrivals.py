@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import BrokerMetrics, Cluster, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
+from pipeline.config import Cluster
+from pipeline.file_sources import BrokerMetrics, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
 from pipeline.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
 from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.consumer_group import ConsumerGroupMember

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pipeline.config import GetOffsets, LogDirsDescribe
+from pipeline.file_sources import GetOffsets, LogDirsDescribe
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
 from pipeline.sources.tool_texts import read_described_replicas
