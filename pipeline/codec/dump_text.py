@@ -63,7 +63,7 @@ class DumpedFile:
         path: As printed.
         start_offset: As printed; None for side files.
         batches: Headers; what the tool does not print (the first timestamp) is -1.
-        valid_batch_count: Batches whose checksum was right.
+        wrong_checksums: Places in `batches` of those whose checksum the tool found wrong.
         records: With `--print-data-log`, `--deep-iteration` or `--cluster-metadata-decoder`.
         entries: Lines of side files: values by the names printed.
         complaints: What the tool found wrong: gaps, index entries that lead nowhere.
@@ -72,10 +72,15 @@ class DumpedFile:
     path: str
     start_offset: int | None = None
     batches: list[BatchHeader] = field(default_factory=list)
-    valid_batch_count: int = 0
+    wrong_checksums: list[int] = field(default_factory=list)
     records: list[DumpedRecord] = field(default_factory=list)
     entries: list[Mapping[str, str]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+
+    @property
+    def valid_batch_count(self) -> int:
+        """Batches whose checksum was right."""
+        return len(self.batches) - len(self.wrong_checksums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +137,9 @@ def _take(line: str, file: DumpedFile) -> bool:
     if start:
         file.start_offset = int(start["offset"])
     elif line.startswith(("baseOffset: ", "offset: ")) and " magic: " in line:
+        if "isvalid: true" not in line:
+            file.wrong_checksums.append(len(file.batches))
         file.batches.append(_parse_batch(line))
-        file.valid_batch_count += "isvalid: true" in line
     elif record:
         file.records.append(_parse_record(record))
     elif file.records and _goes_on(file.records[-1]):

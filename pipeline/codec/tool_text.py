@@ -1,6 +1,6 @@
-"""What Kafka's own tools print of topics, log directories, offsets, reassignments and transactions.
+"""What Kafka's own tools print of topics, log directories, offsets and transactions.
 
-`kafka-dump-log` and `kafka-consumer-groups` have files of their own.
+`kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
 
 Lines that are no data (log output, warnings) are passed over; a line that looks like data and does not parse is refused
 with its number.
@@ -28,12 +28,6 @@ _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,d
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
 
 
-_REASSIGNMENT = re.compile(
-    r"Reassignment of (?:partition|replica) (?P<name>\S+-[0-9]+)(?:-[0-9]+)? (?:is |on broker \d+ is |.*?)(?P<status>completed|still in progress|complete.*|failed.*)\.?"
-)
-_REASSIGNMENT_WORDS = ("Status of partition reassignment", "Clearing ", "There is no active", "No active")
-
-
 class TopicsDescription(NamedTuple):
     """`kafka-topics --describe`.
 
@@ -59,13 +53,6 @@ class DescribedReplica(NamedTuple):
     size_bytes: int
     offset_lag: int
     is_future: bool
-
-
-class ReassignmentStatus(NamedTuple):
-    """A line of `kafka-reassign-partitions --verify`: `completed`, `in progress`, or what went wrong, as printed."""
-
-    topic_partition: TopicPartition
-    status: str
 
 
 class Transaction(NamedTuple):
@@ -156,73 +143,6 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
     if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line", path=path, first_bytes=text.encode())
     return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
-
-
-def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> tuple[ReassignmentStatus, ...]:
-    """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
-
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Raises:
-        InputError: No status in it, or a line that is none; `position` is the line number.
-    """
-    found = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = _REASSIGNMENT.fullmatch(line.strip())
-        if match:
-            name, partition = match["name"].rsplit("-", 1)
-            found.append(ReassignmentStatus(TopicPartition(name, int(partition)), match["status"]))
-        elif line.strip() and not line.startswith(_REASSIGNMENT_WORDS):
-            reason = f"not a line of kafka-reassign-partitions --verify: {line[:200]!r}"
-            raise InputError(reason, path=path, position=number, first_bytes=line.encode())
-    if not found:
-        raise InputError("no status of a reassignment", path=path, first_bytes=text.encode())
-    return tuple(found)
-
-
-def parse_reassignment_plans(
-    text: str, *, path: Path | str | None = None
-) -> tuple[dict[TopicPartition, tuple[int, ...]], ...]:
-    """Replicas by partition from the JSON lines of `kafka-reassign-partitions --generate` or `--execute`, or from a plan.
-
-    Args:
-        text: The tool's output, or a file it takes.
-        path: For error messages.
-
-    Returns:
-        One per line of JSON: `--generate` prints the present assignment, then the proposed one.
-
-    Raises:
-        InputError: No such line, or one of another shape.
-    """
-    plans = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("{"):
-            try:
-                entries = json.loads(line)["partitions"]
-                plans.append(
-                    {TopicPartition(row["topic"], row["partition"]): tuple(row["replicas"]) for row in entries}
-                )
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                reason = f"not the JSON of a reassignment: {error}"
-                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
-    if not plans:
-        raise InputError("no line of JSON with partitions", path=path, first_bytes=text.encode())
-    return tuple(plans)
-
-
-def parse_topics_to_move(text: str, *, path: Path | str | None = None) -> tuple[str, ...]:
-    """Topics of the file that `kafka-reassign-partitions --topics-to-move-json-file` takes.
-
-    Raises:
-        InputError: Another shape.
-    """
-    try:
-        return tuple(row["topic"] for row in json.loads(text)["topics"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"not the JSON of topics to move: {error}", path=path, first_bytes=text.encode()) from error
 
 
 def parse_transactions(text: str, *, path: Path | str | None = None) -> tuple[Transaction, ...]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec import tool_text
+from pipeline.codec import reassignment_text, tool_text
 from pipeline.codec.dump_text import parse_dump_log
 
 PARSERS = {
     "get-offsets-": tool_text.parse_offsets,
     "log-dirs-": tool_text.parse_log_dirs_describe,
     "topics-describe-": tool_text.parse_topics_describe,
-    "reassign-verify": tool_text.parse_reassignment_status,
-    "reassign-": tool_text.parse_reassignment_plans,
-    "topics-to-move": tool_text.parse_topics_to_move,
+    "reassign-verify": reassignment_text.parse_reassignment_status,
+    "reassign-": reassignment_text.parse_reassignment_plans,
+    "topics-to-move": reassignment_text.parse_topics_to_move,
     "transactions-": tool_text.parse_transactions,
 }
 

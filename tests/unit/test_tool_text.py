@@ -10,8 +10,6 @@ from pipeline.codec.consumer_group_text import parse_consumer_group_states, pars
 from pipeline.codec.tool_text import (
     parse_log_dirs_describe,
     parse_offsets,
-    parse_reassignment_plans,
-    parse_reassignment_status,
     parse_topics_describe,
     parse_transactions,
 )
@@ -197,23 +195,6 @@ def test_offsets_of_a_member_with_blanks_in_its_id():
         "c 0",
     )
     assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
-
-
-def test_reassignments():
-    text = (
-        "Status of partition reassignment:\nReassignment of partition a-b-0 is completed.\n"
-        "Reassignment of partition a-b-1 is still in progress.\n\nClearing broker-level throttles on brokers 0,1\n"
-    )
-    done, running = parse_reassignment_status(text)
-    assert (done.topic_partition, done.status) == (("a-b", 0), "completed")
-    assert running.status == "still in progress"
-    with pytest.raises(InputError) as raised:
-        parse_reassignment_status(text + "Something else\n")
-    assert raised.value.position == 6
-    (plan,) = parse_reassignment_plans('x\n{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[1,2]}]}\n')
-    assert plan == {("t", 3): (1, 2)}
-    with pytest.raises(InputError, match="not the JSON"):
-        parse_reassignment_plans('{"partitions": 4}')
 
 
 def test_transactions():
