@@ -17,12 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email import message_from_bytes
 from email.policy import SMTP
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.config import load_config
 from pipeline.demo import Demo, prepare_demo
-from pipeline.jobs.replay_summary import describe_replay, describe_shares
+from pipeline.jobs.replay_summary import describe_keys, describe_shares
 from pipeline.storage.row_counts import count_rows
 
 if TYPE_CHECKING:
@@ -159,20 +160,22 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
     config = load_config()
-    console.say("\nTables")
-    for name, count in count_rows(config.warehouse).items():
-        console.say(f"  {name:<28} {count:>9,} rows")
+    console.say("\nTables and their rows")
+    for line in in_two_columns([f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]):
+        console.say(f"  {line}")
     verdict = {
         "success": "no broker carries more than its share",
         "failed": "failed: a broker carries more than its share",
     }
     console.say(f"\nHealth gate: {verdict.get(states['health'].get('health_verdict', ''), 'not reached')}")
-    console.say("\nWhich hash placed the keys, and what the candidates would change (last window)")
-    for line in describe_replay(config.warehouse):
+    console.say(
+        "\nReplay: which hash placed the keys, and which of them other clients would put elsewhere (last window)"
+    )
+    for line in describe_keys(config.warehouse):
         console.say(f"  {line}")
-    console.say("\nWhere records without a key would have gone (the window in which a broker's share was largest)")
+    console.say("\nReplay: where records without a key would have gone")
     for line in describe_shares(config.warehouse):
-        console.say(f"  {line}")
+        console.say(f"  {line}".rstrip())
     console.say("\nMails")
     for path in sorted(config.outbox.glob("*.eml")):
         console.say(f"  {message_from_bytes(path.read_bytes(), policy=SMTP)['Subject']}\n    {path.relative_to(ROOT)}")
@@ -180,6 +183,12 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
     console.say(
         f"  PARTITION_HEALTH_CONFIG={demo.config.relative_to(ROOT)} .venv/bin/partition-health sql {shlex.quote(SQL)}"
     )
+
+
+def in_two_columns(lines: list[str]) -> list[str]:
+    """Lines of one width, the second half beside the first."""
+    half = -(-len(lines) // 2)
+    return [f"{left}   {right}".rstrip() for left, right in zip_longest(lines[:half], lines[half:], fillvalue="")]
 
 
 if __name__ == "__main__":
