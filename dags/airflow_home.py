@@ -41,6 +41,6 @@ def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] |
 
 def migrate_database() -> None:
     """Creates or upgrades the database of the home in use (5 s when new, under one when not)."""
-    from airflow.utils.db import upgradedb  # noqa: PLC0415 - reads the environment when imported
+    from airflow.utils.db import upgradedb  # reads the environment when imported
 
     upgradedb()

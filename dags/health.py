@@ -38,27 +38,27 @@ with DAG(
 ) as dag:
 
     @task
-    def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:  # noqa: ANN401
+    def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
         """Measures, judges, queues incident mails; says whether the gate failed."""
-        from dags.runs import contexts  # noqa: PLC0415
+        from dags.runs import contexts
 
         runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import judge_health  # noqa: PLC0415
+        from dags.steps import judge_health
 
         return judge_health(runs)
 
     @task(trigger_rule=TriggerRule.ALL_DONE)
-    def deliver_alerts(ti: Any = None) -> list[str]:  # noqa: ANN401
+    def deliver_alerts(ti: Any = None) -> list[str]:
         """Sends what is queued, also from earlier runs; needs no Spark."""
-        from dags.mail import deliver_queued  # noqa: PLC0415
-        from dags.runs import epoch_ms  # noqa: PLC0415
+        from dags.mail import deliver_queued
+        from dags.runs import epoch_ms
 
         return deliver_queued(now_ms=epoch_ms(ti.start_date))
 
     @task(retries=0, pool="default_pool", on_failure_callback=None)
     def health_verdict(judged: dict[str, Any]) -> str:
         """Fails when the health gate failed, after the mails left; its own failure is told by those mails."""
-        from pipeline.errors import HealthGateError  # noqa: PLC0415
+        from pipeline.errors import HealthGateError
 
         if judged["failed"]:
             raise HealthGateError(judged["summary"])

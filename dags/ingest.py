@@ -48,12 +48,12 @@ with DAG(
 ) as dag:
 
     @task(outlets=[INGESTED])
-    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:  # noqa: ANN401
+    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Reads all sources, writes bronze and silver, judges them, commits the windows."""
-        from dags.runs import contexts  # noqa: PLC0415
+        from dags.runs import contexts
 
         runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import ingest_windows  # noqa: PLC0415
+        from dags.steps import ingest_windows
 
         return ingest_windows(runs)
 

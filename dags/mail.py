@@ -36,7 +36,7 @@ class ConnectionSmtp(Smtp):
         return None if self.secret is None else self.secret.get_secret_value()
 
 
-def smtp_of(connection: Any) -> Smtp:  # noqa: ANN401 - Connection, or whatever has its fields
+def smtp_of(connection: Any) -> Smtp:  # Connection, or whatever has its fields
     """Reads a connection as Airflow's own SMTP provider does: TLS, unless `disable_ssl`; STARTTLS, unless `disable_tls`."""
     extra = connection.extra_dejson
     tls = "tls" if not extra.get("disable_ssl") else "none" if extra.get("disable_tls") else "starttls"

@@ -25,11 +25,11 @@ with DAG(
 ) as dag:
 
     @task
-    def maintain(ti: Any = None) -> list[str]:  # noqa: ANN401
+    def maintain(ti: Any = None) -> list[str]:
         """Compaction, then vacuum, table by table."""
-        from dags.runs import epoch_ms  # noqa: PLC0415
-        from pipeline.config import load_config  # noqa: PLC0415
-        from pipeline.jobs import maintain as job  # noqa: PLC0415
+        from dags.runs import epoch_ms
+        from pipeline.config import load_config
+        from pipeline.jobs import maintain as job
 
         return list(job.run(load_config(), now_ms=epoch_ms(ti.start_date)).notes)
 

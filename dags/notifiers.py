@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TRACEBACK_LINES = 15
 
 
-def describe_failure(context: Any) -> tuple[str, str]:  # noqa: ANN401 - Airflow's typed mapping
+def describe_failure(context: Any) -> tuple[str, str]:  # Airflow's typed mapping
     """Subject and text about a failed task.
 
     Args:
@@ -52,7 +52,7 @@ class FailureMail(BaseNotifier):
 
     def notify(self, context: Context) -> None:
         """Sends the mail; an error while sending is raised, and Airflow logs it."""
-        from dags.mail import deliver_text  # noqa: PLC0415  # keeps DAG files light
+        from dags.mail import deliver_text  # keeps DAG files light
 
         subject, text = describe_failure(context)
         deliver_text(subject, text)
@@ -85,6 +85,6 @@ def describe_lateness(context: Mapping[str, Any]) -> tuple[str, str]:
 
 def tell_late(context: Mapping[str, Any]) -> None:
     """Mails `describe_lateness` over the configuration's server: Airflow shows connections to tasks alone."""
-    from dags.mail import deliver_text  # noqa: PLC0415  # keeps DAG files light
+    from dags.mail import deliver_text  # keeps DAG files light
 
     deliver_text(*describe_lateness(context))

@@ -13,7 +13,7 @@ WRITER_POOL = "partition_health_writer"
 
 
 @hookimpl
-def on_starting(component: Any) -> None:  # noqa: ANN401 - a Job in scheduler and dag processor, a marker in tasks
+def on_starting(component: Any) -> None:  # a Job in scheduler and dag processor, a marker in tasks
     """Called by Airflow's components as they start; only the long-running ones (a `Job`) may touch its database."""
     if type(component).__name__ == "Job":
         ensure_writer_pool()
@@ -21,8 +21,8 @@ def on_starting(component: Any) -> None:  # noqa: ANN401 - a Job in scheduler an
 
 def ensure_writer_pool() -> None:
     """Creates the pool with one slot; a pool that is there keeps its slots."""
-    from airflow.models.pool import Pool  # noqa: PLC0415 - the database side of Airflow
-    from sqlalchemy.exc import IntegrityError  # noqa: PLC0415
+    from airflow.models.pool import Pool  # the database side of Airflow
+    from sqlalchemy.exc import IntegrityError
 
     if Pool.get_pool(WRITER_POOL) is not None:
         return

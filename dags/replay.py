@@ -37,12 +37,12 @@ with DAG(
 ) as dag:
 
     @task
-    def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:  # noqa: ANN401
+    def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Replays, judges what came out."""
-        from dags.runs import contexts  # noqa: PLC0415
+        from dags.runs import contexts
 
         runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import replay_windows  # noqa: PLC0415
+        from dags.steps import replay_windows
 
         return replay_windows(runs)
 

@@ -118,19 +118,19 @@ def start_spark() -> None:
     Raises:
         ConfigError: without a usable Java, or where Delta's jars cannot be had.
     """
-    from pipeline.storage.session import create_session  # noqa: PLC0415 - loads pyspark, in this thread
+    from pipeline.storage.session import create_session  # loads pyspark, in this thread
 
     create_session(load_config().spark, app_name="run_once")
 
 
-def load_dags() -> Any:  # noqa: ANN401 - Airflow's DagBag
+def load_dags() -> Any:  # Airflow's DagBag
     """The DAGs of this checkout, in a database of the version installed.
 
     Raises:
         RuntimeError: if a DAG file does not load.
     """
     migrate_database()
-    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 - reads the environment when imported
+    from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
 
     bag = DagBag(str(DAGS_FOLDER))
     if bag.import_errors:
@@ -138,7 +138,7 @@ def load_dags() -> Any:  # noqa: ANN401 - Airflow's DagBag
     return bag
 
 
-def run_dag(dag: Any, demo: Demo) -> dict[str, str]:  # noqa: ANN401
+def run_dag(dag: Any, demo: Demo) -> dict[str, str]:
     """One ranged run over all windows of the recording; the state of each task."""
     conf = {"window": str(demo.span)} if "window" in dag.params else None
     dag.deadline = None  # `test()` looks a deadline up under the id of its database row, which it does not have

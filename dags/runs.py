@@ -34,7 +34,7 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
     )
 
 
-def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunContext, ...]:  # noqa: ANN401
+def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunContext, ...]:
     """One context per cluster, from the values Airflow hands a task; the clock is the start of the task.
 
     Raises:

@@ -13,13 +13,13 @@ _TAIL_BYTES = 64 * 1024
 _LONGEST = 300
 
 
-def last_lines(ti: Any) -> tuple[str, ...]:  # noqa: ANN401 - Airflow's task instance
+def last_lines(ti: Any) -> tuple[str, ...]:  # Airflow's task instance
     """The last lines of a try's log; none where it lies elsewhere, as with remote logging.
 
     Args:
         ti: The task instance.
     """
-    from airflow.sdk.configuration import conf  # noqa: PLC0415  # reads and makes files of its own
+    from airflow.sdk.configuration import conf  # reads and makes files of its own
 
     template = jinja2.Template(conf.get("logging", "log_filename_template"))
     folder = Path(conf.get("logging", "base_log_folder"))

@@ -44,7 +44,7 @@ def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
 
 
 def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
-    from pipeline.sources.live.checkup import examine_live_cluster  # noqa: PLC0415  # the client takes 0.2 s
+    from pipeline.sources.live.checkup import examine_live_cluster  # the client takes 0.2 s
 
     quick = source.model_copy(update={"connect_timeout": _LIVE_TIMEOUT, "request_timeout": _LIVE_TIMEOUT})
     try:
@@ -62,7 +62,7 @@ def _scope(source: LiveCluster) -> str:
 
 
 def _prometheus(name: str, source: Prometheus) -> Finding:
-    from pipeline.sources.prometheus import probe_prometheus  # noqa: PLC0415
+    from pipeline.sources.prometheus import probe_prometheus
 
     access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
     try:
@@ -73,7 +73,7 @@ def _prometheus(name: str, source: Prometheus) -> Finding:
 
 
 def _exporter(name: str, source: ExporterUrls, url: str) -> Finding:
-    from pipeline.sources.http_text import HttpReader, shown  # noqa: PLC0415
+    from pipeline.sources.http_text import HttpReader, shown
 
     access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
     try:

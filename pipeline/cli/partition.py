@@ -139,9 +139,9 @@ def choose_all(keys: Sequence[bytes | None], strategies: Sequence[Strategy], par
             for strategy in strategies:
                 yield _choose(key, strategy, partition_count)
         return
-    import pyarrow as pa  # noqa: PLC0415 - a second that few keys need not wait for
+    import pyarrow as pa  # a second that few keys need not wait for
 
-    from pipeline.partitioners.assignment import REFUSED_KEY, assign_partitions  # noqa: PLC0415
+    from pipeline.partitioners.assignment import REFUSED_KEY, assign_partitions
 
     column = pa.array(keys, pa.large_binary())
     columns = [assign_partitions(strategy, column, partition_count).tolist() for strategy in strategies]

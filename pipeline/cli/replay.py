@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Reads log directories, finds out what the producers use, and replays their traffic: through that (the back-test, beside
 what was observed) and through every candidate. Nothing is kept. PATH is a log directory or a tree that holds several
-brokers. Figures are medians over the seeds; ranges go from 5 % to 95 % of them.
+brokers. Figures are medians over the seeds; a real run lies in the ranges nine times of ten.
 """
 _MOST_SEEDS = 1_000
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if not 1 <= args.seeds <= _MOST_SEEDS:
         raise ConfigError(f"--seeds {args.seeds}; expected 1 to {_MOST_SEEDS}")
-    from pipeline.cli.replay_inputs import read_inputs  # noqa: PLC0415 - Arrow and Numba
+    from pipeline.cli.replay_inputs import read_inputs  # Arrow and Numba
 
     inputs = read_inputs(args)
     with tempfile.TemporaryDirectory(prefix="partition-health-") as folder:
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     else:
-        from pipeline.cli.replay_text import format_replay  # noqa: PLC0415
+        from pipeline.cli.replay_text import format_replay
 
         sys.stdout.write(format_replay(document))
     return 0
@@ -80,10 +80,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     """Ingest and replay in a warehouse of their own."""
-    from pipeline.cli.replay_rows import describe_replay  # noqa: PLC0415 - Spark
-    from pipeline.jobs import ingest, replay  # noqa: PLC0415
-    from pipeline.runs import plan_runs  # noqa: PLC0415
-    from pipeline.storage.session import running_session  # noqa: PLC0415
+    from pipeline.cli.replay_rows import describe_replay  # Spark
+    from pipeline.jobs import ingest, replay
+    from pipeline.runs import plan_runs
+    from pipeline.storage.session import running_session
 
     config = inputs.configure(folder)
     replay.check(config)

@@ -53,14 +53,14 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: There is no such scenario or variant, the file is wrong, or an option is.
     """
-    from pipeline.simulator.scenario_file import list_built_ins, load_scenario  # noqa: PLC0415 - Arrow and Numba
-    from pipeline.simulator.schema import SCHEMA  # noqa: PLC0415
+    from pipeline.simulator.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
+    from pipeline.simulator.schema import SCHEMA
 
     if args.schema:
         sys.stdout.write(SCHEMA)
         return 0
     if args.list:
-        from pipeline.cli.simulate_text import format_scenarios  # noqa: PLC0415
+        from pipeline.cli.simulate_text import format_scenarios
 
         sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
         return 0
@@ -95,7 +95,7 @@ def _check_options(args: argparse.Namespace) -> None:
 def _summarise(
     scenario: ScenarioFile, variants: Sequence[Variant], seeds: Sequence[int], on_done: Callable[[], None]
 ) -> list[VariantSummary]:
-    from pipeline.simulator.summary import summarise_variants  # noqa: PLC0415
+    from pipeline.simulator.summary import summarise_variants
 
     return summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=on_done)
 
@@ -106,8 +106,8 @@ def _progress(run_count: int) -> Iterator[Callable[[], None]]:
     if not sys.stderr.isatty():
         yield lambda: None
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -117,19 +117,19 @@ def _progress(run_count: int) -> Iterator[Callable[[], None]]:
 
 def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:
     if as_json:
-        from pipeline.cli.simulate_rows import describe_scenario  # noqa: PLC0415
+        from pipeline.cli.simulate_rows import describe_scenario
 
         sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
     else:
-        from pipeline.cli.simulate_text import format_summaries  # noqa: PLC0415
+        from pipeline.cli.simulate_text import format_summaries
 
         sys.stdout.write(format_summaries(scenario, summaries))
 
 
 def _write_trace(path: Path, variants: Sequence[Variant], seed: int) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow.parquet as pq
 
-    from pipeline.simulator.batch_trace import trace_batches  # noqa: PLC0415
+    from pipeline.simulator.batch_trace import trace_batches
 
     try:
         with pq.ParquetWriter(path, (first := trace_batches(variants[0], seed)).schema, compression="zstd") as writer:
@@ -141,7 +141,7 @@ def _write_trace(path: Path, variants: Sequence[Variant], seed: int) -> None:
 
 
 def _write_plot(path: Path, scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> None:
-    from pipeline.charts.simulation import render_simulation  # noqa: PLC0415
+    from pipeline.charts.simulation import render_simulation
 
     try:
         path.write_bytes(render_simulation(scenario, summaries, path.suffix.removeprefix(".").lower()))

@@ -95,7 +95,7 @@ def _typed_lines() -> Iterator[str | None]:
 @contextlib.contextmanager
 def _line_editing(names: Sequence[str]) -> Iterator[None]:
     try:
-        import readline  # noqa: PLC0415 - not everywhere
+        import readline  # not everywhere
     except ImportError:
         yield
         return

@@ -60,7 +60,7 @@ def make_key_ids(secret: KeySecret, keys: pa.Array, *, is_clear: bool = False) -
     """
     if len(keys) < FEW_KEYS and _KERNELS not in sys.modules:  # Numba takes longer to import
         return pa.array([make_key_id(secret, key, is_clear=is_clear) for key in keys.to_pylist()], pa.string())
-    from pipeline.codec.key_id_kernels import BLOCK_BYTES, ID_DIGITS, write_key_ids  # noqa: PLC0415
+    from pipeline.codec.key_id_kernels import BLOCK_BYTES, ID_DIGITS, write_key_ids  # noqa: PLC0415 - imports Numba
 
     text = np.empty((len(keys), ID_DIGITS), np.uint8)
     text[:] = np.frombuffer(make_key_id(secret, b"", is_clear=is_clear).encode(), np.uint8)

@@ -171,7 +171,7 @@ def hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
             column: pa.array([_hash_or_none(name, key) for key in every], pa.int64())
             for name, column in HASH_COLUMNS.items()
         }
-    from pipeline.partitioners.columns import hash_keys  # noqa: PLC0415
+    from pipeline.partitioners.columns import hash_keys  # noqa: PLC0415 - imports Numba
 
     hashes = {column: hash_keys(keys, name) for name, column in HASH_COLUMNS.items()}
     return {
