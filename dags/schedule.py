@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, parse_instant_ms
+from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, parse_instant_ms
 
 if TYPE_CHECKING:
     from pipeline.config import PipelineConfig
-
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pipeline.charts.palette import (
     MUTED,
     PIXELS_PER_INCH,
 )
+from pipeline.model.window import DAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _MOST_TICKS = 7
 _MOST_MARKERS = 48
-_DAY_MS = 86_400_000
 _Line = list[tuple[float, float]]
 
 
@@ -163,7 +163,7 @@ def _dress(axes: Axes, loads: Sequence[BrokerLoad], window_ms: int, limit_ratio:
     axes.set_xlim(starts[0], starts[-1] + window_ms)
     step = -(-((starts[-1] - starts[0]) // window_ms + 1) // _MOST_TICKS)
     ticks = range(starts[0], starts[-1] + window_ms, step * window_ms)
-    pattern = "%H:%M" if starts[-1] - starts[0] < _DAY_MS else "%d %b\n%H:%M"
+    pattern = "%H:%M" if starts[-1] - starts[0] < DAY_MS else "%d %b\n%H:%M"
     axes.set_xticks(list(ticks), [datetime.fromtimestamp(tick_ms // 1000, UTC).strftime(pattern) for tick_ms in ticks])
     axes.annotate(
         "UTC",

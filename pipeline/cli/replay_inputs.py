@@ -13,7 +13,7 @@ from pipeline.config import PipelineConfig
 from pipeline.demo import QUICK_JAVA
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.window import DAY_MS, TimeWindow, format_instant
+from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
 from pipeline.replay_settings import DEFAULT_CANDIDATES
 from pipeline.section import format_invalid
 from pipeline.sources.log_directories import discover_logs
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 CLUSTER = "replay"
-_MINUTE_MS = 60_000
 _MOST_DAYS = 31
 _LEAST_MEMORY = "2g"
 _STATISTICS = (".json", ".jsonl")
@@ -140,10 +139,10 @@ def choose_length(first_ms: int, last_ms: int) -> int:
     >>> choose_length(61_000, 179_000), choose_length(59_000, 61_000)
     (180000, 120000)
     """
-    minutes = max(1, (last_ms - first_ms) // _MINUTE_MS)
-    while first_ms // (minutes * _MINUTE_MS) != last_ms // (minutes * _MINUTE_MS):
+    minutes = max(1, (last_ms - first_ms) // MINUTE_MS)
+    while first_ms // (minutes * MINUTE_MS) != last_ms // (minutes * MINUTE_MS):
         minutes += 1
-    return minutes * _MINUTE_MS
+    return minutes * MINUTE_MS
 
 
 def choose_shared_length(span: TimeWindow) -> int:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.model.window import HOUR_MS, MINUTE_MS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEAST_POINTS = 3
-HOUR_MS = 3_600_000
-RETENTION_CHECK_MS = 300_000
+RETENTION_CHECK_MS = 5 * MINUTE_MS
 """`log.retention.check.interval.ms` by default: so long a segment may lie beyond its time with nothing wrong."""
-FILE_DELETE_DELAY_MS = 60_000
+FILE_DELETE_DELAY_MS = MINUTE_MS
 
 
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:

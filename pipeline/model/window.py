@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-DAY_MS = 86_400_000
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 
 def parse_duration_ms(text: str) -> int:
@@ -27,7 +29,7 @@ def parse_duration_ms(text: str) -> int:
     """
     match = _DURATION.fullmatch(text)
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    duration_ms = days * DAY_MS + hours * 3_600_000 + minutes * 60_000 + seconds * 1_000
+    duration_ms = days * DAY_MS + hours * HOUR_MS + minutes * MINUTE_MS + seconds * 1_000
     if duration_ms == 0:
         raise ConfigError(f"{text!r} is not a duration; write one as PT1H, PT15M or P1D")
     return duration_ms

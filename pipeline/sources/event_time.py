@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.model.window import DAY_MS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOLERANCE_MS = 24 * 3_600_000
+TOLERANCE_MS = DAY_MS
 NEIGHBOURS = 5
 NO_TIMESTAMP = -1
 

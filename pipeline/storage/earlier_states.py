@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from pipeline.model.earlier_state import EarlierState
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
@@ -16,7 +16,7 @@ from pipeline.tables.bronze import CLUSTER_STATE
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOOK_BACK_MS = 7 * 86_400_000
+LOOK_BACK_MS = 7 * DAY_MS
 _TERM = ("topic", "topic_id", "partition", "leader_epoch")
 _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_bytes", "window_start")
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pipeline.model.window import DAY_MS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     Piece = tuple[Mapping[str, Any], pa.RecordBatch]
 
-_DAY_MS = 86_400_000
 _SUMS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
 _HASHES = ("murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy")
 _OF_A_KEY = pa.schema(
@@ -88,7 +89,7 @@ def list_key_hashes(pieces: Sequence[Piece], cluster: str) -> pa.Table:
     by_day: dict[int, list[pa.Table]] = defaultdict(list)
     for head, rows in pieces:
         own = [name for name in _OF_A_KEY.names if name in rows.schema.names]
-        by_day[head["window_start_ms"] // _DAY_MS].append(pa.Table.from_batches([rows.select(own)]))
+        by_day[head["window_start_ms"] // DAY_MS].append(pa.Table.from_batches([rows.select(own)]))
     dated = [pa.schema([*_OF_A_KEY, ("window_date", pa.date32())]).empty_table()]
     for day, tables in sorted(by_day.items()):
         keys = pa.concat_tables(tables, promote_options="default")
