@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dags.schedule import plan_schedule
-from pipeline.model.window import HOUR_MS, MINUTE_MS
 from pipeline.errors import ConfigError
+from pipeline.model.window import HOUR_MS, MINUTE_MS
 
 # window + grace: the run that fires first after midnight of 21 November, and its key
 TICKS = {
