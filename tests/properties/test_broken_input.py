@@ -94,7 +94,7 @@ BYTES = st.one_of(st.binary(), TEXTS.map(str.encode), st.tuples(RECORD_STARTS, s
 @pytest.mark.parametrize("parse", BYTE_PARSERS)
 @given(data=BYTES)
 def test_bytes(parse, data):
-    with suppress(InputError):
+    with suppress(InputError):  # any other error fails
         parse(data)
 
 
@@ -105,7 +105,7 @@ def test_bytes(parse, data):
 @example(text="a-" + DIGITS)
 @example(text="Topic: a\tPartition: " + DIGITS)
 def test_texts(parse, text):
-    with suppress(InputError):
+    with suppress(InputError):  # likewise
         parse(text)
 
 

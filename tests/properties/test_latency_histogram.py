@@ -22,7 +22,7 @@ LATENCIES_NS = st.one_of(st.integers(0, 2000), st.integers(0, 2**MAX_BITS - 1))
 PROBABILITIES = [0.0, 0.01, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0]
 
 
-def same(one, other):
+def assert_equal_histograms(one, other):
     assert np.array_equal(one.counts, other.counts)
     assert (one.sum_ns, one.min_ns, one.max_ns) == (other.sum_ns, other.min_ns, other.max_ns)
 
@@ -34,7 +34,7 @@ def test_kernel_counts_as_the_readable_twin(latencies_ns):
     memory[LARGEST] = -1
     count_latencies(np.array(latencies_ns), memory)
     counted = LatencyHistogram(memory[3:], int(memory[SUM]), int(memory[LEAST]), int(memory[LARGEST]))
-    same(counted, tally_latencies(latencies_ns))
+    assert_equal_histograms(counted, tally_latencies(latencies_ns))
 
 
 @settings(deadline=None)
@@ -53,7 +53,7 @@ def test_quantiles_are_as_near_as_stated(latencies_ns):
 @given(st.lists(st.lists(LATENCIES_NS, max_size=20), max_size=5))
 def test_merging_is_counting_in_one(parts_ns):
     merged = merge_histograms(tally_latencies(part_ns) for part_ns in parts_ns)
-    same(merged, tally_latencies(latency_ns for part_ns in parts_ns for latency_ns in part_ns))
+    assert_equal_histograms(merged, tally_latencies(latency_ns for part_ns in parts_ns for latency_ns in part_ns))
 
 
 def test_buckets_follow_one_another():

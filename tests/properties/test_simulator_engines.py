@@ -50,7 +50,7 @@ QUICK = settings(
 BLOCKS = (2, 3, 10, FED_RECORD_COUNT)
 
 
-def check_engines(scenario, seed, fed_record_count):
+def assert_engines_agree(scenario, seed, fed_record_count):
     """Recorded arrivals reach the kernel in blocks of so many, the reference all at once."""
     result = simulate(scenario, seed, traces=True, fed_record_count=fed_record_count)
     assert_equal_results(result, simulate_reference(scenario, seed, traces=True))
@@ -59,7 +59,7 @@ def check_engines(scenario, seed, fed_record_count):
 @QUICK
 @given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=st.sampled_from(BLOCKS))
 def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
-    check_engines(scenario, seed, fed_record_count)
+    assert_engines_agree(scenario, seed, fed_record_count)
 
 
 @settings(QUICK, max_examples=30)
@@ -144,4 +144,4 @@ def test_memory_does_not_grow_with_the_run():
 if __name__ == "__main__":
     many = settings(QUICK, max_examples=int(sys.argv[1]), print_blob=True)
     blocks = st.sampled_from(BLOCKS)
-    many(given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=blocks)(check_engines))()
+    many(given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=blocks)(assert_engines_agree))()
