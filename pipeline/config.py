@@ -18,14 +18,16 @@ from pipeline.errors import ConfigError
 from pipeline.file_sources import (
     BrokerMetrics,
     ConsumerGroups,
+    DumpLog,
     GetOffsets,
     LogDirectories,
     LogDirsDescribe,
     ProducerMetrics,
+    ReassignVerify,
     TopicsDescribe,
 )
 from pipeline.key_settings import KeySettings
-from pipeline.live_source import LiveCluster
+from pipeline.live_source import LIVE_CLUSTER, LiveCluster
 from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms
@@ -40,9 +42,11 @@ DEFAULT_CONFIG = "partition-health.yaml"
 Source = Annotated[
     LogDirectories
     | LiveCluster
+    | DumpLog
     | TopicsDescribe
     | LogDirsDescribe
     | GetOffsets
+    | ReassignVerify
     | ConsumerGroups
     | ProducerMetrics
     | BrokerMetrics
@@ -90,9 +94,11 @@ class Cluster(Section):
     @field_validator("sources")
     @classmethod
     def _one_way_to_the_records(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        live = [source for source in sources if isinstance(source, LiveCluster)]
-        if len(live) > 1 or (live and any(isinstance(source, LogDirectories) for source in sources)):
-            raise ValueError("records come from log_directories or from one live_cluster, not from both")
+        ways = [source.kind for source in sources if isinstance(source, LogDirectories | DumpLog | LiveCluster)]
+        if len(set(ways)) > 1 or ways.count(LIVE_CLUSTER) > 1:
+            raise ValueError(
+                "records come from log_directories, from texts of dump_log or from one live_cluster, not from several"
+            )
         return sources
 
     @field_validator("time_zone")
@@ -202,7 +208,7 @@ def _with_absolute_paths(config: PipelineConfig, base: Path) -> PipelineConfig:
     def source_at(source: Source) -> Source:
         if isinstance(source, LiveCluster):
             return source.absolute(base)
-        if isinstance(source, LogDirectories | ConsumerGroups | PerfTestOutput | LibrdkafkaStatistics):
+        if isinstance(source, LogDirectories | DumpLog | ConsumerGroups | PerfTestOutput | LibrdkafkaStatistics):
             return source.model_copy(update={"paths": tuple(absolute(p) for p in source.paths)})
         if isinstance(source, Prometheus | ExporterUrls):
             source = source.model_copy(update={"access": source.access.with_files_under(base)})

@@ -17,6 +17,18 @@ class LogDirectories(Section):
     paths: tuple[Path, ...] = Field(min_length=1)
 
 
+class DumpLog(Section):
+    """Texts of `kafka-dump-log --files …` of one broker's segments: files, or folders of `*.txt`.
+
+    Batch lines suffice; lines of records are passed over. The paths that were dumped name topic and partition.
+    `broker` is whose disk was dumped; without it nobody leads unless another source tells.
+    """
+
+    kind: Literal["dump_log"]
+    paths: tuple[Path, ...] = Field(min_length=1)
+    broker: int | None = Field(None, ge=0)
+
+
 class TopicsDescribe(Section):
     """Text of `kafka-topics --describe`; used where the logs hold no cluster metadata."""
 
@@ -35,6 +47,13 @@ class GetOffsets(Section):
     """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
 
     kind: Literal["get_offsets"]
+    path: Path
+
+
+class ReassignVerify(Section):
+    """Text of `kafka-reassign-partitions --verify`; marks the partitions that are being moved."""
+
+    kind: Literal["reassign_verify"]
     path: Path
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_DUMPING = re.compile(r"Dumping (?P<path>.+)")
+_DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
+_DUMPING = re.compile(_DUMPED)
+_DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
 _START = re.compile(r"(?:Log s|S)tarting offset: (?P<offset>[0-9]+)")
 _PAIR = re.compile(r"(\w+): ?(\S+)")
 _PAIRS = re.compile(r"(?:\w+: ?\S+\s*)+")
@@ -94,6 +96,15 @@ class Dump:
 
     files: tuple[DumpedFile, ...]
     unexplained: tuple[tuple[int, str], ...]
+
+
+def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
+    r"""Where the text of each dumped file begins, and the path that was dumped.
+
+    >>> find_dumped_files(b"words\nDumping t-0/00000000000000000000.log\n")
+    [(6, 't-0/00000000000000000000.log')]
+    """
+    return [(found.start(), found["path"].decode(errors="replace")) for found in _DUMPING_LINE.finditer(data)]
 
 
 def parse_dump_log(text: str, *, path: Path | str | None = None) -> Dump:

@@ -1,6 +1,6 @@
 """The rule of sight: a source that did not arrive, or arrived late, is told; nothing is healthy by silence.
 
-The sources of the records (`log_directories`, `live_cluster`) bear every share: where one of them misses a broker or a
+The sources of the records (`log_directories`, `live_cluster`, `dump_log`) bear every share: where one of them misses a broker or a
 partition the window's shares are `incomplete`, where it brought nothing or is older than the freshness limit they are
 `stale`. Metrics bear no share: such a source is blind only where it was expected and brought nothing at all.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RULE = "source_arrival"
-RECORD_SOURCES = frozenset({"log_directories", "live_cluster"})
+RECORD_SOURCES = frozenset({"log_directories", "live_cluster", "dump_log"})
 CALM_BELOW = 1e-9
 """A source that lacks nothing has the value 0."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.log import Problem, TopicPartition
 
@@ -32,6 +32,14 @@ class LeaderEpoch:
     start_offset: int
 
 
+class TextPart(NamedTuple):
+    """Bytes `[start, end)` of a text."""
+
+    path: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
     """One `.log` file and its siblings.
@@ -44,6 +52,7 @@ class SegmentFile:
         time_index_path: The `.timeindex` beside it, or None.
         txn_index_path: The `.txnindex` beside it, or None.
         is_active: The segment with the highest base offset of its directory, the one a broker appends to.
+        dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
     """
 
     path: str
@@ -53,6 +62,7 @@ class SegmentFile:
     time_index_path: str | None = None
     txn_index_path: str | None = None
     is_active: bool = False
+    dumped_in: TextPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

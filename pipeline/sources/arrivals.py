@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.live_source import LIVE_CLUSTER
 from pipeline.metric_sources import ExporterUrls
 from pipeline.model.window import instant_of, parse_duration_ms
-from pipeline.sources.cluster_reading import LOG_DIRECTORIES
+from pipeline.sources.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
 from pipeline.sources.metric_pages import expected_pages
 from pipeline.sources.metric_readings import METRIC_KINDS, name_metric_sources
@@ -36,6 +36,7 @@ def iter_arrivals(
     """Per window and source: expected, arrived, newest instant. Metrics sources count apart, others by kind.
 
     Log directories: expected are the brokers registered at the window's end, arrived those whose disks were found.
+    Dumps of segments: nothing is expected, arrived are the partitions dumped.
     Live cluster: expected are its brokers and partitions, arrived those that answered and could be read whole.
     Scrapes and statistics: expected is one an interval while each instance was told of, and of a source that told of none
     in the window as many as of one instance: silence is not health. Described groups and outputs of tools: nothing is
@@ -91,7 +92,7 @@ def _of_live_cluster(live: LiveReading, windows: tuple[TimeWindow, ...]) -> Iter
 
 
 def _one_of_each_kind(cluster: Cluster) -> tuple[Source, ...]:
-    without = {"topics_describe", "log_dirs_describe", "get_offsets", *METRIC_KINDS}
+    without = {"topics_describe", "log_dirs_describe", "get_offsets", "reassign_verify", *METRIC_KINDS}
     kinds = {source.kind: source for source in cluster.sources if source.kind not in without}
     return tuple(kinds.values())
 
@@ -107,6 +108,8 @@ def _of_source(
         }
         registered = set(reading.history.state_at(window.end_ms).brokers) | arrived
         return len(registered), len(arrived), newest_batch_ms
+    if source.kind == DUMP_LOG:
+        return None, sum(1 for _ in reading.tree.iter_partitions()), newest_batch_ms
     moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
     return None, sum(moment in window for moment in moments), max(moments, default=None)
 

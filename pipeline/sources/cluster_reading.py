@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from pipeline.codec.consumer_group_text import parse_consumer_groups
 from pipeline.errors import InputError
-from pipeline.file_sources import ConsumerGroups, LogDirectories, TopicsDescribe
+from pipeline.file_sources import ConsumerGroups, DumpLog, LogDirectories, TopicsDescribe
 from pipeline.live_source import LIVE_CLUSTER, LiveCluster
 from pipeline.model.log import Problem
 from pipeline.sources.cluster_rows import count_directories
 from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.dumped_logs import discover_dumps, with_topic_ids
 from pipeline.sources.live.reading import LiveReading, read_live_cluster
 from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.tool_texts import read_described_replicas
+from pipeline.sources.tool_texts import read_described_replicas, read_moving_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from pipeline.model.earlier_state import EarlierState
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.cluster_rows import Moving
 
 LOG_DIRECTORIES = "log_directories"
+DUMP_LOG = "dump_log"
 CONSUMER_GROUPS = "consumer_groups"
 _EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
@@ -39,12 +42,14 @@ class ClusterReading:
     """What a run found at a cluster's sources.
 
     Attributes:
-        tree: Log directories.
+        tree: Log directories, or what texts show of them.
         history: Brokers, leaders and configs over time.
         replicas: What the disks hold.
         groups: Described consumer groups: instant, row.
         problems: What was wrong, by source kind.
         roots: Source roots, for shortening paths.
+        moving: Partitions of which a text tells that they are being moved; with a broker, between its disks.
+        is_dumped: The tree is made of texts.
         live: What a live cluster answered; None where none is configured.
     """
 
@@ -54,12 +59,21 @@ class ClusterReading:
     groups: tuple[tuple[int, ConsumerGroupMember], ...]
     problems: Mapping[str, tuple[Problem, ...]]
     roots: tuple[Path, ...]
+    moving: frozenset[Moving] = frozenset()
+    is_dumped: bool = False
     live: LiveReading | None = None
 
     @property
     def record_source(self) -> str:
         """Source kind that the records come from."""
-        return LOG_DIRECTORIES if self.live is None else LIVE_CLUSTER
+        if self.live is not None:
+            return LIVE_CLUSTER
+        return DUMP_LOG if self.is_dumped else LOG_DIRECTORIES
+
+    @property
+    def has_records(self) -> bool:
+        """Whether the records can be read, not only what batches or offsets tell of them."""
+        return self.live.source.read == "record_batches" if self.live is not None else not self.is_dumped
 
     @property
     def directory_counts(self) -> Mapping[int, int]:
@@ -118,22 +132,27 @@ def _with_live(cluster: Cluster, live: LiveReading) -> ClusterReading:
 
 def _read_files(cluster: Cluster, as_of_ms: int) -> ClusterReading:
     problems: dict[str, list[Problem]] = defaultdict(list)
+    dumps = [source for source in cluster.sources if isinstance(source, DumpLog)]
+    dumped = discover_dumps(dumps)
     paths = [path for s in cluster.sources if isinstance(s, LogDirectories) for path in s.paths]
-    tree = discover_logs(paths)
+    tree = dumped.tree if dumps else discover_logs(paths)
     describe = next((s.path for s in cluster.sources if isinstance(s, TopicsDescribe)), None)
     history, history_problems = read_cluster_history(tree, topics_describe=describe)
-    replicas, replica_problems = read_replica_states(tree)
+    replicas, replica_problems = (dumped.replicas, ()) if dumps else read_replica_states(tree)
     leaders = history.state_at(as_of_ms).partitions
     described = read_described_replicas(cluster.sources, leaders, replicas, problems)
-    problems[LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
+    moving = read_moving_partitions(cluster.sources, problems)
+    problems[DUMP_LOG if dumps else LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
     groups = [row for s in cluster.sources if isinstance(s, ConsumerGroups) for row in _read_groups(s, problems)]
     return ClusterReading(
-        tree=tree,
+        tree=with_topic_ids(tree, leaders) if dumps else tree,
         history=history,
         replicas=(*replicas, *described),
         groups=tuple(groups),
         problems={kind: tuple(found) for kind, found in problems.items()},
         roots=tuple(_roots(cluster.sources)),
+        moving=moving,
+        is_dumped=bool(dumps),
     )
 
 

@@ -7,17 +7,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.cluster import NO_LEADER
+from pipeline.model.log import TopicPartition
 from pipeline.model.window import instant_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.cluster import ClusterHistory, ClusterState, PartitionState, ReplicaState
     from pipeline.model.consumer_group import ConsumerGroupMember
-    from pipeline.model.log import TopicPartition
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
 
+Moving = tuple[TopicPartition, int | None]
+"""A partition that is being moved; with a broker, between that broker's disks."""
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 
 
@@ -83,6 +85,8 @@ def iter_cluster_state_rows(
     replicas: Iterable[ReplicaState],
     windows: Sequence[TimeWindow],
     relative: Callable[[str], str],
+    *,
+    moving: Collection[Moving] = (),
 ) -> Iterator[dict[str, Any]]:
     """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
 
@@ -92,6 +96,7 @@ def iter_cluster_state_rows(
         replicas: What the disks hold.
         windows: Moments: each window's end.
         relative: Shortens a path to what it is under its source root.
+        moving: What a text says is being moved, when it was read.
     """
     on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
     for window in windows:
@@ -105,6 +110,7 @@ def iter_cluster_state_rows(
                     "window_start": instant_of(window.start_ms),
                     **_partition_columns(state, partition, found),
                     **_replica_columns(partition, position, replica_id),
+                    "reassignment": _reassignment(partition, replica_id, moving),
                     **_disk_columns(found, leader, relative),
                 }
 
@@ -129,12 +135,17 @@ def _replica_columns(partition: PartitionState, position: int, replica_id: int) 
         "is_leader": replica_id == partition.leader_id,
         "is_preferred_leader": position == 0,
         "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
-        "reassignment": "adding"
-        if replica_id in partition.adding_replicas
-        else "removing"
-        if replica_id in partition.removing_replicas
-        else None,
     }
+
+
+def _reassignment(partition: PartitionState, replica_id: int, moving: Collection[Moving]) -> str | None:
+    if replica_id in partition.adding_replicas:
+        return "adding"
+    if replica_id in partition.removing_replicas:
+        return "removing"
+    is_known = bool(partition.adding_replicas or partition.removing_replicas)
+    told = {(partition.topic_partition, replica_id)} | (set() if is_known else {(partition.topic_partition, None)})
+    return None if told.isdisjoint(moving) else "moving"
 
 
 def _disk_columns(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.codec.index_files import read_time_index
 from pipeline.errors import InputError
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, TextPart
 from pipeline.sources.event_time import TOLERANCE_MS
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class SegmentRead:
         next_base_offset: Base offset of the partition's next segment; -1 for the active one.
         high_watermark: Offsets from here on are not committed; -1 unknown.
         is_active: Newest segment of its directory.
+        dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
     """
 
     path: str
@@ -53,6 +54,7 @@ class SegmentRead:
     next_base_offset: int
     high_watermark: int
     is_active: bool
+    dumped_in: TextPart | None = None
 
 
 def choose_replicas(
@@ -112,6 +114,7 @@ def _segment_read(directory: LogDirectory, partition: PartitionDirectory, index:
         next_base_offset=-1 if not later or later[0].base_offset is None else later[0].base_offset,
         high_watermark=directory.high_watermarks.get(partition.topic_partition, -1),
         is_active=segment.is_active,
+        dumped_in=segment.dumped_in,
     )
 
 
@@ -152,4 +155,7 @@ def format_plan(reads: Sequence[SegmentRead]) -> str:
 
 def parse_plan(text: str) -> tuple[SegmentRead, ...]:
     """Reads what `format_plan` wrote."""
-    return tuple(SegmentRead(**fields) for fields in json.loads(text))
+    return tuple(
+        SegmentRead(**{**fields, "dumped_in": TextPart(*fields["dumped_in"]) if fields["dumped_in"] else None})
+        for fields in json.loads(text)
+    )

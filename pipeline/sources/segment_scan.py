@@ -12,6 +12,7 @@ from pipeline.codec.scans import Flaw
 from pipeline.codec.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
+from pipeline.sources.dumped_logs import scan_dump
 from pipeline.sources.event_time import NO_TIMESTAMP, EventTimes, assign_event_times
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pipeline.sources.segment_plan import SegmentRead
 
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
-"""Flaws of batches that do not count as load."""
 """Flaws of batches whose header makes no sense: they are no load."""
 
 
@@ -54,9 +54,8 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
         as_of_ms: The run's now: timestamps far beyond it are out of line.
         check_crc: Verify checksums.
     """
-    path = Path(read.path)
     try:
-        headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size), check_crc=check_crc)
+        headers = _scan_headers(read, check_crc=check_crc)
     except InputError as error:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
@@ -74,6 +73,13 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
         is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
         problems=problems,
     )
+
+
+def _scan_headers(read: SegmentRead, *, check_crc: bool) -> HeaderScan:
+    if read.dumped_in is not None:
+        return scan_dump(read.dumped_in, read.path)
+    path = Path(read.path)
+    return scan_headers(path, end=min(read.size_bytes, path.stat().st_size), check_crc=check_crc)
 
 
 def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:

@@ -1,16 +1,17 @@
-"""Replicas from texts of Kafka's tools, where no disk of theirs was read: sizes, and how far the leaders' logs reach.
+"""Replicas from texts of Kafka's tools, where no disk of theirs was read, and what is being moved.
 
 `kafka-log-dirs --describe` tells size and lag of every replica, `kafka-get-offsets` the high watermark of every
-partition. What the disks say themselves comes first.
+partition. What the disks say themselves comes first. `kafka-reassign-partitions --verify` tells which reassignments run.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.codec.reassignment_text import parse_reassignment_status
 from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets
 from pipeline.errors import InputError
-from pipeline.file_sources import GetOffsets, LogDirsDescribe
+from pipeline.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline.config import Source
     from pipeline.model.cluster import PartitionState
     from pipeline.model.log import TopicPartition
+    from pipeline.sources.cluster_rows import Moving
 
     T = TypeVar("T")
 
@@ -58,6 +60,27 @@ def read_described_replicas(
         for key, replica in sorted(found.items())
         if key not in known
     )
+
+
+def read_moving_partitions(sources: Sequence[Source], problems: dict[str, list[Problem]]) -> frozenset[Moving]:
+    """Partitions of which `kafka-reassign-partitions --verify` says that their reassignment is still in progress.
+
+    Args:
+        sources: Of the cluster.
+        problems: Takes what was wrong, reassignments that came to nothing among it, by source kind.
+    """
+    moving: set[Moving] = set()
+    for source in sources:
+        if not isinstance(source, ReassignVerify):
+            continue
+        for found in _read(source.path, source.kind, parse_reassignment_status, problems) or ():
+            if found.is_running:
+                moving.add((found.topic_partition, found.broker_id))
+            elif not found.is_over:
+                reason = f"the reassignment of {found.topic_partition} did not come to its end: {found.status}"
+                problem = Problem(path=str(source.path), position=None, reason=reason, severity="suspect")
+                problems[source.kind].append(problem)
+    return frozenset(moving)
 
 
 def _as_state(replica: DescribedReplica, partition: PartitionState | None, high_watermark: int | None) -> ReplicaState:

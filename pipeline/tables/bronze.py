@@ -98,7 +98,11 @@ CLUSTER_STATE = Table(
         flag("is_leader", "This replica leads."),
         flag("is_preferred_leader", "This replica stands first in the replica list."),
         flag("is_in_sync", "In the in-sync replica set; NULL where the source does not say.", nullable=True),
-        text("reassignment", "`adding` or `removing` while a reassignment runs; NULL otherwise.", nullable=True),
+        text(
+            "reassignment",
+            "`adding` or `removing` while a reassignment runs, `moving` where only its running is told; NULL otherwise.",
+            nullable=True,
+        ),
         whole("log_start_offset", "First offset that could be read when it was read.", nullable=True, volatile=True),
         whole(
             "log_end_offset",

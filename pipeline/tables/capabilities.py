@@ -7,7 +7,9 @@ from typing import Literal
 
 How = Literal["exact", "estimated", "upper bound", "assumed", "at the run", "-"]
 
-COLUMNS = ("log_directories", "live_cluster", "live_cluster, read: offsets", "topics_describe", "metrics")
+COLUMNS = (
+    *("log_directories", "live_cluster", "live_cluster, read: offsets", "dump_log", "topics_describe", "metrics"),
+)
 """Metrics: `producer_metrics broker_metrics prometheus exporter_urls perf_test_output librdkafka_statistics`."""
 
 
@@ -22,52 +24,91 @@ class Capability:
     """
 
     numbers: str
-    how: tuple[How, How, How, How, How]
+    how: tuple[How, How, How, How, How, How]
     note: str = ""
 
 
 CAPABILITIES = (
     Capability(
         "gold.broker_share: size_bytes, share, share_ratio, the three causes",
-        ("exact", "exact", "estimated", "-", "-"),
+        ("exact", "exact", "estimated", "exact", "-", "-"),
         "by offsets: mean bytes per offset; sampled: divided by the rate",
     ),
-    Capability("gold.broker_share: record_count", ("exact", "exact", "upper bound", "-", "-"), "markers take offsets"),
+    Capability(
+        "gold.broker_share: record_count", ("exact", "exact", "upper bound", "exact", "-", "-"), "markers take offsets"
+    ),
     Capability(
         "gold.broker_share: batch_count, chance_ratio, effective_unit_count",
-        ("exact", "exact", "assumed", "-", "-"),
+        ("exact", "exact", "assumed", "exact", "-", "-"),
         "by offsets: batches are taken as full, the fewest there can be",
     ),
-    Capability("gold.broker_share: leader_count", ("exact", "at the run", "at the run", "exact", "-")),
-    Capability("gold.partition_health: size_bytes, topic shares", ("exact", "exact", "estimated", "-", "-")),
     Capability(
-        "gold.hash_verdicts, gold.replay_results, silver.key_traffic",
-        ("exact", "exact", "-", "-", "-"),
+        "gold.broker_share: leader_count",
+        ("exact", "at the run", "at the run", "assumed", "exact", "-"),
+        "dump_log: the only broker dumped leads, where no other text tells",
+    ),
+    Capability("gold.partition_health: size_bytes, topic shares", ("exact", "exact", "estimated", "exact", "-", "-")),
+    Capability(
+        "heavy_keys, hash_luck and remainder of shares, gold.hash_verdicts, gold.hot_keys, silver.key_traffic",
+        ("exact", "exact", "-", "-", "-", "-"),
         "need every record: not with sampling",
     ),
-    Capability("gold.latency", ("-", "-", "-", "-", "exact"), "as the clients measured it; brokers do not know"),
+    Capability(
+        "gold.replay_results, gold.replay_brokers, gold.scenario_comparison: records with keys",
+        ("exact", "exact", "-", "-", "-", "-"),
+        "need every record: not with sampling",
+    ),
+    Capability(
+        "gold.back_tests, and of the replay: records without keys, batches, latency",
+        ("estimated", "estimated", "-", "-", "-", "-"),
+        "simulated: ranges over seeds; metrics make the brokers' delays known",
+    ),
+    Capability("gold.latency", ("-", "-", "-", "-", "-", "exact"), "as the clients measured it; brokers do not know"),
+    Capability(
+        "gold.topic_health: sizes, peaks, what chance gives", ("exact", "exact", "estimated", "exact", "-", "-")
+    ),
+    Capability(
+        "gold.topic_health: replicas that lag, move or lack a leader",
+        ("exact", "at the run", "at the run", "-", "exact", "-"),
+    ),
+    Capability(
+        "gold.rule_measures, gold.verdicts, gold.incidents, gold.alert_outbox",
+        ("exact", "exact", "estimated", "exact", "exact", "exact"),
+        "each rule where the numbers it is about are known, and as they are",
+    ),
+    Capability(
+        "gold.recommendations: moves and their effects",
+        ("exact", "exact", "estimated", "exact", "-", "-"),
+        "of changes of clients: by the replay",
+    ),
     Capability(
         "silver.record_batches: producer ids, codecs, checksums",
-        ("exact", "exact", "-", "-", "-"),
-        "consumers throw them away; both sources keep them",
+        ("exact", "exact", "-", "exact", "-", "-"),
+        "consumers throw them away; these sources keep them",
     ),
     Capability(
         "bronze.cluster_state: leader, replicas, in-sync replicas",
-        ("exact", "at the run", "at the run", "exact", "-"),
+        ("exact", "at the run", "at the run", "assumed", "exact", "-"),
         "log_directories: from the metadata log, as of each window's end",
     ),
     Capability(
         "bronze.cluster_state: size_bytes, lag_count",
-        ("exact", "exact", "exact", "-", "-"),
+        ("exact", "exact", "exact", "exact", "-", "-"),
         "when read; also from texts of kafka-log-dirs and kafka-get-offsets (`log_dirs_describe`, `get_offsets`)",
     ),
-    Capability("bronze.cluster_state: reassignment", ("exact", "at the run", "at the run", "-", "-")),
+    Capability(
+        "bronze.cluster_state: reassignment",
+        ("exact", "at the run", "at the run", "-", "exact", "-"),
+        "also from texts of kafka-reassign-partitions --verify (`reassign_verify`): that one runs",
+    ),
     Capability(
         "bronze.consumer_groups: offsets, lag, members",
-        ("-", "at the run", "at the run", "-", "-"),
+        ("-", "at the run", "at the run", "-", "-", "-"),
         "also from texts of kafka-consumer-groups (`consumer_groups`)",
     ),
-    Capability("gold.verdicts: source_arrival", ("exact", "exact", "exact", "-", "exact"), "what did not arrive"),
+    Capability(
+        "gold.verdicts: source_arrival", ("exact", "exact", "exact", "exact", "-", "exact"), "what did not arrive"
+    ),
 )
 
 

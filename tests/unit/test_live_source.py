@@ -59,6 +59,9 @@ def test_what_makes_no_sense_is_refused(tmp_path, change, word):
     assert "hunter2" not in str(raised.value)
 
 
-def test_records_come_from_one_place(tmp_path):
-    with pytest.raises(ConfigError, match="not from both"):
-        load(tmp_path, LIVE, {"kind": "log_directories", "paths": ["/logs"]})
+@pytest.mark.parametrize(
+    "other", [{"kind": "log_directories", "paths": ["/logs"]}, {"kind": "dump_log", "paths": ["/d"]}, LIVE]
+)
+def test_records_come_from_one_place(tmp_path, other):
+    with pytest.raises(ConfigError, match="not from several"):
+        load(tmp_path, LIVE, other)

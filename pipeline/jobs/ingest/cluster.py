@@ -51,7 +51,11 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
             iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs),
             fresh,
         ),
-        (CLUSTER_STATE, iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative), fresh),
+        (
+            CLUSTER_STATE,
+            iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative, moving=reading.moving),
+            fresh,
+        ),
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
     return {

@@ -140,13 +140,10 @@ def _read_batches(
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:
     """Arrivals are read where records are, and the configuration wants them."""
-    reads_records = reading.live is None or reading.live.source.read == "record_batches"
-    return run.config.replay.arrivals and reads_records
+    return run.config.replay.arrivals and reading.has_records
 
 
 def counts_keys(run: RunContext, reading: ClusterReading) -> bool:
     """Keys are counted where all records are read."""
-    is_whole = reading.live is None or (
-        reading.live.source.read == "record_batches" and reading.live.source.sampling.is_whole
-    )
-    return run.config.keys.mode != "off" and is_whole
+    is_whole = reading.live is None or reading.live.source.sampling.is_whole
+    return run.config.keys.mode != "off" and reading.has_records and is_whole

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.model.cluster import (
@@ -102,6 +104,21 @@ def test_a_replica_is_described_as_of_each_windows_end():
         (90, 89, 10, 100, "d1"),
         (100, 99, 0, 200, "d2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("moving", "adding", "told"),
+    [
+        ({(T0, None)}, (), ["moving", "moving"]),
+        ({(T0, 2)}, (), [None, "moving"]),  # between its disks
+        ({(T0, None)}, (2,), [None, "adding"]),  # which replicas is known better
+        ({(TopicPartition("t", 1), None)}, (), [None, None]),
+    ],
+)
+def test_what_a_text_says_is_being_moved(moving, adding, told):
+    present = history((0, replace(state(1, 0), adding_replicas=adding)))
+    rows = iter_cluster_state_rows("c", present, (), WINDOWS[:1], str, moving=moving)
+    assert [row["reassignment"] for row in rows] == told
 
 
 def test_what_is_not_known_stays_empty():

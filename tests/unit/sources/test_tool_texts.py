@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pipeline.file_sources import GetOffsets, LogDirsDescribe
+from pipeline.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.tool_texts import read_described_replicas
+from pipeline.sources.tool_texts import read_described_replicas, read_moving_partitions
 
 LOG_DIRS = """Querying brokers for log directories information
 Received log directory information from brokers 1,2
@@ -53,3 +53,20 @@ def test_each_text_fails_alone(tmp_path):
     rows, problems = read(tmp_path, log_dirs="nothing")
     assert rows == []
     assert list(problems) == ["log_dirs_describe"]
+
+
+def test_what_is_being_moved_and_what_came_to_nothing(tmp_path):
+    text = tmp_path / "verify.txt"
+    text.write_text(
+        "Status of partition reassignment:\nReassignment of partition a-0 is completed.\n"
+        "Reassignment of partition a-b-1 is still in progress.\nReassignment of replica a-2-7 is still in progress.\n"
+        "There is no active reassignment of partition a-3, but replica set is 1,2 rather than 2,3.\n"
+    )
+    problems = defaultdict(list)
+    moving = read_moving_partitions((ReassignVerify(kind="reassign_verify", path=text),), problems)
+    assert moving == {(("a-b", 1), None), (("a", 2), 7)}
+    (problem,) = problems["reassign_verify"]
+    assert "a-3 did not come to its end: no active reassignment, but replica set is 1,2" in problem.reason
+    text.write_text("nothing of the kind\n")
+    assert read_moving_partitions((ReassignVerify(kind="reassign_verify", path=text),), problems) == frozenset()
+    assert problems["reassign_verify"][-1].position == 1
