@@ -2,7 +2,8 @@
 
 An exporter writes the same series in every page, in the same bytes, and a broker's page has thousands of which a table
 needs hundreds. So the text of a series is parsed once, given its canonical name, and remembered; from then on a line
-costs a lookup and a float. `prometheus_client.parser` reads a page into families of objects, afresh each time, and
+costs a lookup and a float. Of new series, most differ from one before in their labels' values only, and are cut at the
+quotes. `prometheus_client.parser` reads a page into families of objects, afresh each time, and
 renames counters by their `# TYPE`; here names are kept as scraped.
 
 References:
@@ -88,6 +89,7 @@ class ExpositionReader:
         self._places: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
+        self._shapes: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
 
     def read(self, text: str) -> Exposition:
         r"""Samples of one page.
@@ -104,6 +106,7 @@ class ExpositionReader:
         if len(self._table) > REMEMBERED_SERIES:
             self._table = SeriesTable(self._prefixes)
             self._places.clear()
+            self._shapes.clear()
         page = _Page(is_open_metrics=text.rstrip().endswith(_OPENMETRICS_END))
         data = text.encode()
         bounds, places, values = self._table.match(data)
@@ -111,8 +114,8 @@ class ExpositionReader:
         is_torn = bool(torn) and not page.is_open_metrics
         if is_torn:
             page.bad_lines.append(BadLine(len(places) + 1, torn, "the page ends within a line: torn"))
-        for row in np.flatnonzero(places <= NOT_MET).tolist():
-            start, end = bounds[row].tolist()
+        rows = np.flatnonzero(places <= NOT_MET)
+        for row, (start, end) in zip(rows.tolist(), bounds[rows].tolist(), strict=True):
             line = data[start:end].decode()
             if places[row] <= HARD_NUMBER:
                 self._read_hard(row, line, places, values, page)
@@ -149,6 +152,8 @@ class ExpositionReader:
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             return
+        if self._read_alike(stripped, page):
+            return
         if self._is_unwanted(stripped):
             page.not_wanted += 1
             return
@@ -163,13 +168,26 @@ class ExpositionReader:
         except ValueError as error:
             page.bad_lines.append(BadLine(number, line, f"a line that is no sample: {error}"))
             return
-        if place == NOT_WANTED:
-            page.not_wanted += 1
-            return
-        if timestamp is not None:
+        if timestamp is not None and place != NOT_WANTED:
             page.timestamps_ms[len(page.series)] = round(timestamp * (1000 if page.is_open_metrics else 1))
-        page.series.append(place)
-        page.values.append(value)
+        page.take(place, value)
+
+    def _read_alike(self, line: str, page: _Page) -> bool:
+        """A line that differs from one before in its labels' values and its own only; False for any other."""
+        text, _, value = line.rpartition(" ")
+        parts = text.split('"')
+        shape = self._shapes.get(tuple(parts[::2]))
+        if shape is None or "\\" in text or len(text) > MAX_LABEL_CHARS:
+            return False
+        try:
+            number = float(value)
+        except ValueError:
+            return False
+        place = self._places.get(text)  # a second time in this page
+        if place is None:
+            place = self._enter(text, shape[0], dict(zip(shape[1], parts[1::2], strict=True)))
+        page.take(place, number)
+        return True
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on.
@@ -199,6 +217,12 @@ class ExpositionReader:
         exposed_name = name or quoted_name
         if not exposed_name:
             raise ValueError("it has no metric name")
+        if quoted_name is None and "\\" not in text:
+            self._shapes[tuple(text.split('"')[::2])] = (exposed_name, tuple(labels))
+        return self._enter(text, exposed_name, labels)
+
+    def _enter(self, text: str, exposed_name: str, labels: Mapping[str, str]) -> int:
+        """Names a series met for the first time, and remembers its text."""
         series = self._choose(exposed_name, labels)
         place = NOT_WANTED
         if series is not None:
@@ -232,6 +256,14 @@ class _Page:
         self.timestamps_ms: dict[int, int] = {}
         self.bad_lines: list[BadLine] = []
         self.not_wanted = 0
+
+    def take(self, place: int, value: float) -> None:
+        """Takes a sample; one that is not wanted is counted."""
+        if place == NOT_WANTED:
+            self.not_wanted += 1
+        else:
+            self.series.append(place)
+            self.values.append(value)
 
 
 def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:

@@ -13,6 +13,7 @@ References:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
     return Series(name, tuple(sorted(plain.items())), exposed_name)
 
 
+@lru_cache(maxsize=4096)
 def _name_label(label: str) -> str:
     word = label.replace("-", "_").replace(".", "_").lower()
     return _LABEL_WORDS.get(word, word)
@@ -157,12 +159,19 @@ def _name_label(label: str) -> str:
 
 def _name_metric(exposed_name: str, labels: dict[str, str]) -> str:
     """The canonical name; takes `name` out of the labels, and puts `quantile` in, where the default format has them."""
+    if "name" in labels and not _CLIENT_METRIC.fullmatch(exposed_name):
+        default = _YAMMER_DEFAULT.fullmatch(exposed_name)
+        if default:
+            return _name_yammer(default["bean"].lower(), labels.pop("name"), default["attribute"].lower(), labels)
+    return _name_by_rules(exposed_name)
+
+
+@lru_cache(maxsize=4096)
+def _name_by_rules(exposed_name: str) -> str:
+    """The canonical name where no label is part of it."""
     client = _CLIENT_METRIC.fullmatch(exposed_name)
     if client:
         return exposed_name + ("_total" if client["attribute"] in _CLIENT_COUNTERS else "")
-    default = _YAMMER_DEFAULT.fullmatch(exposed_name) if "name" in labels else None
-    if default:
-        return _name_yammer(default["bean"].lower(), labels.pop("name"), default["attribute"].lower(), labels)
     name = exposed_name.replace(".", "_").replace("-", "_").lower()
     name = re.sub(r"_count_total$", "_count", name)  # 1.x gives a counter its suffix, whatever the rule says
     return re.sub(r"persec(?:_count)?(?:_total)?$", "_total", name)
