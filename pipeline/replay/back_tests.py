@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.replay.simulated_rows import of_range, records_per_batch
+from pipeline.replay.estimates import of_range
+from pipeline.replay.simulated_rows import records_per_batch
 from pipeline.replay.unit_runs import CELL_JUDGED_BYTES, CELL_LOG_BYTES
 
 if TYPE_CHECKING:

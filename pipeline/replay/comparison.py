@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
-from pipeline.replay.estimates import Range, measure_effective_partitions, measure_peak_to_mean
+from pipeline.replay.estimates import Range, measure_effective_partitions, measure_peak_to_mean, of_range
 from pipeline.replay.placements import measure_broker_peak
 from pipeline.replay.topic_results import AS_RECORDED, place_candidate, place_recorded, recorded_parts
 from pipeline.replay_settings import IN_USE
@@ -64,15 +64,11 @@ def _skew(facts: TopicWindow, candidate: Candidate) -> dict[str, Any]:
     return {
         "keyless_rule": candidate.keyless_rule,
         "unknown_record_count": candidate.unknown_record_count,
-        **_columns("peak_to_mean", peak),
-        **_columns("effective_partitions", even),
-        **_columns("broker_peak_to_mean", broker_peak),
-        **_columns("floor_peak_to_mean", _floor(facts, candidate)),
+        **of_range("peak_to_mean", peak),
+        **of_range("effective_partitions", even),
+        **of_range("broker_peak_to_mean", broker_peak),
+        **of_range("floor_peak_to_mean", _floor(facts, candidate)),
     }
-
-
-def _columns(name: str, measured: Range) -> dict[str, float | None]:
-    return {name: measured.value, f"{name}_low": measured.low, f"{name}_high": measured.high}
 
 
 def _floor(facts: TopicWindow, candidate: Candidate) -> Range:

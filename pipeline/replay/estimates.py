@@ -5,12 +5,14 @@ What is unknown may lie on any one partition or be spread in any way. Likely is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from pipeline.replay.seed_ranges import WholeRange
 
 
 class Loads(NamedTuple):
@@ -30,6 +32,17 @@ class Range(NamedTuple):
     value: float | None
     low: float | None
     high: float | None
+
+
+def of_range(name: str, measured: Range | WholeRange) -> dict[str, Any]:
+    """A measure's three columns."""
+    return {name: measured.value, f"{name}_low": measured.low, f"{name}_high": measured.high}
+
+
+def of_loads(name: str, loads: Loads, place: int | None) -> dict[str, int]:
+    """The three columns of the load at a place; zeros without one."""
+    low, median, high = (0, 0, 0) if place is None else (int(part[place]) for part in loads)
+    return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
 def spread_unknown(known: NDArray[np.int64], unknown: int) -> Loads:

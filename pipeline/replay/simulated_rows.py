@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.replay.estimates import Loads, Range, measure_effective_partitions, measure_peak_to_mean
+from pipeline.replay.estimates import (
+    Loads,
+    measure_effective_partitions,
+    measure_peak_to_mean,
+    of_loads,
+    of_range,
+)
 from pipeline.replay.placements import draw_placements, measure_broker_peak
 from pipeline.replay.unit_runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 
@@ -13,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.replay.seed_ranges import WholeRange
     from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 
     Row = dict[str, Any]
@@ -42,13 +47,13 @@ def partition_rows(simulated: SimulatedTopic, partitioner: str) -> Iterator[Row]
             "partition_count": count,
             "seed_count": simulated.seed_count,
             "leader_id": recorded.leaders.get(partition, -1) if was_there and keeps_leaders else -1,
-            **_of_loads("record_count", simulated.records, partition if is_there else None),
-            **_of_loads("size_bytes", simulated.sizes, partition if is_there else None),
-            **(_of_count("batch_count", batches[partition]) if is_there else {}),
+            **of_loads("record_count", simulated.records, partition if is_there else None),
+            **of_loads("size_bytes", simulated.sizes, partition if is_there else None),
+            **(of_range("batch_count", batches[partition]) if is_there else {}),
             "key_count": None,
             "recorded_record_count": int(recorded.records[partition]) if was_there else 0,
             "recorded_size_bytes": int(recorded.sizes[partition]) if was_there else 0,
-            **_of_loads("log_size_bytes", simulated.log_sizes, partition if is_there else None),
+            **of_loads("log_size_bytes", simulated.log_sizes, partition if is_there else None),
             **(of_range("log_share", shares[partition]) if is_there else {}),
             "recorded_batch_count": int(recorded.batches[partition]) if was_there else 0,
             "recorded_log_size_bytes": int(recorded.log_sizes[partition]) if was_there else 0,
@@ -79,14 +84,14 @@ def broker_rows(simulated: SimulatedTopic) -> Iterator[Row]:
         yield {
             "broker_id": broker_id,
             "placement": "known" if is_known else "drawn",
-            **_of_loads("record_count", records, number),
-            **_of_loads("size_bytes", sizes, number),
+            **of_loads("record_count", records, number),
+            **of_loads("size_bytes", sizes, number),
             "recorded_record_count": int(recorded.records[led].sum()),
             "recorded_size_bytes": led_bytes,
             **of_range("share", shares[number]),
             "recorded_share": led_bytes / size_total if size_total else None,
-            **_of_loads("batch_count", batches, number),
-            **_of_loads("log_size_bytes", log_sizes, number),
+            **of_loads("batch_count", batches, number),
+            **of_loads("log_size_bytes", log_sizes, number),
             **of_range("log_share", log_shares[number]),
             "recorded_log_size_bytes": log_bytes,
             "recorded_log_share": log_bytes / log_total if log_total else None,
@@ -134,7 +139,7 @@ def run_columns(simulated: SimulatedTopic) -> Row:
         "seed_count": simulated.seed_count,
         "replayed_record_count_low": sent.low,
         "replayed_record_count_high": sent.high,
-        **_of_count("lost_record_count", simulated.lost_counts()),
+        **of_range("lost_record_count", simulated.lost_counts()),
         "log_size_bytes": int(log_bytes.median.sum()),
         "log_size_bytes_low": int(log_bytes.low.sum()),
         "log_size_bytes_high": int(log_bytes.high.sum()),
@@ -157,11 +162,6 @@ def broker_batch_columns(simulated: SimulatedTopic) -> dict[int, Row]:
     return {row["broker_id"]: _only(row, told) for row in broker_rows(simulated)}
 
 
-def of_range(name: str, measured: Range) -> Row:
-    """A measure's three columns."""
-    return {name: measured.value, f"{name}_low": measured.low, f"{name}_high": measured.high}
-
-
 def records_per_batch(records: NDArray[Any], batches: NDArray[Any]) -> float | None:
     """As recorded; None without a batch."""
     return float(records.sum() / batches.sum()) if batches.sum() else None
@@ -169,12 +169,3 @@ def records_per_batch(records: NDArray[Any], batches: NDArray[Any]) -> float | N
 
 def _only(row: Row, names: tuple[str, ...]) -> Row:
     return {name: value for name, value in row.items() if name.removesuffix("_low").removesuffix("_high") in names}
-
-
-def _of_count(name: str, counted: WholeRange) -> Row:
-    return {name: counted.value, f"{name}_low": counted.low, f"{name}_high": counted.high}
-
-
-def _of_loads(name: str, loads: Loads, place: int | None) -> dict[str, int]:
-    low, median, high = (0, 0, 0) if place is None else (int(part[place]) for part in loads)
-    return {name: median, f"{name}_low": low, f"{name}_high": high}

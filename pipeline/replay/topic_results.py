@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.partitioners.recorded import choose_for_no_key
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
-from pipeline.replay.estimates import Loads, spread_unknown
+from pipeline.replay.estimates import Loads, of_loads, spread_unknown
 from pipeline.replay.packing import UNNAMED_KINDS
 from pipeline.replay.placements import Placements, draw_placements, sum_by_broker
 from pipeline.replay.plan import resolve_strategy
@@ -237,19 +237,14 @@ def partition_rows(facts: TopicWindow, candidate: Candidate) -> Iterator[dict[st
             "partition_count": candidate.partition_count,
             "seed_count": 1,
             "leader_id": facts.leaders.get(partition, -1) if partition < kept_count else -1,
-            **_range("record_count", candidate.records, partition if is_there else None),
-            **_range("size_bytes", candidate.sizes, partition if is_there else None),
+            **of_loads("record_count", candidate.records, partition if is_there else None),
+            **of_loads("size_bytes", candidate.sizes, partition if is_there else None),
             "key_count": int(candidate.key_counts[partition]) if is_there else 0,
             "recorded_record_count": int(recorded[partition, _RECORDS]) if was_there else 0,
             "recorded_size_bytes": int(recorded[partition, _BYTES]) if was_there else 0,
             "top_key": top.key_id[:8] if top else None,
             "top_key_size_bytes": top.size_bytes if top else None,
         }
-
-
-def _range(name: str, loads: Loads, place: int | None) -> dict[str, int]:
-    low, median, high = (0, 0, 0) if place is None else (int(part[place]) for part in loads)
-    return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
 def _top_key_of(facts: TopicWindow, candidate: Candidate, partition: int) -> TopKey | None:
@@ -270,8 +265,8 @@ def broker_rows(facts: TopicWindow, candidate: Candidate) -> Iterator[dict[str, 
         yield {
             "broker_id": broker_id,
             "placement": "drawn" if placements.is_drawn else "known",
-            **_range("record_count", records, number),
-            **_range("size_bytes", sizes, number),
+            **of_loads("record_count", records, number),
+            **of_loads("size_bytes", sizes, number),
             "recorded_record_count": was_led[0],
             "recorded_size_bytes": was_led[1],
             "share": shares[1],

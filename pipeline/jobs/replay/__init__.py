@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.calibration.rows import baseline_columns, service_row
 from pipeline.jobs.replay.cluster import count_partitions, load_cluster_facts
+from pipeline.jobs.replay.log_facts import place_of
 from pipeline.jobs.replay.minutes import load_minutes
 from pipeline.jobs.replay.refinement import refine
 from pipeline.jobs.replay.services import fit_sessions
@@ -91,7 +92,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         return JobReport(job=JOB, notes=("no trusted window to replay",))
     cluster = load_cluster_facts(run, windows)
     keyed = _replay_keys(spark, run, windows, cluster)
-    families = {_place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
+    families = {place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
     findings = look_at_sessions(spark, run, windows, cluster, families)
     minutes = load_minutes(spark, run, windows)
     services = fit_sessions(run, windows, findings=findings, cluster=cluster, minutes=minutes)
@@ -158,10 +159,6 @@ def _describe_nothing(run: RunContext) -> str:
         f"neither keys nor arrivals are stored for these windows (keys.mode is {run.config.keys.mode}, replay.arrivals"
         f" is {str(run.config.replay.arrivals).lower()}): nothing to replay"
     )
-
-
-def _place_of(row: dict[str, Any]) -> tuple[int, str, str]:
-    return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
 
 
 def _named_session(finding: SessionFinding) -> dict[str, Any]:

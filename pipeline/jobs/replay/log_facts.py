@@ -34,7 +34,7 @@ def load_log_facts(run: RunContext, windows: Sequence[TimeWindow]) -> dict[Topic
     """
     traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for row in load_rows(run.warehouse, PARTITION_TRAFFIC, cluster=run.cluster_name, windows=windows).to_pylist():
-        traffic[_place_of(row)].append(row)
+        traffic[place_of(row)].append(row)
     starts = _load_starts(run, windows)
     minutes = _list_minutes(run, windows)
     expected = run.config.window_ms // _MINUTE_MS
@@ -66,7 +66,7 @@ def _load_starts(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TopicWi
     starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     state = load_rows(run.warehouse, CLUSTER_STATE, cluster=run.cluster_name, windows=windows)
     for row in state.select(list(_STARTS)).to_pylist():
-        offset, partitions = row["log_start_offset"], starts[_place_of(row)]
+        offset, partitions = row["log_start_offset"], starts[place_of(row)]
         if offset is not None:
             partitions[row["partition"]] = min(offset, partitions.get(row["partition"], offset))
     return starts
@@ -78,7 +78,7 @@ def _list_minutes(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TopicW
     minutes: dict[TopicWindow, set[int]] = defaultdict(set)
     for path in list_files(run.warehouse, ARRIVALS, run.cluster_name, windows):
         for row in _iter_rows(path):
-            place, minute_ms = _place_of(row), milliseconds_of(row["minute_start"])
+            place, minute_ms = place_of(row), milliseconds_of(row["minute_start"])
             if place[0] in span and place[0] <= minute_ms < span[place[0]]:
                 minutes[place].add(minute_ms)
     return minutes
@@ -88,5 +88,6 @@ def _iter_rows(path: str) -> Iterable[dict[str, Any]]:
     return (row for batch in iter_file_rows(path, _MINUTES) for row in batch.to_pylist())
 
 
-def _place_of(row: Mapping[str, Any]) -> TopicWindow:
+def place_of(row: Mapping[str, Any]) -> TopicWindow:
+    """Which topic in which window a row of a table is about."""
     return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.jobs.replay.log_facts import load_log_facts
-from pipeline.model.window import milliseconds_of
+from pipeline.jobs.replay.log_facts import load_log_facts, place_of
 from pipeline.replay.back_tests import Observed, weigh_latency
 from pipeline.replay.concerns import LogFacts, MetricFacts, list_concerns
 from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
@@ -134,19 +133,15 @@ def _find_variants(simulation: Simulation) -> dict[tuple[TopicWindow, int], list
 def _group_keyed(rows: ReplayRows) -> dict[TopicWindow, KeyedRows]:
     grouped: dict[TopicWindow, KeyedRows] = defaultdict(lambda: KeyedRows({}, defaultdict(list), defaultdict(list)))
     for row in rows.comparison:
-        comparison: Any = grouped[_place_of(row)].comparison
+        comparison: Any = grouped[place_of(row)].comparison
         comparison[row["candidate"]] = row
     for row in rows.results:
-        results: Any = grouped[_place_of(row)].results
+        results: Any = grouped[place_of(row)].results
         results[row["candidate"]].append(row)
     for row in rows.brokers:
-        brokers: Any = grouped[_place_of(row)].brokers
+        brokers: Any = grouped[place_of(row)].brokers
         brokers[row["candidate"]].append(row)
     return grouped
-
-
-def _place_of(row: Mapping[str, Any]) -> TopicWindow:
-    return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
 
 
 def _load_recorded(
@@ -159,11 +154,11 @@ def _load_recorded(
     """What each topic did, from the traffic of its partitions; sizes before compression from keys where they are known."""
     sizes: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     for row in keyed.results:
-        sizes[_place_of(row)][row["partition"]] = row["recorded_size_bytes"]
-    keyless = {_place_of(row): row["keyless_record_count"] for row in keyed.comparison}
+        sizes[place_of(row)][row["partition"]] = row["recorded_size_bytes"]
+    keyless = {place_of(row): row["keyless_record_count"] for row in keyed.comparison}
     traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for row in load_rows(run.warehouse, PARTITION_TRAFFIC, cluster=run.cluster_name, windows=windows).to_pylist():
-        traffic[_place_of(row)].append(row)
+        traffic[place_of(row)].append(row)
     for place in sorted(cluster.leaders):
         led = cluster.leaders[place]
         count = max([*led, *(row["partition"] for row in traffic[place])]) + 1
