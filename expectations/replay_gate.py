@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, run_suite
+from expectations.record_sums import rows_of_windows
 from pipeline.errors import DataGateError
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 HISTORY_WINDOWS = 24
 LEAST_HISTORY = 3
@@ -44,15 +44,15 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
     """
     if not windows:
         return ()
-    results = _rows(spark, run, REPLAY_RESULTS, windows)
-    brokers = _rows(spark, run, REPLAY_BROKERS, windows)
-    comparison = _rows(spark, run, SCENARIO_COMPARISON, windows)
-    traffic = _rows(spark, run, PARTITION_TRAFFIC, windows)
+    results = rows_of_windows(spark, run, REPLAY_RESULTS, windows)
+    brokers = rows_of_windows(spark, run, REPLAY_BROKERS, windows)
+    comparison = rows_of_windows(spark, run, SCENARIO_COMPARISON, windows)
+    traffic = rows_of_windows(spark, run, PARTITION_TRAFFIC, windows)
     sums = with_sums(comparison, results, brokers, traffic, run)
     reports = (
         run_suite("replay_results_gate", results),
         run_suite("scenario_comparison_gate", sums, {"key": list(SCENARIO_COMPARISON.key)}),
-        run_suite("hash_verdicts_gate", _rows(spark, run, HASH_VERDICTS, windows)),
+        run_suite("hash_verdicts_gate", rows_of_windows(spark, run, HASH_VERDICTS, windows)),
         run_suite("back_tests_gate", with_history(spark, run, windows), {"key": list(BACK_TESTS.key)}),
     )
     failed = [report for report in reports if not report.success]
@@ -122,10 +122,3 @@ def with_history(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
     told = F.when(F.size(ordered) >= LEAST_HISTORY, middle)
     starts = [F.timestamp_millis(F.lit(window.start_ms)) for window in windows]
     return known.withColumn("history_share_error_points", told).where(F.col("window_start").isin(starts))
-
-
-def _rows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    from pipeline.storage.delta import load  # noqa: PLC0415  # keeps DAG files light
-    from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
-
-    return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))
