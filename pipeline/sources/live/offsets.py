@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
-from pipeline.sources.live.plan import Shortfall
+from pipeline.sources.live.plan import Shortfall, find_retention
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -88,8 +88,10 @@ def read_offset_traffic(
             shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
             continue
         at = {instant: _offset(found[instant][key], state.high_watermarks[key]) for instant in instants}
-        unknown = _unknowable(key, state, past.get(key), windows, found[windows[0].start_ms][key])
-        shortfalls += [Shortfall(topic=key.topic, partition=key.partition, reason=r, until_ms=u) for r, u in unknown]
+        start_ms = windows[0].start_ms
+        shortfalls += find_retention(key, found[start_ms][key], state.log_starts[key].offset, start_ms)
+        unknown = _unknowable(key, state, past.get(key))
+        shortfalls += [Shortfall(topic=key.topic, partition=key.partition, reason=reason) for reason in unknown]
         rows += _rows(key, state, windows, at, _bytes_per_offset(key, state, past.get(key)))
     return tuple(rows), tuple(shortfalls)
 
@@ -144,34 +146,28 @@ def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -
     )
 
 
-def _unknowable(
-    key: TopicPartition,
-    state: LiveState,
-    earlier: EarlierState | None,
-    windows: Sequence[TimeWindow],
-    first: OffsetAt,
-) -> Iterator[tuple[str, int | None]]:
-    """Why windows cannot be told, and until when windows begin that are affected (None: all)."""
-    log_start = state.log_starts[key].offset
-    if log_start > 0 and first.offset == log_start and first.timestamp_ms > windows[0].start_ms:
-        yield (
-            f"retention has taken the offsets before {log_start}: they may have been of this window",
-            (first.timestamp_ms),
-        )
+def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> Iterator[str]:
+    """Why what the partition got cannot be told, in any window."""
     if key not in state.leader_sizes:
-        yield "the size of its log is not told: the bytes are not known", None
+        yield "the size of its log is not told: the bytes are not known"
     if earlier is None:
         return
-    partition = state.partitions[key]
+    partition, size_bytes = state.partitions[key], state.leader_sizes.get(key)
     if earlier.topic_id and earlier.topic_id != (partition.topic_id or ""):
-        yield "the topic was deleted and made anew since the run before: what the old one got is not known", None
+        yield "the topic was deleted and made anew since the run before: what the old one got is not known"
     elif earlier.log_end_offset is not None and state.high_watermarks[key].offset < earlier.log_end_offset:
-        yield "its log was cut since the run before", None
+        yield "its log was cut since the run before"
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
         yield (
-            (
-                f"its leader changed since the run before (broker {earlier.leader_id}, now {partition.leader_id}): "
-                "who bore which part is not known"
-            ),
-            None,
+            f"its leader changed since the run before (broker {earlier.leader_id}, now {partition.leader_id}): "
+            "who bore which part is not known"
         )
+    elif size_bytes is not None and _has_shrunk(key, state, earlier, size_bytes) and not key.topic.startswith("__"):
+        # Kafka's own topics are compacted all the time, and are little load: they are estimated by what they hold.
+        yield "its log has shrunk since the run before: compaction has taken a part of the bytes that is not known"
+
+
+def _has_shrunk(key: TopicPartition, state: LiveState, earlier: EarlierState, size_bytes: int) -> bool:
+    """Whether bytes went though nothing before the log's start did."""
+    is_kept = earlier.log_start_offset == state.log_starts[key].offset
+    return is_kept and _is_same_log(earlier, key, state) and size_bytes < (earlier.size_bytes or 0)

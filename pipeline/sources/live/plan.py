@@ -120,9 +120,7 @@ def plan_fetches(
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
-        shortfall = _retention(key, starts[key], log_start, span)
-        if shortfall is not None:
-            shortfalls.append(shortfall)
+        shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
         held = max(1, high - log_start)
         size_bytes = state.leader_sizes.get(key, 0)
         if end > start:
@@ -173,12 +171,19 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
     return first, high if is_outlier else min(end.offset, high)
 
 
-def _retention(key: TopicPartition, start: OffsetAt, log_start: int, span: TimeWindow) -> Shortfall | None:
-    """The span begins before the oldest record that is left, and others have been deleted before it."""
-    if log_start == 0 or start.offset != log_start or start.timestamp_ms <= span.start_ms:
-        return None
+def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int) -> tuple[Shortfall, ...]:
+    """What is short where a time begins before the oldest record that is left, and others were deleted before it.
+
+    Args:
+        key: The partition.
+        start: First record that is not before the time.
+        log_start: First offset that can be read.
+        start_ms: Start of the time.
+    """
+    if log_start == 0 or start.offset != log_start or start.timestamp_ms <= start_ms:
+        return ()
     reason = f"retention has taken the offsets before {log_start}: they may have been of this window"
-    return Shortfall(topic=key.topic, partition=key.partition, reason=reason, until_ms=start.timestamp_ms)
+    return (Shortfall(topic=key.topic, partition=key.partition, reason=reason, until_ms=start.timestamp_ms),)
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:

@@ -71,20 +71,27 @@ def test_bytes_per_offset(past, wanted):
 
 
 @pytest.mark.parametrize(
-    ("now", "past", "first", "word"),
+    ("now", "past", "word"),
     [
-        (state(), None, OffsetAt(0, 0), None),
-        (state(), earlier(), OffsetAt(0, 0), None),
-        (state(start=50), None, OffsetAt(50, 700), "retention has taken the offsets before 50"),
-        (state(size=None), None, OffsetAt(0, 0), "size of its log is not told"),
-        (state(), earlier(topic_id="old"), OffsetAt(0, 0), "made anew"),
-        (state(end=90), earlier(), OffsetAt(0, 0), "was cut"),
-        (state(), earlier(leader_id=2, leader_epoch=6), OffsetAt(0, 0), "its leader changed"),
+        (state(), None, None),
+        (state(), earlier(), None),
+        (state(size=None), None, "size of its log is not told"),
+        (state(), earlier(topic_id="old"), "made anew"),
+        (state(end=90), earlier(), "was cut"),
+        (state(), earlier(leader_id=2, leader_epoch=6), "its leader changed"),
+        (state(size=9_000), earlier(), "compaction has taken"),
+        (state(size=9_000, start=5), earlier(), None),  # retention did
     ],
 )
-def test_what_makes_a_window_unknowable(now, past, first, word):
-    found = [reason for reason, _ in offsets._unknowable(KEY, now, past, WINDOWS, first)]
+def test_what_makes_a_partition_unknowable(now, past, word):
+    found = list(offsets._unknowable(KEY, now, past))
     assert (found == []) if word is None else (word in found[0])
+
+
+def test_the_partitions_are_taken_out_of_the_history_once():
+    now = state()
+    assert now.partitions is now.partitions
+    assert now.partitions[KEY].leader_id == 1
 
 
 def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
