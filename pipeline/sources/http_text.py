@@ -90,7 +90,7 @@ class HttpReader:
 
         Args:
             url: Of http or https.
-            query: Parameters; sent in the body of a POST where they are many.
+            query: Parameters.
             accept: Media type asked for.
 
         Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from pipeline.sources.prometheus_queries import Query, iter_queries
 from pipeline.sources.sample_rows import sample_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -149,8 +149,8 @@ def read_prometheus(
                 for page in coarse if query.is_coarse else fine:
                     batches += server.read_page(query, page)
             except InputError as error:
-                asked = query.name or query.promql.split('"')[1]
-                problems.append(Problem(path=shown(source.url), position=None, reason=f"{error.reason} [{asked}]"))
+                reason = f"{error.reason} [{query.subject}]"
+                problems.append(Problem(path=shown(source.url), position=None, reason=reason))
                 failed_in_a_row += 1
                 if not isinstance(error, HttpStatusError) or error.status in _HOPELESS or failed_in_a_row == _GIVE_UP:
                     break
@@ -190,23 +190,13 @@ class _Server:
             "end": f"{page.last_ms / 1000:.3f}",
             "step": f"{page.step_ms / 1000:.3f}",
         }
-        answer = self._http.read(url, asked, accept="application/json")
+        answer = _ask(self._http, url, asked)
         self._date_ms = answer.date_ms or self._date_ms
-        if answer.content_type == "text/html":
-            raise InputError(
-                "an HTML page where JSON was expected: is this the address of a Prometheus server?", path=shown(url)
-            )
-        try:
-            document = json.loads(answer.text)
-            result: list[dict[str, Any]] = document["data"]["result"]
-            kind = document["data"]["resultType"]
-        except (ValueError, KeyError, TypeError) as error:
-            reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
-            raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
-        if kind != "matrix":
-            raise InputError(f"a range query gave a {kind}: the query has to be an instant vector", path=shown(url))
-        self._warnings.update(map(str, document.get("warnings") or ()))
-        return result
+        if answer.kind != "matrix":
+            reason = f"a range query gave a {answer.kind}: the query has to be an instant vector"
+            raise InputError(reason, path=shown(url))
+        self._warnings.update(answer.warnings)
+        return answer.result
 
     def _rows(self, query: Query, found: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """Rows by instance."""
@@ -256,6 +246,29 @@ class _Server:
             yield Problem(path=path, position=None, reason=reason, severity="suspect")
 
 
+class _Answer(NamedTuple):
+    """What a server answered: entries, their type, what it warns of, and its clock where it says so."""
+
+    result: list[dict[str, Any]]
+    kind: str
+    warnings: tuple[str, ...]
+    date_ms: int | None
+
+
+def _ask(http: HttpReader, url: str, asked: Mapping[str, str]) -> _Answer:
+    answer = http.read(url, asked, accept="application/json")
+    if answer.content_type == "text/html":
+        reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
+        raise InputError(reason, path=shown(url))
+    try:
+        document = json.loads(answer.text)
+        result, kind = document["data"]["result"], document["data"]["resultType"]
+    except (ValueError, KeyError, TypeError) as error:
+        reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
+        raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
+    return _Answer(result, kind, tuple(map(str, document.get("warnings") or ())), answer.date_ms)
+
+
 def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> str:
     """Asks a server who it is and how many of the wanted series it has, for `doctor`.
 
@@ -267,11 +280,7 @@ def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> s
         url = source.url.rstrip("/") + "/api/v1/query"
         counts: dict[str, int] = {}
         for query in iter_queries(source):
-            answer = http.read(url, {"query": f"count({query.promql})"}, accept="application/json")
-            try:
-                result = json.loads(answer.text)["data"]["result"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError("no answer of a Prometheus server: is the address right?", path=shown(url)) from error
-            key = query.name or query.promql.split('"')[1].partition("(")[0].rstrip("_")
+            result = _ask(http, url, {"query": f"count({query.promql})"}).result
+            key = query.subject.partition("(")[0].rstrip("_")
             counts[key] = counts.get(key, 0) + (int(result[0]["value"][1]) if result else 0)
     return f"{shown(source.url)}: " + ", ".join(f"{name} {count}" for name, count in counts.items() if count)

@@ -102,6 +102,11 @@ class Query:
     name: str | None = None
     is_coarse: bool = False
 
+    @property
+    def subject(self) -> str:
+        """What is asked for, in a word."""
+        return self.name or self.promql.split('"')[1]
+
 
 def iter_queries(source: Prometheus) -> Iterator[Query]:
     """The generated queries, then the configured ones.
