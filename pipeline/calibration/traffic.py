@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NS_PER_MS = 1_000_000
-_SPAN_MS = 50
-_LEAST_RECORDS = 3
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
-_CLUMPED_RATIO = 0.8
+_CLUMPED_RATIO = 1 / 3
+"""Of the pairs of records in one millisecond so many are more than independent records have: then they came together."""
+_DEVIATIONS = 3
 _BLOCK = 1 << 20
 """Records placed at a time: what is worked with takes 40 bytes for each."""
 
@@ -38,8 +38,9 @@ class Pattern(StrEnum):
 def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     """Tells bursts from steady traffic.
 
-    Independent records at n per span of 50 ms occupy 50 (1 - exp(-n / 50)) of its milliseconds; bursts fewer. Spans with
-    three records or more are asked, all together.
+    Records that come independently of each other, at whatever rate, have half as many pairs in one millisecond as they
+    have in two neighbouring ones. A clock that lets one record go every two milliseconds and now and then two at once has
+    many of the first and hardly any of the second. What is more than half is pairs that came together.
 
     Args:
         at_ms: Not falling; int64[n].
@@ -54,16 +55,15 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     """
     if not len(at_ms):
         return Pattern.STEADY
-    span = (at_ms - at_ms[0]) // _SPAN_MS
-    is_first_of_ms = np.append(True, at_ms[1:] != at_ms[:-1])
-    starts = np.flatnonzero(np.append(True, span[1:] != span[:-1]))
+    starts = np.flatnonzero(np.append(True, at_ms[1:] != at_ms[:-1]))
     counts = np.diff(np.append(starts, len(at_ms)))
-    found = np.add.reduceat(is_first_of_ms.astype(np.int64), starts)
-    is_asked = counts >= _LEAST_RECORDS
-    if not is_asked.any():
-        return Pattern.STEADY
-    expected = _SPAN_MS * -np.expm1(-counts[is_asked] / _SPAN_MS)
-    return Pattern.BURST if found[is_asked].sum() < _CLUMPED_RATIO * expected.sum() else Pattern.STEADY
+    occupied = at_ms[starts]
+    is_next = occupied[1:] - occupied[:-1] == 1
+    same = int((counts * (counts - 1)).sum()) // 2
+    neighbouring = int((counts[1:] * counts[:-1])[is_next].sum())
+    together = same - neighbouring / 2
+    is_clear = together > _DEVIATIONS * np.sqrt(same)
+    return Pattern.BURST if is_clear and together >= _CLUMPED_RATIO * same else Pattern.STEADY
 
 
 def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Pattern, seed: int) -> NDArray[np.int64]:

@@ -25,6 +25,25 @@ def test_records_sent_together_are_bursts(rate_per_s, together):
     assert choose_pattern(random_ms(rate_per_s, together, 1)) is Pattern.BURST
 
 
+@pytest.mark.parametrize("often", [0.02, 0.1, 0.2])
+def test_a_clock_that_lets_two_go_at_once_now_and_then_sends_bursts(often):
+    """A record every two milliseconds, sometimes three, and what is behind goes with the next: more even than chance."""
+    rng = np.random.default_rng(1)
+    ticks = np.cumsum(rng.choice([2, 3], 20_000, p=[0.85, 0.15]))
+    at_ms = np.repeat(ticks, 1 + (rng.random(20_000) < often))
+    occupied = len(np.unique(at_ms)) / (at_ms[-1] * -np.expm1(-len(at_ms) / at_ms[-1]))
+    assert occupied > 1
+    assert choose_pattern(at_ms) is Pattern.BURST
+
+
+def test_independent_records_at_a_rate_that_swings_are_steady():
+    """Ten a millisecond for some milliseconds, one in five for long: many fall together, as many side by side."""
+    rng = np.random.default_rng(2)
+    mean_ms = np.repeat(np.tile([0.1, 5.0], 200), 100)
+    at_ms = np.cumsum(rng.exponential(mean_ms)).astype(np.int64)
+    assert choose_pattern(at_ms) is Pattern.STEADY
+
+
 @pytest.mark.parametrize("at_ms", [[], [7], [7, 7], [0, 86_400_000]])
 def test_few_records_are_steady(at_ms):
     assert choose_pattern(np.array(at_ms, np.int64)) is Pattern.STEADY
