@@ -177,14 +177,12 @@ def read_metric_source(text: str) -> dict[str, Any]:
     if path.is_file():
         kind = "librdkafka_statistics" if path.suffix in _STATISTICS else "perf_test_output"
         return {"kind": kind, "paths": [str(path)]}
-    for folder in (path, path / "producers"):
-        if next(folder.glob("*/*.prom"), None) is not None:
-            if folder == path and (path / "producers").is_dir():
-                continue
-            return {"kind": "producer_metrics", "path": str(folder)}
-    if any(next(path.rglob(f"*{suffix}"), None) for suffix in _STATISTICS):
+    pages = path / "producers" if (path / "producers").is_dir() else path
+    if any(pages.glob("*/*.prom")):
+        return {"kind": "producer_metrics", "path": str(pages)}
+    if any(any(path.rglob(f"*{suffix}")) for suffix in _STATISTICS):
         return {"kind": "librdkafka_statistics", "paths": [str(path)]}
-    if any(next(path.glob(f"*{suffix}"), None) for suffix in (".txt", ".out")):
+    if any(any(path.glob(f"*{suffix}")) for suffix in (".txt", ".out")):
         return {"kind": "perf_test_output", "paths": [str(path)]}
     raise ConfigError(f"--metrics {text}: neither CLIENT/EPOCH_MS.prom nor other metrics lie there")
 
