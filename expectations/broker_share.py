@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.model.verdict import Verdict
 
 
-_LIMITS = ("limit_ratio", "floor_bytes", "chance_level", "k", "n", "luck_fails")
+_LIMITS = ("limit_ratio", "floor_bytes", "chance_level", "k", "n", "luck_fails", "topic_limits")
 
 
 class BrokerLoads(TableMetricProvider):
@@ -51,6 +51,7 @@ class BrokerLoads(TableMetricProvider):
             "share_ratio",
             "effective_unit_count",
             "ratio_without_luck",
+            "excess_topic",
         ).collect()
         loads: dict[str, list[BrokerLoad]] = {}
         for row in rows:
@@ -71,6 +72,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         k: Windows above that make a failure ...
         n: ... among this many.
         luck_fails: What hashing so many keys gives by chance counts too.
+        topic_limits: Limits by pattern of topics, for brokers whose excess comes most from one; the first that fits.
         judged_from_ms: Windows that start earlier are history for k of n; None judges all.
 
     References:
@@ -83,6 +85,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
     k: int | SuiteParameterDict
     n: int | SuiteParameterDict
     luck_fails: bool | SuiteParameterDict = False
+    topic_limits: dict[str, float] | SuiteParameterDict
     judged_from_ms: int | SuiteParameterDict | None = None
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.broker_loads",)
@@ -93,6 +96,7 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         "k",
         "n",
         "luck_fails",
+        "topic_limits",
         "judged_from_ms",
     )
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)

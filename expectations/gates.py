@@ -5,7 +5,7 @@ Light to import, like `expectations.gate`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from expectations.gate import CheckResult, GateReport, run_suite
@@ -111,23 +111,27 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
             "k": gate.k,
             "n": gate.n,
             "luck_fails": gate.hash_luck == "fail",
+            "topic_limits": gate.topic_limits,
             "judged_from_ms": first_ms,
         },
     )
     held = {start_ms: hold for start_ms, hold in holds.items() if start_ms >= first_ms}
     unjudged = hold_back(held, _ratios(run, held), rule=BROKER_SHARE_RULE, limit_value=gate.limit_ratio)
     seen = tuple(v for v in judge_sources(arrivals, max_age_ms=max_age_ms) if v.window_start_ms >= first_ms)
-    rules = check_rules(spark, run, first_ms)
+    rules = check_rules(spark, run, first_ms, holds)
     return replace(report, checks=(*report.checks, _sight(unjudged, seen), *rules.checks))
 
 
-def check_rules(spark: SparkSession, run: RunContext, first_ms: int) -> GateReport:
+def check_rules(
+    spark: SparkSession, run: RunContext, first_ms: int, holds: Mapping[int, Hold] | None = None
+) -> GateReport:
     """Is anything beyond the limit of a further rule, from a window on?
 
     Args:
         spark: Session.
         run: The run; its configuration holds the rules.
         first_ms: Start of the first window to judge, UTC milliseconds; those before count toward k of n only.
+        holds: Windows in which not every rule is judged, and why.
     """
     n = max(rule.n for rule in run.cluster.rules.values())
     reach = TimeWindow(first_ms - HISTORY_FACTOR * n * run.config.window_ms, _END_OF_TIME_MS)
@@ -138,6 +142,7 @@ def check_rules(spark: SparkSession, run: RunContext, first_ms: int) -> GateRepo
             "rules": {name: rule.model_dump() for name, rule in run.cluster.rules.items()},
             "chance_level": run.cluster.gate.chance_level,
             "judged_from_ms": first_ms,
+            "holds": {str(start_ms): asdict(hold) for start_ms, hold in (holds or {}).items()},
         },
     )
 

@@ -14,6 +14,7 @@ from great_expectations.expectations.metrics.table_metric_provider import TableM
 
 from expectations.rows import MAX_ROWS, table_of
 from pipeline.measures.rules import RuleLimit, judge_rules
+from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
 from pipeline.model.window import format_instant
 from pipeline.rule_settings import Rule
@@ -51,6 +52,7 @@ class ExpectRulesToHold(BatchExpectation):
         of_severity: `critical` or `warning`: which of them are judged here.
         chance_level: False alarms allowed per rule and window.
         judged_from_ms: Windows that start earlier are history for k of n; None judges all.
+        holds: Windows not judged by all rules, by start: kind and reason of a `Hold`.
 
     References:
         `pipeline.measures.rules` holds the judgement itself.
@@ -60,9 +62,10 @@ class ExpectRulesToHold(BatchExpectation):
     of_severity: str
     chance_level: float | SuiteParameterDict
     judged_from_ms: int | SuiteParameterDict | None = None
+    holds: dict[str, Any] | SuiteParameterDict
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.rule_measures",)
-    success_keys: ClassVar[tuple[str, ...]] = ("rules", "of_severity", "chance_level", "judged_from_ms")
+    success_keys: ClassVar[tuple[str, ...]] = ("rules", "of_severity", "chance_level", "judged_from_ms", "holds")
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
 
     def _validate(
@@ -85,6 +88,7 @@ class ExpectRulesToHold(BatchExpectation):
             limit_of,
             chance_level=kwargs["chance_level"],
             judged_from_ms=kwargs["judged_from_ms"],
+            holds={int(start_ms): Hold(**hold) for start_ms, hold in kwargs["holds"].items()},
         )
         beyond = [v for v in verdicts if v.verdict in {"warn", "fail"} and v.above_count >= _k_of(rules, v)]
         return {

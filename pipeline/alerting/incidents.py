@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.model.incident import IncidentChange, OpenIncident
+from pipeline.model.rule import times_worse, worst_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pipeline.model.incident import IncidentState
     from pipeline.model.verdict import Verdict
@@ -30,14 +31,21 @@ class Course:
     Attributes:
         resolves_at: A value below it is calm.
         k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
-        worsens_by: The value over the one last told that makes it `worse`, such as 1.25.
+        worsens_by: So many times worse than the value last told makes it `worse`, such as 1.25.
         repeat_ms: After so long without a change it is `continuing`; 0 for never.
+        resolves_by_limit: In place of `resolves_at` by limit, for windows held against another one: topics may have one.
     """
 
     resolves_at: float
     k: int
     worsens_by: float = 1.25
     repeat_ms: int = 0
+    resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
+
+    def is_calm(self, verdict: Verdict) -> bool:
+        """The window was judged and is well."""
+        resolves_at = self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
+        return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 
 
 def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
@@ -139,7 +147,7 @@ def _step(
     if incident is None:
         if latest.verdict != "fail" or not latest.is_above:
             return None
-        since_ms = _since_ms(seen, resolves_at=course.resolves_at, k=course.k)
+        since_ms = _since_ms(seen, course)
         return _change("new", incident_id_of(cluster, latest.rule, latest.subject, since_ms), since_ms, seen)
     state = _next_state(seen, incident, course)
     return None if state is None else _change(state, incident.incident_id, incident.since_ms, seen)
@@ -147,12 +155,12 @@ def _step(
 
 def _next_state(seen: Sequence[Verdict], incident: OpenIncident, course: Course) -> IncidentState | None:
     latest = seen[-1]
-    if _is_calm(latest, course.resolves_at):
-        calm_count = _calm_count(seen, incident.opened_ms, resolves_at=course.resolves_at)
-        return "resolved" if calm_count >= course.k else None
+    if course.is_calm(latest):
+        return "resolved" if _calm_count(seen, incident.opened_ms, course) >= course.k else None
     if not _is_judged(latest) or latest.value is None:
         return None
-    if latest.is_above and incident.told_value is not None and latest.value >= course.worsens_by * incident.told_value:
+    told = incident.told_value
+    if latest.is_above and told is not None and times_worse(latest.rule, latest.value, told) >= course.worsens_by:
         return "worse"
     is_due = course.repeat_ms > 0 and latest.window_start_ms - incident.told_ms >= course.repeat_ms
     return "continuing" if is_due else None
@@ -162,38 +170,29 @@ def _is_judged(verdict: Verdict) -> bool:
     return verdict.verdict in _JUDGED and verdict.value is not None
 
 
-def _is_calm(verdict: Verdict, resolves_at: float) -> bool:
-    return (
-        verdict.verdict in _JUDGED
-        and verdict.value is not None
-        and verdict.value < resolves_at
-        and not verdict.is_above
-    )
-
-
-def _since_ms(seen: Sequence[Verdict], *, resolves_at: float, k: int) -> int:
+def _since_ms(seen: Sequence[Verdict], course: Course) -> int:
     latest = seen[-1]
     since_ms, above_count, calm_count = latest.window_start_ms, 0, 0
     for verdict in reversed(seen):
         if verdict.is_above:
             since_ms = verdict.window_start_ms
             above_count += 1
-        if _is_calm(verdict, resolves_at):
+        if course.is_calm(verdict):
             calm_count += 1
         elif _is_judged(verdict):
             calm_count = 0
-        if above_count >= latest.above_count or calm_count >= k:
+        if above_count >= latest.above_count or calm_count >= course.k:
             break
     return since_ms
 
 
-def _calm_count(seen: Sequence[Verdict], opened_ms: int, *, resolves_at: float) -> int:
+def _calm_count(seen: Sequence[Verdict], opened_ms: int, course: Course) -> int:
     """Calm windows in a row up to the last one, none of them at or before the opening."""
     calm_count = 0
     for verdict in reversed(seen):
-        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not _is_calm(verdict, resolves_at)):
+        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not course.is_calm(verdict)):
             break
-        calm_count += _is_calm(verdict, resolves_at)
+        calm_count += course.is_calm(verdict)
     return calm_count
 
 
@@ -208,7 +207,7 @@ def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Sequenc
         since_ms=since_ms,
         window_start_ms=latest.window_start_ms,
         value=latest.value,
-        peak_value=max((verdict.value for verdict in reach if verdict.value is not None), default=None),
+        peak_value=worst_of(latest.rule, (verdict.value for verdict in reach)),
         limit_value=latest.limit_value,
         window_count=len(reach),
     )

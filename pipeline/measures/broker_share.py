@@ -49,6 +49,7 @@ class BrokerMeasures:
     ratio_without_luck: float | None
     unit_inflation: float | None
     peak_ratio: float | None
+    excess_topic: str | None
 
 
 def measure_brokers(
@@ -103,6 +104,7 @@ def measure_broker_columns(
     inflation, peaks = _measure_slots(place_slots(slots, broker_ids), fair)
     units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
     causes = split_causes(known, place, fair)
+    excess_topics = _excess_topics(known, place, fair)
     rows = []
     for number, broker_id in enumerate(broker_ids):
         expected = float(fair[number])
@@ -126,6 +128,7 @@ def measure_broker_columns(
                 ratio_without_luck=None if ratio is None else _without_luck(ratio, expected, causes, number),
                 unit_inflation=inflation,
                 peak_ratio=None if peaks is None or ratio is None else float(peaks[number]),
+                excess_topic=excess_topics[number] if total_bytes else None,
             )
         )
     return tuple(rows)
@@ -139,6 +142,16 @@ def _sum_by_broker(loads: WindowLoads, place: NDArray[np.int64], count: int) -> 
         "leader_count": loads.is_leader.astype(np.int64),
     }
     return {name: sum_by(place, values, count).tolist() for name, values in columns.items()}
+
+
+def _excess_topics(loads: WindowLoads, place: NDArray[np.int64], fair: NDArray[np.float64]) -> list[str | None]:
+    """The topic that adds most to each broker's excess: its bytes there less the broker's fair part of all of them."""
+    topics, brokers = len(loads.topics), len(fair)
+    if not topics:
+        return [None] * brokers
+    carried = np.bincount(loads.topic * brokers + place, loads.size_bytes, topics * brokers).reshape(topics, brokers)
+    excess = carried - carried.sum(axis=1, keepdims=True) * fair
+    return [loads.topics[number][0] for number in excess.argmax(axis=0).tolist()]
 
 
 def _measure_slots(

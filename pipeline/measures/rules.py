@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.measures.chance import significant
+from pipeline.model.rule import FALLING_RULES
 from pipeline.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pipeline.measures.source_arrivals import Hold
     from pipeline.model.rule import RuleMeasure
 
-FALLING_RULES = frozenset({"disk_hours_to_full"})
-"""Rules whose measure is bad where it is small."""
+
+HELD_RULES = frozenset({"topic_peak", "assignment_skew", "preferred_leader", "replica_size_spread"})
+"""Rules that say nothing where records are missing or a reassignment runs. The others tell what is so all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ def judge_rules(
     *,
     chance_level: float,
     judged_from_ms: int | None = None,
+    holds: Mapping[int, Hold] | None = None,
 ) -> tuple[Verdict, ...]:
     """Judges every measure in every window.
 
@@ -57,6 +61,7 @@ def judge_rules(
         limit_of: Limit by rule and topic; None where it is not judged.
         chance_level: False alarms allowed per rule and window.
         judged_from_ms: Windows that start before count toward k of n and get no verdict.
+        holds: Windows in which `HELD_RULES` are not judged, and why; they count neither as above nor as well.
 
     Returns:
         Verdicts by window, rule and subject, of subjects that are above or were within n windows.
@@ -77,12 +82,33 @@ def judge_rules(
             if limit is None or limit.severity == "off":
                 continue
             is_above = is_real and row.is_enough and _is_beyond(row, limit)
+            hold = (holds or {}).get(start_ms) if rule in HELD_RULES else None
+            if hold is not None:
+                is_watched = is_above or last_above.get((rule, row.subject), limit.n) < limit.n
+                if is_watched and (judged_from_ms is None or start_ms >= judged_from_ms):
+                    verdicts.append(_held_back(row, limit, hold))
+                continue
             seen = recent.setdefault((rule, row.subject), deque(maxlen=limit.n))
             seen.append(is_above)
             since = last_above[rule, row.subject] = 0 if is_above else last_above.get((rule, row.subject), limit.n) + 1
             if since <= limit.n and (judged_from_ms is None or start_ms >= judged_from_ms):
                 verdicts.append(_verdict(row, limit, sum(seen), is_above=is_above))
     return tuple(verdicts)
+
+
+def _held_back(row: RuleMeasure, limit: RuleLimit, hold: Hold) -> Verdict:
+    return Verdict(
+        window_start_ms=row.window_start_ms,
+        rule=row.rule,
+        subject=row.subject,
+        value=row.value,
+        limit_value=limit.limit,
+        chance_value=None,
+        is_above=False,
+        above_count=0,
+        verdict=hold.kind,
+        reason=f"not judged: {hold.reason}",
+    )
 
 
 def _is_beyond(row: RuleMeasure, limit: RuleLimit) -> bool:

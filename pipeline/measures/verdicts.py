@@ -19,14 +19,15 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pipeline.measures.chance import chance_p_value, chance_ratio, required_units_of_share, significant
 from pipeline.model.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pipeline.model.load import BrokerLoad
 
@@ -44,6 +45,7 @@ class ShareLimits:
         k: Windows above that make a failure ...
         n: ... among this many.
         luck_fails: What hashing so many keys gives by chance counts too: the load is real, whatever it comes from.
+        topic_limits: Limits by pattern of topics, for brokers whose excess comes most from one; the first that fits.
     """
 
     limit_ratio: float
@@ -52,10 +54,18 @@ class ShareLimits:
     k: int
     n: int
     luck_fails: bool = False
+    topic_limits: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not (self.limit_ratio > 1 and 0 < self.chance_level < 1 and 1 <= self.k <= self.n and self.floor_bytes >= 0):
+        lowest = min((self.limit_ratio, *self.topic_limits.values()))
+        if not (lowest > 1 and 0 < self.chance_level < 1 and 1 <= self.k <= self.n and self.floor_bytes >= 0):
             raise ValueError(f"limits make no sense: {self}")
+
+    def limit_of(self, load: BrokerLoad) -> float:
+        """Limit of a broker, by the topic that most of its excess comes from."""
+        topic = load.excess_topic or ""
+        fitting = (limit for pattern, limit in self.topic_limits.items() if topic and fnmatchcase(topic, pattern))
+        return next(fitting, self.limit_ratio)
 
 
 def judge_broker_share(
@@ -97,7 +107,7 @@ def _above(brokers: Sequence[BrokerLoad], held_back: Sequence[str | None], limit
     return [
         load.share_ratio is not None
         and too_little is None
-        and load.share_ratio >= limits.limit_ratio
+        and load.share_ratio >= limits.limit_of(load)
         and not _is_luck(load, limits)
         and load.size_bytes > limits.floor_bytes
         and bool(flag)
@@ -109,7 +119,7 @@ def _is_luck(load: BrokerLoad, limits: ShareLimits) -> bool:
     """Without what its keys' luck gives it the broker is below the limit."""
     if limits.luck_fails or load.ratio_without_luck is None:
         return False
-    return load.ratio_without_luck < limits.limit_ratio
+    return load.ratio_without_luck < limits.limit_of(load)
 
 
 def _p_value(load: BrokerLoad) -> float:
@@ -124,11 +134,12 @@ def _too_little(load: BrokerLoad, total_bytes: int, broker_count: int, limits: S
         return "no traffic in this window"
     if total_bytes <= limits.floor_bytes:
         return f"the cluster's {total_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
-    required = required_units_of_share(load.expected_share, limits.limit_ratio - 1, limits.chance_level, broker_count)
+    excess = limits.limit_of(load) - 1
+    required = required_units_of_share(load.expected_share, excess, limits.chance_level, broker_count)
     if load.effective_unit_count < required:
         return (
             f"{load.effective_unit_count:,.0f} independent batches are too few to tell "
-            f"{limits.limit_ratio - 1:.0%} above its share from chance; it takes {required:,.0f}"
+            f"{excess:.0%} above its share from chance; it takes {required:,.0f}"
         )
     return None
 
@@ -144,7 +155,7 @@ def _verdict(
         rule=RULE,
         subject=f"broker {load.broker_id}",
         value=load.share_ratio,
-        limit_value=limits.limit_ratio,
+        limit_value=limits.limit_of(load),
         chance_value=chance_ratio(load.expected_share, units) if units else None,
         is_above=is_above,
         above_count=above_count,
@@ -162,18 +173,23 @@ def _kind_and_reason(
         f"{load.share:.1%} of the bytes where {load.expected_share:.1%} is fair: {load.share_ratio:.2f} times its share"
     )
     if is_above:
-        held = f"limit {limits.limit_ratio:.2f}, above in {above_count} of the last {limits.n} windows"
+        held = f"limit {_say_limit(load, limits)}, above in {above_count} of the last {limits.n} windows"
         if above_count >= limits.k:
             return "fail", f"{said}; {held}"
         return "warn", f"{said}; {held}, {limits.k} make a failure"
     return _below(load, limits, said)
 
 
+def _say_limit(load: BrokerLoad, limits: ShareLimits) -> str:
+    limit = limits.limit_of(load)
+    return f"{limit:.2f}" if limit == limits.limit_ratio else f"{limit:.2f} of topic {load.excess_topic}"
+
+
 def _below(load: BrokerLoad, limits: ShareLimits, said: str) -> tuple[VerdictKind, str]:
     """Why a broker is not above."""
     ratio = load.share_ratio or 0.0
-    if ratio < limits.limit_ratio:
-        return "ok", f"{said}; below the limit of {limits.limit_ratio:.2f}"
+    if ratio < limits.limit_of(load):
+        return "ok", f"{said}; below the limit of {_say_limit(load, limits)}"
     if load.size_bytes <= limits.floor_bytes:
         return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {limits.floor_bytes:,.0f}"
     if load.ratio_without_luck is not None and _is_luck(load, limits):

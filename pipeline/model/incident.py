@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from pipeline.model.rule import worst_of
+
 IncidentState = Literal["new", "worse", "continuing", "resolved"]
-"""`worse` where the measure has grown much since it was last told, `continuing` where it was last told long ago."""
+"""`worse` where the measure has got much worse since it was last told, `continuing` where it was last told long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class OpenIncident:
         since_ms: Start of the first window above the limit, UTC milliseconds.
         opened_ms: Start of the window whose verdict opened it, UTC milliseconds.
         told_ms: Start of the window of its last change, UTC milliseconds.
-        told_value: Largest measure of the windows of its changes; None where they had none.
+        told_value: Worst measure of the windows of its changes; None where they had none.
     """
 
     incident_id: str
@@ -47,7 +49,7 @@ class IncidentChange:
         since_ms: Start of the first window above the limit, UTC milliseconds.
         window_start_ms: Start of the window that brought the state, UTC milliseconds.
         value: Measure in that window.
-        peak_value: Largest measure since `since_ms`.
+        peak_value: Worst measure since `since_ms`.
         limit_value: Limit in that window.
         window_count: Windows seen from `since_ms` to this one, both included.
     """
@@ -87,7 +89,6 @@ class IncidentChange:
         Args:
             before: The incident before it; without it this change opened it.
         """
-        values = [value for value in (self.value, before.told_value if before else None) if value is not None]
         return OpenIncident(
             incident_id=self.incident_id,
             rule=self.rule,
@@ -95,5 +96,5 @@ class IncidentChange:
             since_ms=self.since_ms,
             opened_ms=before.opened_ms if before else self.window_start_ms,
             told_ms=self.window_start_ms,
-            told_value=max(values, default=None),
+            told_value=worst_of(self.rule, (self.value, before.told_value if before else None)),
         )

@@ -49,6 +49,7 @@ class BrokerLoad:
         share_ratio: `share / expected_share`; None without traffic.
         effective_unit_count: Independent units behind the cluster's traffic; None without traffic.
         ratio_without_luck: Share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself.
+        excess_topic: Topic that adds most to its excess; None without traffic, or where nobody worked it out.
     """
 
     window_start_ms: int
@@ -60,3 +61,4 @@ class BrokerLoad:
     share_ratio: float | None
     effective_unit_count: float | None
     ratio_without_luck: float | None = None
+    excess_topic: str | None = None

@@ -3,6 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DISK_RULE = "disk_hours_to_full"
+FALLING_RULES = frozenset({DISK_RULE})
+"""Rules whose measure is bad where it is small."""
+
+
+def worst_of(rule: str, values: Iterable[float | None]) -> float | None:
+    """The value that is worst under a rule; None where there is none.
+
+    >>> worst_of("topic_peak", [1.2, None, 3.0]), worst_of("disk_hours_to_full", [48.0, 12.0])
+    (3.0, 12.0)
+    """
+    known = [value for value in values if value is not None]
+    return (min if rule in FALLING_RULES else max)(known, default=None)
+
+
+def times_worse(rule: str, value: float, before: float) -> float:
+    """How many times worse a value is than one before; without bound where the better one is 0.
+
+    >>> times_worse("topic_peak", 3.0, 2.0), times_worse("disk_hours_to_full", 12.0, 48.0)
+    (1.5, 4.0)
+    """
+    over, under = (before, value) if rule in FALLING_RULES else (value, before)
+    return over / under if under else float("inf") if over else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

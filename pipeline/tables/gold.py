@@ -9,7 +9,7 @@ BROKER_SHARE = Table(
     name="gold.broker_share",
     grain="broker x window",
     key=("cluster", "window_start", "broker_id"),
-    schema_version=2,
+    schema_version=3,
     columns=(
         CLUSTER,
         WINDOW_START,
@@ -69,6 +69,11 @@ BROKER_SHARE = Table(
             "peak_ratio",
             "Largest load in a slot (a sixtieth of the window, 5 s at least) over its fair part of the mean slot.",
             "ratio",
+        ),
+        text(
+            "excess_topic",
+            "Topic that adds most to the broker's excess; `gate.topics` is looked up by it. NULL without traffic.",
+            nullable=True,
         ),
         RUN_ID,
     ),

@@ -11,7 +11,15 @@ from expectations.gate import run_suite
 from pipeline.errors import GateBrokenError
 from tests.gates.rows import MINUTE_0_MS, at, frame_of
 
-LIMITS = {"limit_ratio": 1.2, "floor_bytes": 60_000.0, "chance_level": 0.001, "k": 3, "n": 4, "luck_fails": False}
+LIMITS = {
+    "limit_ratio": 1.2,
+    "floor_bytes": 60_000.0,
+    "chance_level": 0.001,
+    "k": 3,
+    "n": 4,
+    "luck_fails": False,
+    "topic_limits": {},
+}
 EVEN, HOT = (100, 100, 100), (80, 140, 80)
 
 

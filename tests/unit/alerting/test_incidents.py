@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from pipeline.alerting.incidents import Course, fold_verdicts, incident_id_of, open_before
@@ -100,6 +103,45 @@ def test_an_open_incident_is_told_again_when_worse_or_after_the_interval(drawing
         opened = open_before(one_by_one, row.window_start_ms)
         one_by_one += fold([row], repeat_ms=repeat_ms, history=rows[:place], open_incidents=opened)
     assert one_by_one == whole
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        ([40, 33], ["new 0"]),  # 40 / 33 is below 1.25
+        ([40, 32], ["new 0", "worse 1"]),
+        ([40, 50], ["new 0"]),
+        ([40, 20, 17, 10], ["new 0", "worse 1", "worse 3"]),
+        ([40, 0, 0], ["new 0", "worse 1"]),
+    ],
+)
+def test_where_small_is_bad_worse_is_smaller_and_the_peak_is_the_smallest(hours, expected):
+    rows = [
+        Verdict(
+            window_start_ms=place,
+            rule="disk_hours_to_full",
+            subject="broker 1",
+            value=float(value),
+            limit_value=48.0,
+            chance_value=None,
+            is_above=True,
+            above_count=1,
+            verdict="fail",
+            reason="",
+        )
+        for place, value in enumerate(hours)
+    ]
+    changes = fold(rows, course=Course(resolves_at=math.inf, k=1))
+    assert [f"{change.state} {change.window_start_ms}" for change in changes] == expected
+    assert changes[-1].peak_value == min(hours[: changes[-1].window_start_ms + 1])
+
+
+def test_a_window_held_against_another_limit_is_well_below_its_own():
+    rows = [replace(row, limit_value=1.5) if row.value == 1.15 else row for row in verdicts("aaA---")]
+    course = Course(resolves_at=1.1, k=3, resolves_by_limit={1.5: 1.25})
+
+    assert [change.state for change in fold(rows, course=course)] == ["new", "resolved"]
+    assert [change.state for change in fold(verdicts("aaA---"), course=course)] == ["new"]
 
 
 def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_another_incident():

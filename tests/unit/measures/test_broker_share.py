@@ -82,6 +82,13 @@ def test_share_and_causes(loads, capacities, expected):
     assert found == {broker_id: pytest.approx(terms, abs=1e-12) for broker_id, terms in expected.items()}
 
 
+def test_the_topic_that_adds_most_to_a_brokers_excess_is_named():
+    """Broker 0 has 300 of 400 of a and 100 of 800 of b; its fair half of b is 400."""
+    loads = [load("a", 0, 0, 300), load("a", 1, 1, 100), load("b", 0, 0, 100), load("b", 1, 1, 700)]
+    assert [row.excess_topic for row in measure_brokers(loads, {}, brokers=(0, 1))] == ["a", "b"]
+    assert [row.excess_topic for row in measure_brokers([load("a", 0, 0, 0)], {}, brokers=(0,))] == [None]
+
+
 def test_counts_units_and_chance_of_a_row():
     row = measure_brokers([load("a", 0, 0, 300_000), load("__consumer_offsets", 0, 1, 100_000)], {}, brokers=(0, 1))[0]
     assert (row.size_bytes, row.record_count, row.batch_count, row.leader_count) == (300_000, 60_000, 30_000, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.measures.rules import RuleLimit, judge_rules
+from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
 from pipeline.rule_settings import Rule, over_defaults
 
@@ -47,6 +48,18 @@ W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
 )
 def test_verdicts_window_by_window(values, settings, verdicts):
     assert judged(values, **settings) == verdicts
+
+
+def test_windows_without_all_records_or_with_a_reassignment_count_neither_way_for_rules_about_traffic():
+    """Above, above, held, above: the third window says nothing, the fourth is the third of three."""
+    holds = {2000: Hold("incomplete", "log_directories brought 2 of 3")}
+    limit = RuleLimit(limit=2.0, severity="critical", k=3, n=3)
+    rows = [measure(window, 3.0) for window in range(4)] + [measure(window, 1.0, subject="topic b") for window in (2,)]
+    verdicts = judge_rules(rows, lambda *_: limit, chance_level=0.001, holds=holds)
+    assert [(v.subject, v.verdict) for v in verdicts] == [("topic a", kind) for kind in (W, W, "incomplete", F)]
+    assert verdicts[2].reason == "not judged: log_directories brought 2 of 3"
+    dead = [measure(window, 3.0, rule="under_replicated") for window in range(4)]
+    assert [v.verdict for v in judge_rules(dead, lambda *_: limit, chance_level=0.001, holds=holds)] == [W, W, F, F]
 
 
 def test_many_subjects_are_corrected_for_and_history_gets_no_verdict():

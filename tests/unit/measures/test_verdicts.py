@@ -92,6 +92,22 @@ def test_the_chance_value_is_what_chance_exceeds_once_in_a_thousand_windows():
     assert judged(window(0, QUIET))[0].chance_value is None
 
 
+def test_a_topic_with_a_limit_of_its_own_brings_it_to_brokers_whose_excess_it_carries():
+    """150 beside 100 and 100 is 1.29 times the share: above 1.2, not above 1.3."""
+    limits = replace(LIMITS, topic_limits={"orders-eu": 1.2, "orders*": 1.3})
+    carried = [
+        replace(load, excess_topic=topic)
+        for minute, topic in enumerate(("orders-us", "orders-eu", "clicks", "", None))
+        for load in window(minute, HOT)
+    ]
+    found = judged(carried, limits)
+    assert [v.verdict for v in found] == [OK, W, W, F, F]
+    assert [v.limit_value for v in found] == [1.3, 1.2, 1.2, 1.2, 1.2]
+    assert "below the limit of 1.30 of topic orders-us" in found[0].reason
+    with pytest.raises(ValueError, match="make no sense"):
+        replace(LIMITS, topic_limits={"orders": 1.0})
+
+
 def test_history_counts_and_gets_no_verdict():
     loads = [row for minute, load in enumerate([HOT, HOT, HOT, EVEN]) for row in window(minute, load)]
     found = judged(loads, judged_from_ms=2 * MINUTE_MS)
