@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pipeline.model.recommendation import Recommendation
 
 MOST_ACTIONS = 5
+_MOST_TOLD = 3
 _EVEN = 0.005
 
 
@@ -36,23 +37,42 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
     rows = tuple(
         (
             f"{row.rank}.",
-            row.title,
+            row.title.replace("`", ""),
             format_predicted(row, expected_share),
             format_ratio(row.predicted_ratio),
             format_bytes(row.moved_bytes) if row.moved_bytes else "nothing",
         )
         for row in shown
     )
-    marked = frozenset(place for place, row in enumerate(shown) if row.is_enough)
-    note = "Marked: enough to resolve the incident." if marked else "None of these alone is enough."
+    enough = frozenset(place for place, row in enumerate(shown) if row.is_enough)
     first = shown[0]
+    told = [row for row in shown if row is first or row.moved_bytes or not row.is_enough][:_MOST_TOLD]
     return Section(
         title="What to do",
-        text=tuple(f"{row.rank}. {row.text}" for row in shown if row is first or row.moved_bytes or not row.is_enough)[
-            :3
-        ],
-        table=Table(columns=columns, rows=rows, marked=marked, note=note),
+        text=tuple(f"{row.rank}. {_sentence(row.title)}. {row.text}" for row in told),
+        table=Table(
+            columns=columns,
+            rows=rows,
+            marked=enough if len(enough) < len(shown) else frozenset({0}),
+            note=f"{_say_enough(len(enough), len(shown))} Shares are those of this window's traffic{_say_files(shown)}.",
+        ),
     )
+
+
+def _sentence(title: str) -> str:
+    return title[:1].upper() + title[1:]
+
+
+def _say_enough(enough_count: int, count: int) -> str:
+    if not enough_count:
+        return "None of these alone is enough."
+    if enough_count < count:
+        return "Marked: enough to resolve the incident."
+    return "Each of these alone is enough to resolve the incident." if count > 1 else "Enough to resolve the incident."
+
+
+def _say_files(shown: Sequence[Recommendation]) -> str:
+    return "; the producers' settings are attached" if any(row.config_diff is not None for row in shown) else ""
 
 
 def format_predicted(recommendation: Recommendation, expected_share: float) -> str:
@@ -66,7 +86,8 @@ def format_predicted(recommendation: Recommendation, expected_share: float) -> s
     share, least, most = (
         format_percent(ratio * expected_share, 1) for ratio in (recommendation.predicted_ratio, low, high)
     )
-    return f"{share} [{least}, {most}]" if high - low > _EVEN else share
+    bounds = f" [{least.removesuffix(' %')}, {most.removesuffix(' %')}]"
+    return f"{share}{bounds}" if high - low > _EVEN else share
 
 
 def execute_section(recommendations: Sequence[Recommendation]) -> Section | None:
@@ -88,7 +109,7 @@ def execute_section(recommendations: Sequence[Recommendation]) -> Section | None
     lines.append(f"kafka-leader-election {server} --election-type preferred --path-to-json-file election.json")
     back = " `rollback.json` is the assignment as it is now." if plan.rollback_json is not None else ""
     return Section(
-        title=f"How to: {plan.title}",
+        title=f"How to do {plan.rank}.: {plan.title}",
         text=(f"With the files attached; repeat `--verify` until it reports all as complete.{back}",),
         code="\n".join(lines),
     )

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
+from pipeline.alerting.action_sections import (
+    action_attachments,
+    actions_section,
+    execute_section,
+    format_predicted,
+)
 from pipeline.alerting.broker_share_sections import (
     brokers_section,
     confidence_section,
@@ -15,23 +20,17 @@ from pipeline.alerting.broker_share_sections import (
     topics_section,
     trend_section,
 )
-from pipeline.alerting.cause_sections import causes_section, keys_section, partitions_section
-from pipeline.alerting.content import Content, Figure
+from pipeline.alerting.cause_sections import causes_section, keys_section, name_cause, partitions_section
+from pipeline.alerting.content import Figure
+from pipeline.alerting.incident_content import BADGES, STATES, describe_incident
 from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.alerting.queries import incident_span
-from pipeline.alerting.standing import standing_lines
 
 if TYPE_CHECKING:
+    from pipeline.alerting.content import Content
     from pipeline.alerting.evidence import BrokerShareEvidence
 
-
-BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED"}
 _VERBS = {"new": "carries", "worse": "now carries", "continuing": "still carries", "resolved": "is back to"}
-_STATES = {
-    "new": "This incident is new.",
-    "worse": "This incident is worse than when it was last told.",
-    "continuing": "This incident was told before and goes on.",
-}
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
@@ -63,21 +62,14 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         confidence_section(evidence),
         *rows_sections(evidence),
     )
-    return Content(
-        cluster=evidence.cluster,
-        key=evidence.change.key,
-        tells=(evidence.change.key,),
-        incident_id=evidence.change.incident_id,
-        state=evidence.change.state,
-        window_start_ms=evidence.change.window_start_ms,
-        tone="alarm" if is_open else "calm",
+    return describe_incident(
+        evidence,
         badge=BADGES[evidence.change.state],
         subject_line=_subject_line(evidence),
         title=f"{format_name(evidence.cluster)} · broker {evidence.broker_id}",
         headline=_headline_open(evidence) if is_open else _headline_resolved(evidence),
         figures=_figures(evidence),
         sections=tuple(section for section in sections if section is not None),
-        footer=_footer(evidence),
         attachments=action_attachments(actions),
     )
 
@@ -96,7 +88,7 @@ def _subject_line(evidence: BrokerShareEvidence) -> str:
     return (
         f"[{badge}] {format_name(evidence.cluster, 60)} broker {evidence.broker_id} {verb} {format_percent(share)} of "
         f"bytes in, fair share {format_percent(evidence.broker.expected_share)} "
-        f"({format_ratio(ratio)}, limit {format_ratio(evidence.change.limit_value)}) #{evidence.change.incident_id}"
+        f"({format_ratio(ratio)}, limit {format_ratio(evidence.change.limit_value)})"
     )
 
 
@@ -107,8 +99,18 @@ def _headline_open(evidence: BrokerShareEvidence) -> str:
         f"the bytes produced from {said_when(evidence)}; {format_percent(evidence.broker.expected_share, 1)} would be fair. "
         f"It has been above the limit of {format_ratio(evidence.change.limit_value)} since "
         f"{format_clock(evidence.change.since_ms)}, in {evidence.above_count} of the last {evidence.n} windows, and is "
-        f"now at {format_ratio(ratio)}. {_STATES[evidence.change.state]}"
+        f"now at {format_ratio(ratio)}. {STATES[evidence.change.state]}{_bottom_line(evidence)}"
     )
+
+
+def _bottom_line(evidence: BrokerShareEvidence) -> str:
+    """Cause and first action, for those who read no further."""
+    cause = name_cause(evidence)
+    said = f" The cause: {cause}." if cause else ""
+    for first in evidence.recommendations[:1]:
+        share = format_predicted(first, evidence.broker.expected_share)
+        said += f" First thing to do: {first.title.replace('`', '')} (share then {share})."
+    return said
 
 
 def _headline_resolved(evidence: BrokerShareEvidence) -> str:
@@ -137,9 +139,3 @@ def _figures(evidence: BrokerShareEvidence) -> tuple[Figure, ...]:
         return (*shared, Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
     peak = evidence.change.peak_value
     return (*shared, *(() if peak is None else (Figure(label="at the peak", value=format_ratio(peak)),)))
-
-
-def _footer(evidence: BrokerShareEvidence) -> tuple[str, ...]:
-    return standing_lines(
-        evidence.change, owner=evidence.owner, time_zone=evidence.time_zone, window_ms=evidence.window.duration_ms
-    )

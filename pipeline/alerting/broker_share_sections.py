@@ -21,7 +21,10 @@ from pipeline.charts.broker_share import render_broker_shares, shown_brokers
 from pipeline.charts.share_over_windows import render_shares_over_windows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
+    from pipeline.model.load import BrokerLoad
 
 MOST_TOPICS = 6
 MOST_TREND = 12
@@ -40,10 +43,39 @@ def counted_windows(count: int) -> str:
 
 
 def impact_section(evidence: BrokerShareEvidence) -> Section | None:
-    """What producers feel; None without latency."""
+    """What producers feel, how much room is left, when the disk is full; None where nothing of it is known."""
+    said = [_latency(evidence)]
+    if evidence.change.is_open:
+        said += [_head_room(evidence), _disk(evidence)]
+    known = tuple(text for text in said if text)
+    return Section(title="What it means", text=known) if known else None
+
+
+def _head_room(evidence: BrokerShareEvidence) -> str:
+    """How far the cluster is from its fullest broker's capacity."""
+    ratio = evidence.broker.share_ratio
+    if not ratio:
+        return ""
+    said = (
+        f"Head-room: as the load is spread now, the cluster can carry {format_percent(min(1.0, 1 / ratio))} of what its "
+        "brokers could together; then this one is full."
+    )
+    if evidence.peak_ratio is not None:
+        said += f" In its busiest moments it took {format_ratio(evidence.peak_ratio)} its fair part of the mean load."
+    if evidence.idle_ratio is not None:
+        said += f" Its request handlers were idle {format_percent(evidence.idle_ratio)} of the time."
+    return said
+
+
+def _disk(evidence: BrokerShareEvidence) -> str:
+    hours = evidence.hours_to_full
+    return "" if hours is None else f"At the pace of the last windows its disk is full in {hours:,.0f} h."
+
+
+def _latency(evidence: BrokerShareEvidence) -> str:
     latency = evidence.latency
     if latency is None:
-        return None
+        return ""
     ratio = latency.ratio_to_peers
     waited = (
         f"Producers waited {format_ms(latency.broker_avg_ms)} on average for an answer of broker {evidence.broker_id}"
@@ -51,10 +83,8 @@ def impact_section(evidence: BrokerShareEvidence) -> Section | None:
     beside = f"{format_ms(latency.peers_avg_ms)} for the other brokers"
     worst = "" if latency.broker_max_ms is None else f" The longest wait for it was {format_ms(latency.broker_max_ms)}."
     if ratio is not None and ratio >= _SAME_LATENCY_RATIO:
-        said = f"{waited}, {format_ratio(ratio)} the {beside}.{worst}"
-    else:
-        said = f"{waited}, {beside}: producers do not wait longer for it than for its peers.{worst}"
-    return Section(title="What producers feel", text=(said,))
+        return f"{waited}, {format_ratio(ratio)} the {beside}.{worst}"
+    return f"{waited}, {beside}: producers do not wait longer for it than for its peers.{worst}"
 
 
 def trend_section(evidence: BrokerShareEvidence) -> Section | None:
@@ -125,9 +155,10 @@ def _topic_row(row: TopicExcess) -> tuple[str, ...]:
 
 
 def brokers_section(evidence: BrokerShareEvidence) -> Section:
-    """Every broker beside its fair share, as picture and table."""
-    failing = {evidence.broker_id}
+    """Every broker beside its fair share and what the first action would give it, as picture and table."""
+    failing, is_open = {evidence.broker_id}, evidence.change.is_open
     limit_ratio = evidence.change.limit_value
+    after = evidence.recommendations[0].broker_ratios if is_open and evidence.recommendations else {}
     shown = shown_brokers(evidence.brokers, failing)
     highest = max((load.share or 0.0 for load in evidence.brokers), default=0.0) or 1.0
     columns = (
@@ -136,6 +167,7 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
         Column(title="fair", is_number=True),
         Column(title="ratio", is_number=True),
         Column(title="bytes in", is_number=True),
+        *((Column(title="after 1.", is_number=True),) if after else ()),
         Column(title="", is_text_only=True),
     )
     rows = tuple(
@@ -145,20 +177,23 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
             format_percent(load.expected_share, 1),
             format_ratio(load.share_ratio or 0.0),
             format_bytes(load.size_bytes),
+            *((_share_after(after, load),) if after else ()),
             format_bar((load.share or 0.0) / highest),
         )
         for load in shown
     )
     left_out = len(evidence.brokers) - len(shown)
+    notes = (
+        f"{left_out} other brokers are below these." if left_out else "",
+        "After 1.: predicted share once action 1 is done." if after else "",
+    )
     table = Table(
         columns=columns,
         rows=rows,
         marked=frozenset(place for place, load in enumerate(shown) if load.broker_id in failing),
-        note=f"{left_out} other brokers are below these." if left_out else "",
+        note=" ".join(note for note in notes if note),
     )
-    png = render_broker_shares(
-        evidence.brokers, failing=failing if evidence.change.is_open else set(), limit_ratio=limit_ratio
-    )
+    png = render_broker_shares(evidence.brokers, failing=failing if is_open else set(), limit_ratio=limit_ratio)
     alt = "Share of bytes in: " + ", ".join(f"broker {row[0]} {row[1]}" for row in rows)
     return Section(
         title=f"Brokers, {said_when(evidence)}",
@@ -167,8 +202,13 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
     )
 
 
+def _share_after(ratios: Mapping[int, float], load: BrokerLoad) -> str:
+    ratio = ratios.get(load.broker_id)
+    return "" if ratio is None else format_percent(ratio * load.expected_share, 1)
+
+
 def confidence_section(evidence: BrokerShareEvidence) -> Section:
-    """Chance level, volume and the rule, for those who doubt."""
+    """Chance level, volume, completeness and the rule, for those who doubt."""
     said = []
     if evidence.chance_ratio is not None:
         said.append(f"Chance alone takes a broker to {format_ratio(evidence.chance_ratio)} once in a thousand windows.")
@@ -179,11 +219,21 @@ def confidence_section(evidence: BrokerShareEvidence) -> Section:
     said.append(
         f"The window holds {format_count(records)} records, {total}{counted}, over {len(evidence.brokers)} brokers."
     )
+    said += [_completeness(evidence)] if evidence.arrivals else []
     said.append(
         f"A broker fails when it is above limit, floor and chance in {evidence.k} of {evidence.n} windows, and is well "
         f"again after {counted_windows(evidence.k)} below {format_ratio(evidence.resolves_at)}."
     )
     return Section(title="How sure this is", text=(" ".join(said),))
+
+
+def _completeness(evidence: BrokerShareEvidence) -> str:
+    brought = ", ".join(
+        f"{row.source} {format_count(row.arrived_count)} of {format_count(row.expected_count)}"
+        for row in evidence.arrivals
+    )
+    lacking = any(row.arrived_count < row.expected_count for row in evidence.arrivals)
+    return f"{'Not all' if lacking else 'Everything'} that was expected arrived: {brought}."
 
 
 def rows_sections(evidence: BrokerShareEvidence) -> tuple[Section, ...]:
@@ -195,7 +245,7 @@ def rows_sections(evidence: BrokerShareEvidence) -> tuple[Section, ...]:
         Section(title="See the rows", text=("Paste into `partition-health sql`:",), code="\n\n".join(queries)),
         Section(
             title="Do it again",
-            text=("The same windows, measured and judged again:",),
+            text=("The same windows, measured and judged again; nobody is told twice:",),
             code=f"partition-health run --window {incident_span(evidence)}",
         ),
     )

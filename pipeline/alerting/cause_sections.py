@@ -15,14 +15,16 @@ MOST_PARTITIONS = 5
 MOST_KEYS = 5
 _NAME = 48
 _INDENT = "· "
+_OF_TOPIC = "Mean: of its topic's partitions."
 _MEANINGS = {
     "leaders": "it leads more partitions than its part; elect preferred leaders, or move some",
     "topic mix": "it leads partitions of busier topics; spread these over the brokers",
     "partition skew": "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
     "heavy keys": "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
     "hash luck": "what chance does to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
-    "remainder": "its partitions get more than their topics' mean, and not through their keys; look at partitioner and batching of the producers, and at how fast the broker answers",
+    "remainder": "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
 }
+_NAMES = {"remainder": "neither heavy keys nor hash luck"}
 
 
 def causes_section(evidence: BrokerShareEvidence) -> Section | None:
@@ -30,12 +32,11 @@ def causes_section(evidence: BrokerShareEvidence) -> Section | None:
     causes = evidence.causes
     if causes is None:
         return None
-    terms = [("leaders", causes.leaders), ("topic mix", causes.topic_mix), ("partition skew", causes.partition_skew)]
-    largest = max(terms, key=lambda term: term[1])[0]
-    total = causes.leaders + causes.topic_mix + causes.partition_skew
-    below = _below_skew(causes)
-    meaning = max(below, key=lambda term: term[1])[0] if largest == "partition skew" and below else largest
-    of_it = f", of that {meaning}" if meaning != largest else ""
+    terms, below = _terms(causes), _below_skew(causes)
+    largest, meaning = _largest(causes)
+    total = sum(points for _, points in terms)
+    part = f"what is {_NAMES[meaning]}" if meaning in _NAMES else meaning
+    of_it = f", of that {part}" if meaning != largest else ""
     rows = [(name, format_points(points)) for name, points in terms]
     rows += [(f"{_INDENT}{name}", format_points(points)) for name, points in below]
     return Section(
@@ -52,6 +53,27 @@ def causes_section(evidence: BrokerShareEvidence) -> Section | None:
             note="Partition skew splits on into the three rows below it." if below else "",
         ),
     )
+
+
+def name_cause(evidence: BrokerShareEvidence) -> str:
+    """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
+    if evidence.causes is None:
+        return ""
+    largest, meaning = _largest(evidence.causes)
+    topic = f", most in topic {format_name(evidence.topics[0].topic, _NAME)}" if evidence.topics else ""
+    part = f" ({_NAMES.get(meaning, meaning)})" if meaning != largest else ""
+    return f"{largest}{topic}{part}"
+
+
+def _terms(causes: CauseTerms) -> list[tuple[str, float]]:
+    return [("leaders", causes.leaders), ("topic mix", causes.topic_mix), ("partition skew", causes.partition_skew)]
+
+
+def _largest(causes: CauseTerms) -> tuple[str, str]:
+    """The largest term, and of partition skew, where it is split, the largest part."""
+    largest, below = max(_terms(causes), key=lambda term: term[1])[0], _below_skew(causes)
+    meaning = max(below, key=lambda term: term[1])[0] if largest == "partition skew" and below else largest
+    return largest, meaning
 
 
 def _partitioner(evidence: BrokerShareEvidence, meaning: str) -> tuple[str, ...]:
@@ -76,7 +98,7 @@ def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
     columns: tuple[Column, ...] = (
         Column(title="partition it leads"),
         Column(title="bytes", is_number=True),
-        Column(title="over its topic's mean", is_number=True),
+        Column(title="over mean", is_number=True),
     )
     rows = [
         (
@@ -88,13 +110,13 @@ def partitions_section(evidence: BrokerShareEvidence) -> Section | None:
     ]
     splits = [(row.heavy_keys_bytes, row.hash_luck_bytes, row.remainder_bytes) for row in shown]
     if any(part is None for split in splits for part in split):
-        return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(rows)))
+        return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(rows), note=_OF_TOPIC))
     columns += tuple(Column(title=name, is_number=True) for name in ("heavy keys", "luck", "rest"))
     split_rows = [
         (*row, *(format_bytes(round(part or 0), sign=True) for part in split))
         for row, split in zip(rows, splits, strict=True)
     ]
-    note = "The last three add up to what is above the topic's mean."
+    note = f"{_OF_TOPIC} The last three add up to what is above it."
     return Section(title="Its hottest partitions", table=Table(columns=columns, rows=tuple(split_rows), note=note))
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pipeline.model.incident import IncidentState
 
 Tone = Literal["alarm", "calm"]
 DIGEST: Final = "digest"
 """In place of a state: the mail tells many changes."""
+TABLE_WIDTH: Final = 78
+_LEAST_WORDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +154,12 @@ class Content:
     attachments: tuple[Attachment, ...] = ()
 
 
-def render_table(table: Table) -> str:
-    """Sets a table in plain text: columns aligned, marked rows led by `>`.
+def render_table(table: Table, width: int = TABLE_WIDTH) -> str:
+    """Sets a table in plain text: columns aligned, marked rows led by `>`, the widest words wrapped where it is too wide.
+
+    Args:
+        table: The table.
+        width: Characters of a line that it should keep to; numbers and words as long as a name are not broken for it.
 
     >>> print(render_table(Table(
     ...     columns=(Column(title="broker"), Column(title="share", is_number=True)),
@@ -159,12 +169,36 @@ def render_table(table: Table) -> str:
       2        9.1 %
     """
     lines = [tuple(column.title for column in table.columns), *table.rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(table.columns))]
+    limits = _cell_limits(lines, table.columns, width)
+    cells = [
+        [textwrap.wrap(cell, limit, break_long_words=False, break_on_hyphens=False) or [""] if limit else [cell]
+         for cell, limit in zip(line, limits, strict=True)]
+        for line in lines
+    ]  # fmt: skip
+    widths = [max(len(part) for line in cells for part in line[place]) for place in range(len(table.columns))]
     drawn = []
-    for place, line in enumerate(lines):
-        cells = (
-            cell.rjust(width) if column.is_number else cell.ljust(width)
-            for cell, width, column in zip(line, widths, table.columns, strict=True)
-        )
-        drawn.append((("> " if place - 1 in table.marked else "  ") + "  ".join(cells)).rstrip())
+    for place, line in enumerate(cells):
+        for part, words in enumerate(zip_longest(*line, fillvalue="")):
+            said = (
+                word.rjust(length) if column.is_number else word.ljust(length)
+                for word, length, column in zip(words, widths, table.columns, strict=True)
+            )
+            mark = "> " if place - 1 in table.marked and part == 0 else "  "
+            drawn.append((mark + "  ".join(said)).rstrip())
     return "\n".join(drawn)
+
+
+def _cell_limits(lines: Sequence[tuple[str, ...]], columns: Sequence[Column], width: int) -> list[int | None]:
+    """Most characters of a column's lines; None for as many as it has. Of columns of words the widest gives way."""
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    excess = sum(widths) + 2 * len(columns) - width
+    wordy = [
+        place
+        for place, column in enumerate(columns)
+        if not (column.is_number or column.is_short or column.is_text_only)
+    ]
+    limits: list[int | None] = [None] * len(columns)
+    if excess > 0 and wordy:
+        widest = max(wordy, key=lambda place: widths[place])
+        limits[widest] = max(_LEAST_WORDS, widths[widest] - excess)
+    return limits

@@ -9,8 +9,10 @@ import io
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import DIGEST, Attachment, Column, Content, Figure, Section, Table
-from pipeline.alerting.numbers import format_clock, format_count, format_name, format_ratio
+from pipeline.alerting.numbers import format_clock, format_count, format_name
 from pipeline.alerting.queries import sql_instant, sql_text
+from pipeline.alerting.rule_words import format_measure
+from pipeline.model.rule import times_worse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +67,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
 
 
 def _over_limit(change: IncidentChange) -> float:
-    return 0.0 if change.value is None else change.value / change.limit_value
+    return 0.0 if change.value is None else times_worse(change.rule, change.value, change.limit_value)
 
 
 def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
@@ -87,8 +89,8 @@ def _table_section(ordered: Sequence[IncidentChange]) -> Section:
             change.incident_id,
             change.state,
             f"{format_name(change.subject, 40)} ({format_name(change.rule, 24)})",
-            "" if change.value is None else format_ratio(change.value),
-            format_ratio(change.limit_value),
+            "" if change.value is None else format_measure(change.rule, change.value),
+            format_measure(change.rule, change.limit_value),
         )
         for change in ordered[:MOST_ROWS]
     )

@@ -6,13 +6,66 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.model.window import TimeWindow
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pipeline.model.incident import IncidentChange
     from pipeline.model.load import BrokerLoad
     from pipeline.model.recommendation import Recommendation
-    from pipeline.model.window import TimeWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A change of an incident, and whose it is.
+
+    Attributes:
+        cluster: Name in the configuration.
+        change: The state change: id, since, value, peak, limit.
+        window_ms: Length of a window.
+        limits_at: Where the configuration holds its limit, such as `rules.topic_peak`.
+        owner: Who looks after it; may be empty.
+        time_zone: The owner's, an IANA name.
+    """
+
+    cluster: str
+    change: IncidentChange
+    window_ms: int
+    limits_at: str
+    owner: str = ""
+    time_zone: str = "UTC"
+
+    @property
+    def window(self) -> TimeWindow:
+        """The window that brought the state."""
+        return TimeWindow(self.change.window_start_ms, self.change.window_start_ms + self.window_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictEvidence(Standing):
+    """What a mail about a rule needs that judges one number: a missing source, a disk, a topic.
+
+    Attributes:
+        reason: The verdict in words.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """What a source brought of what was expected. From `bronze.window_status`.
+
+    Attributes:
+        source: Source kind.
+        arrived_count: Items that arrived.
+        expected_count: Items expected.
+    """
+
+    source: str
+    arrived_count: int
+    expected_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +173,11 @@ class ProduceLatency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerShareEvidence:
+class BrokerShareEvidence(Standing):
     """An incident of the rule `broker_share` entered a state: what to say of it.
 
     Attributes:
-        cluster: Name in the configuration.
-        change: The state change: id, since, value (share ratio), peak, limit.
         broker_id: The broker.
-        window: The window that brought the state.
         brokers: Every broker of the window, the one concerned included. From `gold.broker_share`.
         topics: Topics by excess on this broker, largest first, see `excess_by_topic`.
         partitions: Partitions the broker leads, hottest first.
@@ -142,14 +192,13 @@ class BrokerShareEvidence:
         partitioners: Strategy in use by topic, as far as the replay knows it.
         hot_keys: Heaviest keys on partitions that the broker leads; may be empty.
         recommendations: What to do, by rank; may be empty.
-        owner: Who looks after the cluster; may be empty.
-        time_zone: The owner's, an IANA name.
+        arrivals: What the sources brought into the window, of those that know what to expect.
+        peak_ratio: Its largest load within the window over its fair part of the mean one, or None.
+        idle_ratio: Part of the time its request handlers were idle, 0..1, or None.
+        hours_to_full: Until its fullest disk is full at the pace of the last windows, or None.
     """
 
-    cluster: str
-    change: IncidentChange
     broker_id: int
-    window: TimeWindow
     brokers: tuple[BrokerLoad, ...]
     topics: tuple[TopicExcess, ...]
     partitions: tuple[HotPartition, ...]
@@ -164,8 +213,10 @@ class BrokerShareEvidence:
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
-    owner: str = ""
-    time_zone: str = "UTC"
+    arrivals: tuple[Arrival, ...] = ()
+    peak_ratio: float | None = None
+    idle_ratio: float | None = None
+    hours_to_full: float | None = None
 
     @property
     def broker(self) -> BrokerLoad:

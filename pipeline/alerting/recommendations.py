@@ -165,6 +165,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         moved_bytes=plan.moved_bytes,
         moved_partition_count=count,
         is_enough=plan.peak_ratio <= hot.target_ratio + 1e-9,
+        broker_ratios=plan.ratios,
         reassignment_json=None
         if is_election
         else format_reassignment((move.topic, move.partition, move.new_replicas) for move in moves),
@@ -197,4 +198,5 @@ def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
         moved_partition_count=0,
         is_enough=peak <= hot.target_ratio + 1e-9,
         config_diff=effect.config_diff,
+        broker_ratios={broker_id: median for broker_id, (_, median, _) in effect.ratios.items()},
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.model.recommendation import Recommendation
+    from pipeline.rule_settings import Gate
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
@@ -40,10 +41,10 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     """
     if not windows:
         return JobReport(job=JOB)
-    limit = run.cluster.gate.limit_ratio
     hot: dict[int, list[_Row]] = defaultdict(list)
     for row in _rows(run, BROKER_SHARE, windows):
-        if (row["share_ratio"] or 0) >= limit and (row["chance_p_value"] or 0) <= run.cluster.gate.chance_level:
+        gate = _gate_of(run, row)
+        if (row["share_ratio"] or 0) >= gate.limit_ratio and (row["chance_p_value"] or 0) <= gate.chance_level:
             hot[milliseconds_of(row["window_start"])].append(row)
     found = [
         recommendation
@@ -55,8 +56,14 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     return JobReport(job=JOB, table_versions={RECOMMENDATIONS.name: version})
 
 
+def _gate_of(run: RunContext, row: _Row) -> Gate:
+    """The limits of a broker, by the topic that most of its excess comes from."""
+    return run.cluster.gate.of_topic(row["excess_topic"] or "")
+
+
 def _row(run: RunContext, value: Recommendation) -> _Row:
     columns = asdict(value)
+    columns["broker_ratios"] = {str(broker_id): ratio for broker_id, ratio in value.broker_ratios.items()}
     return {"cluster": run.cluster_name, "window_start": instant_of(columns.pop("window_start_ms")), **columns}
 
 
@@ -89,7 +96,7 @@ def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list
                 broker_id=row["broker_id"],
                 window_start_ms=window.start_ms,
                 share_ratio=row["share_ratio"],
-                target_ratio=run.cluster.gate.resolves_at,
+                target_ratio=_gate_of(run, row).resolves_at,
                 load_follows=_follows(row),
             ),
             partitions,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,7 @@ class Recommendation:
         election_json: For `kafka-leader-election`, after it; None likewise.
         rollback_json: The assignment as it was; None likewise.
         config_diff: What changes in the producers' configuration; None where no setting does.
+        broker_ratios: Share ratio of every broker after the action; empty where nobody worked it out.
     """
 
     window_start_ms: int
@@ -50,3 +55,4 @@ class Recommendation:
     election_json: str | None = None
     rollback_json: str | None = None
     config_diff: str | None = None
+    broker_ratios: Mapping[int, float] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import flag, number, text, whole
-from pipeline.tables.table import CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Table
+from pipeline.tables.table import CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",
@@ -102,7 +102,7 @@ RECOMMENDATIONS = Table(
     name="gold.recommendations",
     grain="broker above its share x window x action, best first",
     key=("cluster", "window_start", "subject", "rank"),
-    schema_version=2,
+    schema_version=3,
     columns=(
         CLUSTER,
         WINDOW_START,
@@ -135,6 +135,12 @@ RECOMMENDATIONS = Table(
             "config_diff",
             "What changes in the producers' configuration, as a unified diff; NULL where no setting does.",
             nullable=True,
+        ),
+        Column(
+            name="broker_ratios",
+            type="map<string,double>",
+            unit="ratio",
+            doc="Share ratio of every broker after the action, by broker id.",
         ),
         RUN_ID,
     ),

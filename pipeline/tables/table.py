@@ -16,6 +16,7 @@ ColumnType = Literal[
     "binary",
     "map<string,string>",
     "map<string,bigint>",
+    "map<string,double>",
     "array<int>",
     "array<bigint>",
 ]

@@ -18,6 +18,7 @@ _HARMLESS: dict[str, Any] = {
     "timestamp": MINUTE_0,
     "date": date(2026, 11, 21),
     "map<string,bigint>": {},
+    "map<string,double>": {},
     "map<string,string>": {},
     "array<int>": [],
     "array<bigint>": [],

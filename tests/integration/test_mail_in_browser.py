@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alerting.blind import BlindEvidence, describe_blind
+from pipeline.alerting.blind import describe_blind
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.evidence import Arrival, VerdictEvidence
 from pipeline.alerting.message import render_message
 from pipeline.model.recommendation import Recommendation
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
@@ -50,21 +51,24 @@ def advised():
             moved_bytes=39_500_000,
             moved_partition_count=1,
             is_enough=True,
+            config_diff="+linger.ms=5",
+            broker_ratios={1: 1.07, 2: 0.98, 3: 0.95},
         )
         for rank, title in enumerate(("upgrade producers of orders to Kafka client 3.3+", f"set {'W' * 60}"), start=1)
     ]
-    return replace(state("new"), recommendations=tuple(actions))
+    arrivals = (Arrival(source="log_directories", arrived_count=3, expected_count=3),)
+    known = {"peak_ratio": 2.1, "idle_ratio": 0.43, "hours_to_full": 31.4, "arrivals": arrivals}
+    return replace(state("new"), recommendations=tuple(actions), **known)
 
 
 def blind():
     change = replace(new_evidence().change, rule="source_arrival", subject="log_directories", value=1.0)
-    return BlindEvidence(
+    return VerdictEvidence(
         cluster="demo",
         change=change,
         reason="broker 2: no answer " * 20,
         window_ms=MINUTE_MS,
-        bears_shares=True,
-        owner="",
+        limits_at="freshness",
     )
 
 

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from pipeline.alerting.blind import BlindEvidence, describe_blind
+from pipeline.alerting.blind import describe_blind
+from pipeline.alerting.evidence import VerdictEvidence
 from pipeline.alerting.incidents import Course, fold_verdicts
 from pipeline.alerting.message import render_message
 from pipeline.measures.source_arrivals import (
@@ -98,8 +99,13 @@ def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
 def test_the_mails_say_since_when_and_what_is_missing():
     verdicts = judge_sources([arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1)], max_age_ms=LIMIT_MS)
     new, resolved = fold_verdicts(verdicts, cluster="prod", course=Course(resolves_at=CALM_BELOW, k=1, worsens_by=3.0))
-    evidence = BlindEvidence(
-        cluster="prod", change=new, reason=verdicts[0].reason, window_ms=HOUR_MS, bears_shares=True, owner="platform"
+    evidence = VerdictEvidence(
+        cluster="prod",
+        change=new,
+        reason=verdicts[0].reason,
+        window_ms=HOUR_MS,
+        limits_at="freshness",
+        owner="platform",
     )
     mail = render_message(describe_blind(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "the pipeline is blind on cluster prod since" in mail.subject_line

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.alerting.incidents import Course, fold_verdicts, open_before
 from pipeline.alerting.mutes import find_mute, read_mutes
+from pipeline.alerting.rule_words import format_measure
 from pipeline.errors import ConfigError
 from pipeline.jobs.raise_incidents.messages import queue_messages
 from pipeline.measures.source_arrivals import CALM_BELOW
@@ -116,7 +117,13 @@ def _course(run: RunContext, rule: str) -> Course:
         return Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
     further = run.cluster.rules.get(rule)
     if further is None:
-        return Course(resolves_at=gate.resolves_at, k=gate.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
+        return Course(
+            resolves_at=gate.resolves_at,
+            k=gate.k,
+            worsens_by=gate.worsens_by,
+            repeat_ms=gate.repeat_ms,
+            resolves_by_limit=gate.resolves_by_limit,
+        )
     # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
     return Course(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
 
@@ -125,7 +132,8 @@ def _note(change: IncidentChange) -> str:
     if change.rule == SIGHT_RULE:
         what = "the pipeline is blind" if change.state == "new" else "the pipeline sees again"
         return f"incident {change.incident_id} {change.state}: {what}, source {change.subject}"
-    return f"incident {change.incident_id} {change.state}: {change.subject}, {change.value or 0:.2f}x"
+    value = "" if change.value is None else f", {format_measure(change.rule, change.value)}"
+    return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
 
 
 def _stored(run: RunContext, table: Table, kind: type[Any]) -> list[Any]:

@@ -5,25 +5,29 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pipeline.alerting.blind import BlindEvidence, describe_blind
+from pipeline.alerting.blind import describe_blind
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.evidence import (
+    Arrival,
     BrokerShareEvidence,
     CauseTerms,
     HotKey,
     HotPartition,
     ProduceLatency,
+    VerdictEvidence,
     excess_by_topic,
 )
-from pipeline.alerting.rule_alert import RuleEvidence, describe_rule
-from pipeline.measures.source_arrivals import RECORD_SOURCES
+from pipeline.alerting.rule_alert import describe_rule
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
+from pipeline.model.rule import DISK_RULE
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows
+from pipeline.tables.broker_metrics import BROKER_METRICS
+from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
-from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS
+from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -55,33 +59,32 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
     return describe_broker_share(_evidence(run, change, verdicts))
 
 
-def _reason(change: IncidentChange, verdicts: Sequence[Verdict]) -> str:
-    return next(
-        v.reason
-        for v in verdicts
-        if (v.window_start_ms, v.rule, v.subject) == (change.window_start_ms, change.rule, change.subject)
-    )
+def _verdict_of(change: IncidentChange, verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict that brought a change."""
+    told = (change.window_start_ms, change.rule, change.subject)
+    return next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == told)
 
 
-def _rule_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> RuleEvidence:
+def _rule_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> VerdictEvidence:
     rule = run.cluster.rules[change.rule].of_topic(change.subject.removeprefix("topic "))
-    return RuleEvidence(
+    return VerdictEvidence(
         cluster=run.cluster_name,
         change=change,
-        reason=_reason(change, verdicts),
+        reason=_verdict_of(change, verdicts).reason,
         window_ms=run.config.window_ms,
+        limits_at=f"rules.{change.rule}",
         owner=rule.owner or run.cluster.owner,
         time_zone=run.cluster.time_zone,
     )
 
 
-def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BlindEvidence:
-    return BlindEvidence(
+def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> VerdictEvidence:
+    return VerdictEvidence(
         cluster=run.cluster_name,
         change=change,
-        reason=_reason(change, verdicts),
+        reason=_verdict_of(change, verdicts).reason,
         window_ms=run.config.window_ms,
-        bears_shares=change.subject in RECORD_SOURCES,
+        limits_at="freshness",
         owner=run.cluster.owner,
         time_zone=run.cluster.time_zone,
     )
@@ -93,7 +96,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
     broker_id = int(change.subject.removeprefix("broker "))
     shares = _rows_of_window(run, BROKER_SHARE, window)
     own = next(row for row in shares if row["broker_id"] == broker_id)
-    verdict = next(v for v in verdicts if (v.window_start_ms, v.subject) == (change.window_start_ms, change.subject))
+    gate = run.cluster.gate.of_topic(own["excess_topic"] or "")
     first_ms = min(change.since_ms, window.start_ms) - EARLIER_WINDOWS * run.config.window_ms
     loads: dict[tuple[str, int], int] = {}
     for row in _rows_of_window(run, PARTITION_TRAFFIC, window):
@@ -103,15 +106,16 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         cluster=run.cluster_name,
         change=change,
         broker_id=broker_id,
-        window=window,
+        window_ms=run.config.window_ms,
+        limits_at="gate.limit_ratio (gate.topics for one topic)",
         brokers=tuple(_broker_load(row) for row in sorted(shares, key=lambda row: row["broker_id"])),
         topics=excess_by_topic(loads, broker_id=broker_id, expected_share=own["expected_share"]),
         partitions=_hot_partitions(run, window, broker_id),
         causes=_causes(own),
-        above_count=verdict.above_count,
-        k=run.cluster.gate.k,
-        n=run.cluster.gate.n,
-        resolves_at=run.cluster.gate.resolves_at,
+        above_count=_verdict_of(change, verdicts).above_count,
+        k=gate.k,
+        n=gate.n,
+        resolves_at=gate.resolves_at,
         chance_ratio=own["chance_ratio"],
         latency=_latency(run, window, broker_id),
         earlier=tuple(
@@ -120,7 +124,11 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         partitioners=_partitioners(run, window),
         hot_keys=_hot_keys(run, window, broker_id),
         recommendations=_recommendations(run, window, change.subject),
-        owner=run.cluster.owner,
+        arrivals=_arrivals(run, window),
+        peak_ratio=own["peak_ratio"],
+        idle_ratio=_idle_ratio(run, window, broker_id),
+        hours_to_full=_hours_to_full(run, window, change.subject),
+        owner=gate.owner or run.cluster.owner,
         time_zone=run.cluster.time_zone,
     )
 
@@ -152,12 +160,37 @@ def _causes(row: dict[str, Any]) -> CauseTerms | None:
 
 def _recommendations(run: RunContext, window: TimeWindow, subject: str) -> tuple[Recommendation, ...]:
     """What to do about the subject, by rank."""
-    names = {field.name for field in fields(Recommendation)} - {"window_start_ms"}
+    names = {field.name for field in fields(Recommendation)} - {"window_start_ms", "broker_ratios"}
     rows = [row for row in _rows_of_window(run, RECOMMENDATIONS, window) if row["subject"] == subject]
     return tuple(
-        Recommendation(window_start_ms=window.start_ms, **{name: row[name] for name in names})
+        Recommendation(
+            window_start_ms=window.start_ms,
+            broker_ratios={int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()},
+            **{name: row[name] for name in names},
+        )
         for row in sorted(rows, key=lambda row: row["rank"])
     )
+
+
+def _arrivals(run: RunContext, window: TimeWindow) -> tuple[Arrival, ...]:
+    """What the sources brought, of those that know what to expect."""
+    return tuple(
+        Arrival(source=row["source"], arrived_count=row["arrived_count"], expected_count=row["expected_count"])
+        for row in sorted(_rows_of_window(run, WINDOW_STATUS, window), key=lambda row: row["source"])
+        if row["expected_count"]
+    )
+
+
+def _idle_ratio(run: RunContext, window: TimeWindow, broker_id: int) -> float | None:
+    """How idle the broker's request handlers were; the least, where several sources tell."""
+    rows = [row for row in _rows_of_window(run, BROKER_METRICS, window) if row["broker_id"] == broker_id]
+    told = [row["request_handler_idle_ratio"] for row in rows if row["request_handler_idle_ratio"] is not None]
+    return min(told, default=None)
+
+
+def _hours_to_full(run: RunContext, window: TimeWindow, subject: str) -> float | None:
+    rows = _rows_of_window(run, RULE_MEASURES, window)
+    return next((r["value"] for r in rows if (r["rule"], r["subject"]) == (DISK_RULE, subject)), None)
 
 
 def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tuple[HotPartition, ...]:

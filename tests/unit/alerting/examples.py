@@ -7,7 +7,6 @@ from dataclasses import replace
 from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms, HotPartition, ProduceLatency, excess_by_topic
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
-from pipeline.model.window import TimeWindow
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
@@ -51,7 +50,8 @@ def new_evidence(**changes):
             window_count=3,
         ),
         broker_id=1,
-        window=TimeWindow(T0_MS + 6 * MINUTE_MS, T0_MS + 7 * MINUTE_MS),
+        window_ms=MINUTE_MS,
+        limits_at="gate.limit_ratio",
         brokers=(broker_load(1, 0.55), broker_load(2, 0.225), broker_load(3, 0.225)),
         topics=excess_by_topic(LOADS, broker_id=1, expected_share=1 / 3),
         partitions=(HotPartition(topic="orders", partition=0, size_bytes=900, ratio_to_mean=2.7),),
@@ -75,7 +75,6 @@ def resolved_evidence(**changes):
         change=replace(
             opened.change, state="resolved", window_start_ms=T0_MS + 10 * MINUTE_MS, value=1.02, window_count=7
         ),
-        window=TimeWindow(T0_MS + 10 * MINUTE_MS, T0_MS + 11 * MINUTE_MS),
         brokers=(broker_load(1, 0.34, minute=10), broker_load(2, 0.33, minute=10), broker_load(3, 0.33, minute=10)),
     )
     return replace(evidence, **changes)

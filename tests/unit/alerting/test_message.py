@@ -11,9 +11,11 @@ from html.parser import HTMLParser
 import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.evidence import CauseTerms, HotPartition, TopicExcess, excess_by_topic
+from pipeline.alerting.content import Column, Table, render_table
+from pipeline.alerting.evidence import Arrival, CauseTerms, HotPartition, TopicExcess, excess_by_topic
 from pipeline.alerting.message import addresses, join_addresses, render_message
 from pipeline.model.load import BrokerLoad
+from pipeline.model.recommendation import Recommendation
 from tests.unit.alerting.examples import LOADS, MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
 
 VOID = {"meta", "img", "br"}
@@ -148,7 +150,9 @@ SAID_WHEN_NEW = [
     "33.3 % would be fair",
     "above the limit of 1.20x since 2026-11-21 09:04 UTC, in 3 of the last 4 windows",
     "This incident is new.",
+    "The cause: partition skew, most in topic orders.",
     "Producers waited 23 ms on average for an answer of broker 1, 11.0x the 2.1 ms for the other brokers.",
+    "the cluster can carry 61 % of what its brokers could together",
     "orders",
     "+567 B",
     "orders-0",
@@ -197,6 +201,20 @@ def test_the_text_part_can_be_read_alone():
     assert "<" not in text.replace("window_start <", "")
 
 
+def test_a_table_too_wide_for_the_text_wraps_its_widest_words_only():
+    table = Table(
+        columns=(Column(title="", is_number=True), Column(title="action"), Column(title="share", is_number=True)),
+        rows=(("1.", "upgrade the producers of orders to a newer client", "35.5 %"), ("2.", "t" * 30, "9 %")),
+        marked=frozenset({0}),
+    )
+    assert render_table(table, width=44).splitlines() == [
+        "      action                           share",
+        "> 1.  upgrade the producers of        35.5 %",
+        "      orders to a newer client",
+        "  2.  tttttttttttttttttttttttttttttt     9 %",
+    ]
+
+
 def test_topics_come_by_excess_and_the_tail_in_one_row():
     loads = LOADS | {(f"t{number}", 2): 30 for number in range(9)}
     content = describe_broker_share(new_evidence(topics=excess_by_topic(loads, broker_id=1, expected_share=1 / 3)))
@@ -240,11 +258,66 @@ def test_latency_is_told_beside_peers(broker_avg_ms, peers_avg_ms, said):
     assert said in " ".join(text_of(render(new_evidence(latency=latency))).split())
 
 
+def test_room_left_disk_and_completeness_are_told_where_they_are_known():
+    known = new_evidence(
+        peak_ratio=2.1,
+        idle_ratio=0.43,
+        hours_to_full=31.4,
+        arrivals=(
+            Arrival(source="log_directories", arrived_count=3, expected_count=3),
+            Arrival(source="producer_metrics", arrived_count=40, expected_count=1_440),
+        ),
+    )
+    text = " ".join(text_of(render(known)).split())
+    assert "In its busiest moments it took 2.10x its fair part of the mean load." in text
+    assert "Its request handlers were idle 43 % of the time." in text
+    assert "At the pace of the last windows its disk is full in 31 h." in text
+    assert "Not all that was expected arrived: log_directories 3 of 3, producer_metrics 40 of 1,440." in text
+    whole = render(replace(known, arrivals=known.arrivals[:1]))
+    assert "Everything that was expected arrived: log_directories 3 of 3." in " ".join(text_of(whole).split())
+    over = " ".join(text_of(render(resolved_evidence(hours_to_full=31.4))).split())
+    assert "Head-room" not in over
+    assert "31 h" not in over
+
+
+def test_the_first_action_is_in_the_first_sentences_and_its_shares_beside_those_of_now():
+    action = Recommendation(
+        window_start_ms=T0_MS,
+        subject="broker 1",
+        rank=1,
+        action="replay:linger",
+        title="set `linger.ms=5` on producers of orders",
+        text="The replay says so.",
+        topic="orders",
+        share_ratio=1.65,
+        predicted_ratio=1.05,
+        predicted_ratio_low=1.02,
+        predicted_ratio_high=1.11,
+        predicted_peak_ratio=1.05,
+        moved_bytes=0,
+        moved_partition_count=0,
+        is_enough=True,
+        broker_ratios={1: 1.05, 2: 1.0},
+    )
+    content = describe_broker_share(new_evidence(recommendations=(action,)))
+    said = "First thing to do: set linger.ms=5 on producers of orders (share then 35.0 % [34.0, 37.0])."
+    assert content.headline.endswith(said)
+    table = next(section.table for section in content.sections if section.title.startswith("Brokers, "))
+    after = [column.title for column in table.columns].index("after 1.")
+    assert [row[after] for row in table.rows] == ["35.0 %", "33.3 %", ""]
+    resolved = describe_broker_share(resolved_evidence(recommendations=(action,)))
+    assert "after 1." not in {column.title for s in resolved.sections if s.table for column in s.table.columns}
+
+
 def test_what_is_not_known_is_not_told():
     bare = new_evidence(latency=None, causes=None, topics=(), partitions=(), chance_ratio=None, owner="")
     text = text_of(render(bare))
 
-    assert "PRODUCERS FEEL" not in text
+    assert "Producers waited" not in text
+    assert "idle" not in text
+    assert "disk" not in text
+    assert "busiest" not in text
+    assert "expected arrived" not in text
     assert "WHY IT IS HOT" not in text
     assert "Chance alone" not in text
     assert "Owner" not in text

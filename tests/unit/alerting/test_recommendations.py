@@ -129,7 +129,7 @@ def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     section = actions_section(found, expected_share=1 / 3)
     assert section.table.rows == (
         ("1.", "move replicas of 1 partition", "33.3 %", "1.00x", "1.00 kB"),
-        ("2.", "linger", "40.0 % [38.3 %, 43.7 %]", "1.20x", "nothing"),
+        ("2.", "linger", "40.0 % [38.3, 43.7]", "1.20x", "nothing"),
     )
     assert section.table.marked == {0}
     assert "--execute" in execute_section(found).code

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.alerting.rule_alert import RuleEvidence, describe_rule
+from pipeline.alerting.evidence import VerdictEvidence
+from pipeline.alerting.rule_alert import describe_rule
 from pipeline.alerting.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
 from pipeline.model.incident import IncidentChange
 from pipeline.rule_settings import DEFAULT_RULES
@@ -24,15 +25,42 @@ def values(measures):
     return {(m.window_start_ms - T0_MS, m.subject): m.value for m in measures}
 
 
+def broker_row(window, broker_id, held=(), total=(), usable=()):
+    """Maps come from tables as pairs."""
+    return {
+        "window_start": hour(window),
+        "broker_id": broker_id,
+        "log_dir_bytes": list(held),
+        "log_dir_total_bytes": list(total),
+        "log_dir_usable_bytes": list(usable),
+    }
+
+
+STARTS_MS = [T0_MS + n * HOUR_MS for n in range(4)]
+
+
 def test_hours_to_full_follow_the_median_growth_of_all_replicas_of_a_broker():
-    state = [
-        {"window_start": hour(n), "replica_id": broker, "size_bytes": (100 + 10 * n) // 2}
+    rows = [
+        broker_row(n, broker, [("/a", 50 + 5 * n), ("/b", 50 + 5 * n)])
+        | ({"log_dir_total_bytes": None} if broker else {})
         for n in range(4)
-        for broker in (0, 0, 7)
+        for broker in (0, 7)
     ]
-    found = measure_disks(state, {0: 230}, window_ms=HOUR_MS, starts_ms=[T0_MS + n * HOUR_MS for n in range(4)])
+    found = measure_disks(rows, {0: 230}, window_ms=HOUR_MS, starts_ms=STARTS_MS)
     # 100, 110, 120, 130 of 230: ten an hour; two windows are too few to tell
     assert values(found) == {(2 * HOUR_MS, "broker 0"): 11.0, (3 * HOUR_MS, "broker 0"): 10.0}
+
+
+def test_hours_to_full_are_those_of_the_volume_that_is_full_first_where_brokers_tell():
+    """/a: 400 of 1,000 left, ten less each hour; /b: 90 of 100 left, six less each hour; what replicas hold is no matter."""
+    rows = [
+        broker_row(n, 3, [("/a", 1)], [("/a", 1_000), ("/b", 100)], [("/a", 430 - 10 * n), ("/b", 90 - 6 * n)])
+        for n in range(4)
+    ]
+    found = list(measure_disks(rows, {}, window_ms=HOUR_MS, starts_ms=STARTS_MS[3:]))
+    assert values(found) == {(3 * HOUR_MS, "broker 3"): 12.0}
+    assert found[0].detail == "/b is 28% full, and at this pace all of it in 12 h"
+    assert list(measure_disks([broker_row(0, 3)], {}, window_ms=HOUR_MS, starts_ms=STARTS_MS)) == []
 
 
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
@@ -114,7 +142,9 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
         limit_value=1.0,
         window_count=2,
     )
-    evidence = RuleEvidence(cluster="demo", change=change, reason="3 partitions", window_ms=HOUR_MS, owner="team")
+    evidence = VerdictEvidence(
+        cluster="demo", change=change, reason="3 partitions", window_ms=HOUR_MS, limits_at=f"rules.{rule}", owner="team"
+    )
     content = describe_rule(evidence)
     assert content.subject_line.startswith("[FAIL]" if state == "new" else "[RESOLVED]")
     assert rule not in content.headline
