@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.consumer_load import balance_group
 from pipeline.measures.disks import hours_to_full, is_past_retention
-from pipeline.model.rule import RuleMeasure
+from pipeline.model.rule import DISK_RULE, RuleMeasure
 from pipeline.model.window import milliseconds_of
 
 if TYPE_CHECKING:
@@ -115,30 +115,51 @@ def measure_latency(latency: Iterable[Row]) -> Iterator[RuleMeasure]:
 
 
 def measure_disks(
-    state: Iterable[Row], disk_bytes: Mapping[int, int], *, window_ms: int, starts_ms: Iterable[int]
+    brokers: Iterable[Row], disk_bytes: Mapping[int, int], *, window_ms: int, starts_ms: Iterable[int]
 ) -> Iterator[RuleMeasure]:
-    """Hours until the disks of brokers are full, by how their replicas grew.
+    """Hours until the first disk of a broker is full, by how it filled.
+
+    A disk is the volume of a log directory where the broker tells what it holds and what is left, other files on it
+    included; else all of a broker's disks together, where the configuration says what they hold.
 
     Args:
-        state: Rows of `bronze.cluster_state` of the windows and those before, by which growth is told.
+        brokers: Rows of `bronze.brokers` of the windows and those before, by which growth is told.
         disk_bytes: What each broker's disks hold, from the configuration.
         window_ms: Length of a window.
         starts_ms: Windows to measure.
     """
-    used: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for row in state:
-        if row["size_bytes"] is not None and row["replica_id"] in disk_bytes:
-            used[row["replica_id"]][milliseconds_of(row["window_start"])] += row["size_bytes"]
-    for broker_id, by_window in sorted(used.items()):
-        for start_ms in sorted(set(starts_ms) & set(by_window)):
-            seen = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
-            hours = hours_to_full(
-                [at + window_ms for at in seen], [by_window[at] for at in seen], disk_bytes[broker_id]
-            )
-            part = by_window[start_ms] / disk_bytes[broker_id]
-            if hours is not None:
-                detail = f"replicas fill {part:.0%} of its disks and at this pace all of it in {hours:.0f} h"
-                yield _of_broker(start_ms, "disk_hours_to_full", broker_id, hours, detail)
+    wanted = set(starts_ms)
+    fillings: dict[int, dict[str, dict[int, tuple[int, int]]]] = defaultdict(lambda: defaultdict(dict))
+    for row in brokers:
+        for disk, filling in _fillings(row, disk_bytes).items():
+            fillings[row["broker_id"]][disk][milliseconds_of(row["window_start"])] = filling
+    for broker_id, disks in sorted(fillings.items()):
+        for start_ms in sorted(wanted & {at_ms for by_window in disks.values() for at_ms in by_window}):
+            found = [
+                (hours, disk, *by_window[start_ms])
+                for disk, by_window in sorted(disks.items())
+                if start_ms in by_window and (hours := _hours_at(by_window, start_ms, window_ms)) is not None
+            ]
+            if found:
+                hours, disk, used, total = min(found)
+                detail = f"{disk} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
+                yield _of_broker(start_ms, DISK_RULE, broker_id, hours, detail)
+
+
+def _fillings(row: Row, disk_bytes: Mapping[int, int]) -> dict[str, tuple[int, int]]:
+    """Bytes used and held by disk, in the window of a row."""
+    if row["broker_id"] in disk_bytes:
+        used = sum(size for _, size in row["log_dir_bytes"] or ())
+        return {"the room that disk_bytes gives its replicas": (used, disk_bytes[row["broker_id"]])} if used else {}
+    usable = dict(row["log_dir_usable_bytes"] or ())
+    return {path: (total - usable[path], total) for path, total in row["log_dir_total_bytes"] or () if total}
+
+
+def _hours_at(by_window: Mapping[int, tuple[int, int]], start_ms: int, window_ms: int) -> float | None:
+    """Hours to full as known at the end of a window."""
+    seen = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
+    used = [by_window[at_ms][0] for at_ms in seen]
+    return hours_to_full([at_ms + window_ms for at_ms in seen], used, by_window[start_ms][1])
 
 
 def _of_broker(start: datetime | int, rule: str, broker_id: int, value: float, detail: str) -> RuleMeasure:

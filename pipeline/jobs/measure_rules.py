@@ -63,11 +63,10 @@ def _measure(run: RunContext, windows: tuple[TimeWindow, ...]) -> Iterator[RuleM
     if groups:
         yield from measure_groups(groups, _rows(run, PARTITION_HEALTH, windows))
     window_ms = run.config.window_ms
-    if run.cluster.disk_bytes:
-        reach = TimeWindow(windows[0].start_ms - DISK_HISTORY_WINDOWS * window_ms, windows[-1].end_ms)
-        state = _rows(run, CLUSTER_STATE, (reach,))
-        starts_ms = [window.start_ms for window in windows]
-        yield from measure_disks(state, run.cluster.disk_bytes, window_ms=window_ms, starts_ms=starts_ms)
+    reach = TimeWindow(windows[0].start_ms - DISK_HISTORY_WINDOWS * window_ms, windows[-1].end_ms)
+    starts_ms = [window.start_ms for window in windows]
+    disks = _rows(run, BROKERS, (reach,))
+    yield from measure_disks(disks, run.cluster.disk_bytes, window_ms=window_ms, starts_ms=starts_ms)
     segments = _deletable_segments(run, windows[-1].end_ms)
     state = _rows(run, CLUSTER_STATE, windows) if segments else []
     yield from measure_segments(topics, segments, state, {window.start_ms: window.end_ms for window in windows})

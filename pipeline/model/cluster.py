@@ -135,6 +135,18 @@ class ReplicaState:
         return TopicPartition(self.topic, self.partition)
 
 
+class DirectorySpace(NamedTuple):
+    """The volume that a log directory lies on, as its broker tells.
+
+    Attributes:
+        total_bytes: What it holds.
+        usable_bytes: What is left of it.
+    """
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class LeaderTerm(NamedTuple):
     """A broker's time as leader of a partition.
 

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.codec.consumer_group_text import parse_consumer_groups
-from pipeline.errors import InputError
-from pipeline.file_sources import ConsumerGroups, DumpLog, LogDirectories, TopicsDescribe
+from pipeline.file_sources import DumpLog, LogDirectories, TopicsDescribe
 from pipeline.live_source import LIVE_CLUSTER, LiveCluster
-from pipeline.model.log import Problem
 from pipeline.sources.cluster_rows import count_directories
 from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
 from pipeline.sources.dumped_logs import discover_dumps, with_topic_ids
 from pipeline.sources.live.reading import LiveReading, read_live_cluster
 from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.tool_texts import read_described_replicas, read_moving_partitions
+from pipeline.sources.tool_texts import read_described_groups, read_described_replicas, read_moving_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.config import Cluster, Source
-    from pipeline.model.cluster import ClusterHistory, ReplicaState
+    from pipeline.model.cluster import ClusterHistory, DirectorySpace, ReplicaState
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.log import Problem
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_rows import Moving
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 LOG_DIRECTORIES = "log_directories"
 DUMP_LOG = "dump_log"
 CONSUMER_GROUPS = "consumer_groups"
-_EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +77,11 @@ class ClusterReading:
         if self.live is None:
             return count_directories(self.tree)
         return {} if self.live.state is None else self.live.state.directory_counts
+
+    @property
+    def spaces(self) -> Mapping[int, Mapping[str, DirectorySpace]]:
+        """Volumes of log directories by broker and path, where the brokers tell."""
+        return {} if self.live is None or self.live.state is None else self.live.state.spaces
 
     @property
     def broker_configs(self) -> Mapping[int, Mapping[str, str]]:
@@ -143,12 +144,11 @@ def _read_files(cluster: Cluster, as_of_ms: int) -> ClusterReading:
     described = read_described_replicas(cluster.sources, leaders, replicas, problems)
     moving = read_moving_partitions(cluster.sources, problems)
     problems[DUMP_LOG if dumps else LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
-    groups = [row for s in cluster.sources if isinstance(s, ConsumerGroups) for row in _read_groups(s, problems)]
     return ClusterReading(
         tree=with_topic_ids(tree, leaders) if dumps else tree,
         history=history,
         replicas=(*replicas, *described),
-        groups=tuple(groups),
+        groups=read_described_groups(cluster.sources, problems),
         problems={kind: tuple(found) for kind, found in problems.items()},
         roots=tuple(_roots(cluster.sources)),
         moving=moving,
@@ -162,31 +162,3 @@ def _roots(sources: Sequence[Source]) -> list[Path]:
         paths: tuple[Path, ...] = getattr(source, "paths", ()) or tuple(filter(None, [getattr(source, "path", None)]))
         roots += [path if path.is_dir() else path.parent for path in paths]
     return roots
-
-
-def _read_groups(source: ConsumerGroups, problems: dict[str, list[Problem]]) -> list[tuple[int, ConsumerGroupMember]]:
-    rows: list[tuple[int, ConsumerGroupMember]] = []
-    for path in sorted(_group_texts(source)):
-        instant = _EPOCH_MS.search(path.stem)
-        if instant is None:
-            reason = "no instant in the file name: expected <name>-<epoch ms>.txt"
-            problems[source.kind].append(Problem(path=str(path), position=None, reason=reason))
-            continue
-        try:
-            members = parse_consumer_groups(path.read_text(encoding="utf-8"), path=path)
-        except (InputError, OSError, UnicodeDecodeError) as error:
-            position = error.position if isinstance(error, InputError) else None
-            reason = error.reason if isinstance(error, InputError) else f"cannot be read: {error}"
-            problems[source.kind].append(Problem(path=str(path), position=position, reason=reason))
-            continue
-        rows += [(int(instant[1]), member) for member in members if member.topic is not None]
-    return rows
-
-
-def _group_texts(source: ConsumerGroups) -> list[Path]:
-    """The files named, and those in the folders named."""
-    return [
-        text
-        for path in source.paths
-        for text in (path.glob("*consumer-groups*.txt") if path.is_dir() else path.parent.glob(path.name))
-    ]

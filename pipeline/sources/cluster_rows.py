@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.disk_rows import DiskColumns
 
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
@@ -38,6 +39,8 @@ def iter_broker_rows(
     directory_counts: Mapping[int, int],
     windows: Sequence[TimeWindow],
     broker_configs: Mapping[int, Mapping[str, str]],
+    *,
+    disks: Mapping[int, DiskColumns] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per broker and window: those registered at the window's end and those whose disks were found.
 
@@ -47,6 +50,7 @@ def iter_broker_rows(
         directory_counts: Log directories by broker, from the disks or as the brokers describe them.
         windows: Moments: each window's end.
         broker_configs: By broker, where they are known.
+        disks: Columns about its disks, by broker.
     """
     for window in windows:
         state = history.state_at(window.end_ms)
@@ -63,6 +67,7 @@ def iter_broker_rows(
                 "log_directory_count": directory_counts.get(broker_id, 0),
                 "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
                 "configs": dict(broker_configs.get(broker_id, {})),
+                **(disks or {}).get(broker_id, {}),
                 "state_source": history.state_source if broker else "log_directories",
             }
 

@@ -1,4 +1,4 @@
-"""Replicas from texts of Kafka's tools, where no disk of theirs was read, and what is being moved.
+"""Texts of Kafka's tools: replicas where no disk of theirs was read, consumer groups, what is being moved.
 
 `kafka-log-dirs --describe` tells size and lag of every replica, `kafka-get-offsets` the high watermark of every
 partition. What the disks say themselves comes first. `kafka-reassign-partitions --verify` tells which reassignments run.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.codec.consumer_group_text import parse_consumer_groups
 from pipeline.codec.reassignment_text import parse_reassignment_status
 from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets
 from pipeline.errors import InputError
-from pipeline.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
+from pipeline.file_sources import ConsumerGroups, GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem
+from pipeline.sources.named_files import list_files, split_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.codec.tool_text import DescribedReplica
     from pipeline.config import Source
     from pipeline.model.cluster import PartitionState
+    from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.log import TopicPartition
     from pipeline.sources.cluster_rows import Moving
 
@@ -60,6 +63,30 @@ def read_described_replicas(
         for key, replica in sorted(found.items())
         if key not in known
     )
+
+
+def read_described_groups(
+    sources: Sequence[Source], problems: dict[str, list[Problem]]
+) -> tuple[tuple[int, ConsumerGroupMember], ...]:
+    """Consumer groups with what they read, and the instants in the names of their texts.
+
+    Args:
+        sources: Of the cluster.
+        problems: Takes what was wrong, by source kind.
+    """
+    rows: list[tuple[int, ConsumerGroupMember]] = []
+    for source in sources:
+        if not isinstance(source, ConsumerGroups):
+            continue
+        for path in list_files(source.paths, ("*consumer-groups*.txt",), problems[source.kind]):
+            _, instant_ms = split_instant(path.stem)
+            if instant_ms is None:
+                reason = "no instant in the file name: expected <name>-<epoch ms>.txt"
+                problems[source.kind].append(Problem(path=str(path), position=None, reason=reason))
+                continue
+            members = _read(path, source.kind, parse_consumer_groups, problems) or ()
+            rows += [(instant_ms, member) for member in members if member.topic is not None]
+    return tuple(rows)
 
 
 def read_moving_partitions(sources: Sequence[Source], problems: dict[str, list[Problem]]) -> frozenset[Moving]:

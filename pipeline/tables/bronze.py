@@ -153,7 +153,7 @@ BROKERS = Table(
     grain="broker x window end",
     key=("cluster", "window_start", "broker_id"),
     partitioned_by=_BY_DATE,
-    schema_version=2,
+    schema_version=3,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -179,6 +179,27 @@ BROKERS = Table(
             name="configs",
             type="map<string,string>",
             doc="Broker configs that matter, where the source tells them.",
+        ),
+        Column(
+            name="log_dir_bytes",
+            type="map<string,bigint>",
+            unit="bytes",
+            doc="Bytes of the replicas in each log directory when they were read.",
+            volatile=True,
+        ),
+        Column(
+            name="log_dir_total_bytes",
+            type="map<string,bigint>",
+            unit="bytes",
+            doc="What the volume of each log directory holds, as brokers from 3.3 on tell (DescribeLogDirs).",
+            volatile=True,
+        ),
+        Column(
+            name="log_dir_usable_bytes",
+            type="map<string,bigint>",
+            unit="bytes",
+            doc="What is left of it.",
+            volatile=True,
         ),
         text(
             "state_source",

@@ -97,6 +97,11 @@ CAPABILITIES = (
         "when read; also from texts of kafka-log-dirs and kafka-get-offsets (`log_dirs_describe`, `get_offsets`)",
     ),
     Capability(
+        "bronze.brokers: log_dir_total_bytes, log_dir_usable_bytes, and hours to full disks by them",
+        ("-", "at the run", "at the run", "-", "-", "-"),
+        "brokers from 3.3 on; without them `disk_bytes` in the configuration says what disks hold",
+    ),
+    Capability(
         "bronze.cluster_state: reassignment",
         ("exact", "at the run", "at the run", "-", "exact", "-"),
         "also from texts of kafka-reassign-partitions --verify (`reassign_verify`): that one runs",

@@ -14,6 +14,7 @@ from pipeline.sources.cluster_rows import (
     iter_consumer_group_rows,
     retention_ms,
 )
+from pipeline.sources.disk_rows import disk_columns
 from pipeline.sources.live.reading import iter_live_group_rows
 from pipeline.sources.problem_rows import iter_quarantine_rows
 from pipeline.sources.segment_rows import iter_segment_rows
@@ -45,10 +46,11 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
     fresh = fresh_windows(run, expired.get(reading.record_source, set()))
     fresh_groups = fresh_windows(run, expired.get(CONSUMER_GROUP_TEXTS, set()))
     name, history = run.cluster_name, reading.history
+    disks = disk_columns(reading.replicas, reading.spaces, reading.relative)
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
         (
             BROKERS,
-            iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs),
+            iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs, disks=disks),
             fresh,
         ),
         (

@@ -1,7 +1,7 @@
 """What brokers say of their disks, configs and running reassignments; nothing else fails where they may not be asked.
 
 References:
-    Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments.
+    Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments. KIP-827 (volumes of log directories).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
 from pipeline.codec.tool_text import DescribedReplica
+from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.asking import (
     PAGE_PARTITIONS,
@@ -34,29 +35,44 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 def ask_log_directories(
     connection: Connection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
-) -> list[DescribedReplica]:
-    """What every broker holds of the partitions on its disks.
+) -> tuple[list[DescribedReplica], dict[int, dict[str, DirectorySpace]]]:
+    """What every broker holds of the partitions on its disks, and how much room is left there.
 
     Args:
         connection: To the cluster.
         broker_ids: Whom to ask.
         partitions: Of what.
         failures: Takes brokers that gave no answer.
+
+    Returns:
+        Replicas; volumes by broker and log directory, of brokers from 3.3 on.
     """
     wanted = list(pages(partitions, PAGE_PARTITIONS))
+
+    spaces: dict[int, dict[str, DirectorySpace]] = {}
 
     def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
         topics = list(group_partitions(page).items())
         reply = connection.send(DescribeLogDirsRequest(topics=topics), broker_id)
         refuse_error(getattr(reply, "error_code", 0))
-        return _read_disks(broker_id, reply)
+        replicas = _read_disks(broker_id, reply)
+        spaces[broker_id] = _read_spaces(reply)
+        return replicas
 
     refused: dict[int, str] = {}
     answers, silent = ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
     failures.brokers |= silent
     if refused:
         failures.questions["replica sizes"] = next(iter(refused.values()))
-    return [replica for answer in answers for replica in answer]
+    return [replica for answer in answers for replica in answer], {b: told for b, told in spaces.items() if told}
+
+
+def _read_spaces(reply: Any) -> dict[str, DirectorySpace]:  # noqa: ANN401
+    return {
+        directory.log_dir: DirectorySpace(directory.total_bytes, directory.usable_bytes)
+        for directory in reply.results
+        if (getattr(directory, "total_bytes", None) or -1) >= 0
+    }
 
 
 def _read_disks(broker_id: int, reply: Any) -> list[DescribedReplica]:  # noqa: ANN401

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pipeline.codec.tool_text import DescribedReplica
+    from pipeline.model.cluster import DirectorySpace
     from pipeline.model.earlier_state import EarlierState
     from pipeline.sources.live.admin import Metadata, OffsetAt
     from pipeline.sources.live.connection import Connection
@@ -46,9 +47,11 @@ class LiveState:
         high_watermarks: Offset after the last committed record.
         broker_configs: Configs that matter, by broker.
         directory_counts: Log directories that hold partitions, by broker that described them.
+        spaces: Volumes of log directories, by broker and path, where the brokers tell.
         leader_sizes: Bytes of the leaders' logs, where told.
         silent_brokers: Brokers that gave no answer, and why.
         failures: Everything that was not answered.
+        partitions: All that we may see, as they are now.
     """
 
     history: ClusterHistory
@@ -58,14 +61,16 @@ class LiveState:
     high_watermarks: Mapping[TopicPartition, OffsetAt]
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     directory_counts: Mapping[int, int] = field(default_factory=dict)
+    spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
     leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
 
-    @property
-    def partitions(self) -> dict[TopicPartition, PartitionState]:
-        """All partitions we may see."""
-        return dict(self.history.state_at(0).partitions)
+    partitions: Mapping[TopicPartition, PartitionState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Takes the partitions out of the history once: who asks for one asks for thousands."""
+        object.__setattr__(self, "partitions", self.history.state_at(0).partitions)
 
 
 def read_live_state(
@@ -105,7 +110,7 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
-    disks = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
+    disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})
     configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
@@ -116,6 +121,7 @@ def read_live_state(
         high_watermarks=high_watermarks,
         broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=_count_directories(disks),
+        spaces=spaces,
         leader_sizes={
             d.topic_partition: d.size_bytes
             for d in disks

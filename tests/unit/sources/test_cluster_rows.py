@@ -11,6 +11,7 @@ from pipeline.model.cluster import (
     Broker,
     ClusterHistory,
     ClusterState,
+    DirectorySpace,
     PartitionState,
     ReplicaState,
     Timeline,
@@ -28,6 +29,7 @@ from pipeline.sources.cluster_rows import (
     leader_epoch_rows,
     retention_ms,
 )
+from pipeline.sources.disk_rows import disk_columns
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000
@@ -84,6 +86,24 @@ def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
         (2, "r2", False, 2, "cluster_metadata"),
         (3, None, None, 1, "log_directories"),
     ]
+
+
+def test_disks_are_told_by_log_directory_and_with_what_their_volumes_hold_where_brokers_say():
+    replicas = [replica(1, 9), replace(replica(1, 9, is_future=True), log_directory="/root/other"), replica(2, None)]
+    replicas += [
+        replica(2, 9, size=50),
+        replace(replica(3, 9), size_bytes=None),
+        replace(replica(1, 9), broker_id=None),
+    ]
+    spaces = {2: {"/root/d2": DirectorySpace(1_000, 400)}, 4: {"/data": DirectorySpace(70, 7)}}
+    disks = disk_columns(replicas, spaces, lambda path: path.removeprefix("/root/"))
+    assert disks == {
+        1: {"log_dir_bytes": {"d1": 100, "other": 100}, "log_dir_total_bytes": {}, "log_dir_usable_bytes": {}},
+        2: {"log_dir_bytes": {"d2": 150}, "log_dir_total_bytes": {"d2": 1_000}, "log_dir_usable_bytes": {"d2": 400}},
+        4: {"log_dir_bytes": {}, "log_dir_total_bytes": {"/data": 70}, "log_dir_usable_bytes": {"/data": 7}},
+    }
+    rows = list(iter_broker_rows("c", history((0, state(1, 0))), {}, WINDOWS[:1], {}, disks=disks))
+    assert [row["log_dir_bytes"] for row in rows] == [{"d1": 100, "other": 100}, {"d2": 150}]
 
 
 def test_a_replica_is_described_as_of_each_windows_end():
