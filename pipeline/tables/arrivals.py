@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import instant, number, text, whole
-from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_DATE, WINDOW_START, Column, Table
+from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_DATE, WINDOW_START, Column, Table
 
 RECORDS_PER_ROW = 1 << 20
 """At most so many records a row: more of one minute go on in further parts."""
@@ -15,7 +15,7 @@ ARRIVALS = Table(
         *("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
         *("minute_start", "timestamp_type", "part"),
     ),
-    partitioned_by=("cluster", "window_date"),
+    partitioned_by=BY_DATE,
     is_large=True,
     columns=(
         CLUSTER,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import number, text, whole
-from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
+from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
 
-_BY_DATE = ("cluster", "window_date")
 _SOURCE = text("source", "Source kind that told it.")
 _INSTANCE = text("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
 _BROKER = whole(
@@ -39,7 +38,7 @@ BROKER_METRICS = Table(
     name="silver.broker_metrics",
     grain="broker x window, as a metrics source tells it",
     key=("cluster", "window_start", "source", "instance"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -78,7 +77,7 @@ BROKER_TOPICS = Table(
     name="silver.broker_topics",
     grain="broker x topic x window, as a metrics source tells it",
     key=("cluster", "window_start", "source", "instance", "topic"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -104,7 +103,7 @@ BROKER_REQUEST_TIMES = Table(
     name="silver.broker_request_times",
     grain="broker x stage of Produce requests x window, as a metrics source tells it",
     key=("cluster", "window_start", "source", "instance", "stage"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,

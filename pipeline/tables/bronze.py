@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.tables.columns import flag, instant, number, text, whole
 from pipeline.tables.table import (
     BROKER_ID,
+    BY_DATE,
     CLUSTER,
     PARTITION,
     RUN_ID,
@@ -16,13 +17,11 @@ from pipeline.tables.table import (
     Table,
 )
 
-_BY_DATE = ("cluster", "window_date")
-
 WINDOW_STATUS = Table(
     name="bronze.window_status",
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",
     key=("cluster", "window_start", "source"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
         CLUSTER,
@@ -82,7 +81,7 @@ CLUSTER_STATE = Table(
     name="bronze.cluster_state",
     grain="topic-partition x replica x window end",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
         CLUSTER,
@@ -152,7 +151,7 @@ BROKERS = Table(
     name="bronze.brokers",
     grain="broker x window end",
     key=("cluster", "window_start", "broker_id"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     schema_version=3,
     columns=(
         CLUSTER,
@@ -213,7 +212,7 @@ CONSUMER_GROUPS = Table(
     name="bronze.consumer_groups",
     grain="group x topic-partition x moment",
     key=("cluster", "group_id", "topic", "partition", "observed_at"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -286,7 +285,7 @@ METRIC_SAMPLES = Table(
     grain="metric sample",
     schema_version=2,
     key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     is_large=True,
     columns=(
         CLUSTER,

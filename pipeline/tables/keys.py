@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from pipeline.tables.columns import flag, text, whole
 from pipeline.tables.table import (
+    BY_DATE,
     CLUSTER,
     PARTITION,
     RUN_ID,
@@ -27,8 +28,6 @@ from pipeline.tables.table import (
     Column,
     Table,
 )
-
-_BY_DATE = ("cluster", "window_date")
 
 KEY_ID = text(
     "key_id",
@@ -47,7 +46,7 @@ KEY_TRAFFIC = Table(
     name="silver.key_traffic",
     grain="topic-partition x kind x key id x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     is_large=True,
     columns=(
         CLUSTER,
@@ -82,7 +81,7 @@ KEY_HASHES = Table(
     name="silver.key_hashes",
     grain="key id x UTC date it was seen on",
     key=("cluster", "window_date", "key_id"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     write_mode="merge",
     is_large=True,
     columns=(
@@ -114,7 +113,7 @@ KEY_ANSWERS = Table(
     name="silver.key_answers",
     grain="key id x user-defined strategy x version x partition count x UTC date",
     key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     write_mode="merge",
     is_large=True,
     columns=(
@@ -141,7 +140,7 @@ KEY_MATRICES = Table(
         *("cluster", "window_start", "topic", "topic_id", "partition"),
         *("strategy", "strategy_version", "partition_count", "chosen_partition"),
     ),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,

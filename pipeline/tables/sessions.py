@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.tables.columns import flag, number, text, whole
 from pipeline.tables.table import (
     BROKER_ID,
+    BY_DATE,
     CLUSTER,
     RUN_ID,
     TOPIC,
@@ -25,7 +26,7 @@ PRODUCER_SESSIONS = Table(
     name="silver.producer_sessions",
     grain="producer session x topic x window",
     key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
-    partitioned_by=("cluster", "window_date"),
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -90,7 +91,7 @@ SERVICE_MODELS = Table(
     name="silver.service_models",
     grain="producer session x broker x window",
     key=("cluster", "window_start", "producer_id", "producer_epoch", "topic", "topic_id", "broker_id"),
-    partitioned_by=("cluster", "window_date"),
+    partitioned_by=BY_DATE,
     columns=(
         CLUSTER,
         WINDOW_DATE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.tables.columns import flag, instant, number, text, whole
 from pipeline.tables.table import (
     BROKER_ID,
+    BY_DATE,
     CLUSTER,
     PARTITION,
     RUN_ID,
@@ -16,13 +17,11 @@ from pipeline.tables.table import (
     Table,
 )
 
-_BY_DATE = ("cluster", "window_date")
-
 RECORD_BATCHES = Table(
     name="silver.record_batches",
     grain="record batch, one copy of it",
     key=("cluster", "topic", "topic_id", "partition", "base_offset"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     is_large=True,
     columns=(
         CLUSTER,
@@ -76,7 +75,7 @@ PARTITION_TRAFFIC = Table(
     name="silver.partition_traffic",
     grain="topic-partition x leader x leader epoch x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
         CLUSTER,
@@ -135,7 +134,7 @@ PRODUCER_NODES = Table(
     name="silver.producer_nodes",
     grain="producer client x broker x window",
     key=("cluster", "window_start", "instance", "client_id", "broker_id"),
-    partitioned_by=_BY_DATE,
+    partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
         CLUSTER,

@@ -94,6 +94,9 @@ class Table:
         raise KeyError(f"{self.name} has no column {name}")
 
 
+BY_DATE = ("cluster", "window_date")
+"""How bronze and silver are partitioned."""
+
 # Columns that many tables share, with one meaning everywhere.
 CLUSTER = Column(name="cluster", type="string", nullable=False, doc="Name of the cluster in the configuration.")
 WINDOW_START = Column(name="window_start", type="timestamp", nullable=False, doc="Start of the window, UTC.")
