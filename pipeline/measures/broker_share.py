@@ -11,7 +11,7 @@ from pipeline.measures.causes import split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
 from pipeline.measures.dispersion import estimate_inflation, peak_share_ratios, place_slots
 from pipeline.measures.imbalance import expected_shares
-from pipeline.measures.window_loads import columns_of, sum_by
+from pipeline.measures.window_loads import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from pipeline.measures.causes import Causes
     from pipeline.measures.dispersion import SlotLoads
-    from pipeline.measures.window_loads import Topic, TopicKeys, WindowLoads
-    from pipeline.model.load import PartitionLoad
+    from pipeline.measures.window_loads import WindowLoads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +49,6 @@ class BrokerMeasures:
     unit_inflation: float | None
     peak_ratio: float | None
     excess_topic: str | None
-
-
-def measure_brokers(
-    partition_loads: Sequence[PartitionLoad],
-    capacities: Mapping[int, float],
-    brokers: Iterable[int],
-    keys: Mapping[Topic, TopicKeys] | None = None,
-) -> tuple[BrokerMeasures, ...]:
-    """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
-
-    Args:
-        partition_loads: Loads of one window, partitions without traffic included.
-        capacities: Capacity weight by broker id; 1 where a broker is not named.
-        brokers: The cluster's brokers.
-        keys: Keys by topic and id, where they are known.
-
-    Returns:
-        One row per broker, by id.
-    """
-    return measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers)
 
 
 def measure_broker_columns(

@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.measures.causes import fair_loads, split_excess
-from pipeline.measures.window_loads import WindowLoads, columns_of, sum_by
+from pipeline.measures.window_loads import WindowLoads, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
-
-    from pipeline.measures.window_loads import Topic, TopicKeys
-    from pipeline.model.load import PartitionLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,29 +36,6 @@ class PartitionMeasures:
     heavy_keys_bytes: float
     hash_luck_bytes: float
     remainder_bytes: float
-
-
-def measure_partitions(
-    partition_loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None
-) -> tuple[PartitionMeasures, ...]:
-    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
-
-    Args:
-        partition_loads: Loads of one window, partitions without traffic included.
-        keys: Keys by topic and id, where they are known.
-
-    Returns:
-        One row per topic-partition, by topic, id and partition.
-    """
-    columns = measure_partition_columns(columns_of(partition_loads, keys))
-    rows = zip(*(_plain(values) for values in columns.values()), strict=True)
-    return tuple(PartitionMeasures(**dict(zip(columns, row, strict=True))) for row in rows)
-
-
-def _plain(values: Any) -> list[Any]:  # noqa: ANN401  # an array, or a list already
-    """NaN becomes None."""
-    listed: list[Any] = values if isinstance(values, list) else values.tolist()
-    return [None if isinstance(value, float) and np.isnan(value) else value for value in listed]
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:

@@ -1,38 +1,8 @@
-"""Loads: what partitions and brokers carried in one window."""
+"""Loads: what brokers carried in one window."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLoad:
-    """What one leader of a partition carried in a window.
-
-    A partition whose leader changed within the window has one of these per leader, and `is_leader` is True for one at
-    most. A partition without traffic has one with zeros, so that it still counts as led.
-
-    Attributes:
-        topic: Topic name.
-        topic_id: Topic id, or "" where unknown. A recreated topic is another topic.
-        partition: Partition number.
-        leader_id: Broker that carried the load; negative for unknown.
-        size_bytes: Bytes appended, batch headers and control batches included.
-        record_count: Data records.
-        batch_count: Data batches.
-        batch_bytes_squared: Sum of squared batch sizes, bytes^2.
-        is_leader: This broker leads the partition at the window's end.
-    """
-
-    topic: str
-    partition: int
-    leader_id: int
-    size_bytes: int
-    record_count: int
-    batch_count: int
-    batch_bytes_squared: float
-    topic_id: str = ""
-    is_leader: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

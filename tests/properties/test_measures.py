@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.measures.broker_share import measure_brokers
 from pipeline.measures.chance import chance_p_value
 from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
-from pipeline.measures.partition_health import measure_partitions
 from pipeline.measures.verdicts import ShareLimits, judge_broker_share
-from pipeline.measures.window_loads import PartitionKeys, TopicKeys
-from pipeline.model.load import BrokerLoad, PartitionLoad
+from pipeline.model.load import BrokerLoad
+from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 
 BROKERS = (0, 1, 2, 5)
 

@@ -6,11 +6,10 @@ from dataclasses import fields
 
 import pytest
 
-from pipeline.measures.broker_share import BrokerMeasures, measure_brokers
-from pipeline.measures.partition_health import PartitionMeasures, measure_partitions
-from pipeline.measures.window_loads import PartitionKeys, TopicKeys
-from pipeline.model.load import PartitionLoad
+from pipeline.measures.broker_share import BrokerMeasures
+from pipeline.measures.partition_health import PartitionMeasures
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 
 
 def load(topic, partition, leader_id, size_bytes, **others):

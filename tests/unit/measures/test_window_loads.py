@@ -8,9 +8,8 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 
-from pipeline.measures.window_loads import PartitionKeys, TopicKeys, columns_of
-from pipeline.model.load import PartitionLoad
 from pipeline.transforms.shares import loads_of
+from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, columns_of
 
 
 def random_loads(rng):

@@ -1,0 +1,151 @@
+"""Loads and measures as rows, which tests are written in; the pipeline has them as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.measures.broker_share import measure_broker_columns
+from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
+from pipeline.measures.window_loads import WindowLoads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pipeline.measures.broker_share import BrokerMeasures
+    from pipeline.measures.window_loads import Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoad:
+    """What one leader of a partition carried in a window.
+
+    A partition whose leader changed within the window has one of these per leader, and `is_leader` is True for one at
+    most. A partition without traffic has one with zeros, so that it still counts as led.
+
+    Attributes:
+        topic: Topic name.
+        topic_id: Topic id, or "" where unknown. A recreated topic is another topic.
+        partition: Partition number.
+        leader_id: Broker that carried the load; negative for unknown.
+        size_bytes: Bytes appended, batch headers and control batches included.
+        record_count: Data records.
+        batch_count: Data batches.
+        batch_bytes_squared: Sum of squared batch sizes, bytes^2.
+        is_leader: This broker leads the partition at the window's end.
+    """
+
+    topic: str
+    partition: int
+    leader_id: int
+    size_bytes: int
+    record_count: int
+    batch_count: int
+    batch_bytes_squared: float
+    topic_id: str = ""
+    is_leader: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionKeys:
+    """What the records of one partition are keyed by, as parts of the partition's bytes.
+
+    Attributes:
+        heavy_ratio: Keys that hold more than 1/P of the topic's bytes each, 0..1.
+        light_ratio: All other keys that have a name, 0..1. The rest has no key, or one without a name.
+    """
+
+    heavy_ratio: float
+    light_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicKeys:
+    """The keys of one topic in a window.
+
+    Attributes:
+        light_unit_count: Effective number of its light keys, `(sum w)^2 / sum w^2`; None without any.
+        partitions: By partition; those without an entry hold no traffic.
+    """
+
+    light_unit_count: float | None
+    partitions: Mapping[int, PartitionKeys]
+
+
+def columns_of(loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None) -> WindowLoads:
+    """Rows to columns.
+
+    Args:
+        loads: Loads of one window, in any order; one per topic, id, partition and leader.
+        keys: Keys by topic and id, where they are known.
+    """
+    known = keys or {}
+    rows = sorted(loads, key=lambda load: (load.topic, load.topic_id, load.partition, load.leader_id))
+    topics = tuple(sorted({(load.topic, load.topic_id) for load in rows}))
+    place = {topic: number for number, topic in enumerate(topics)}
+    of_rows = [
+        known[load.topic, load.topic_id].partitions.get(load.partition)
+        if (load.topic, load.topic_id) in known
+        else None
+        for load in rows
+    ]
+    units = [known[topic].light_unit_count if topic in known else None for topic in topics]
+    return WindowLoads(
+        topics=topics,
+        topic=np.array([place[load.topic, load.topic_id] for load in rows], np.int64),
+        partition=np.array([load.partition for load in rows], np.int64),
+        leader_id=np.array([load.leader_id for load in rows], np.int64),
+        size_bytes=np.array([load.size_bytes for load in rows], np.int64),
+        record_count=np.array([load.record_count for load in rows], np.int64),
+        batch_count=np.array([load.batch_count for load in rows], np.int64),
+        batch_bytes_squared=np.array([load.batch_bytes_squared for load in rows], np.float64),
+        is_leader=np.array([load.is_leader for load in rows], np.bool_),
+        heavy_ratio=np.array([np.nan if k is None else k.heavy_ratio for k in of_rows], np.float64),
+        light_ratio=np.array([np.nan if k is None else k.light_ratio for k in of_rows], np.float64),
+        light_unit_count=np.array([np.nan if count is None else count for count in units], np.float64),
+    )
+
+
+def measure_brokers(
+    partition_loads: Sequence[PartitionLoad],
+    capacities: Mapping[int, float],
+    brokers: Iterable[int],
+    keys: Mapping[Topic, TopicKeys] | None = None,
+) -> tuple[BrokerMeasures, ...]:
+    """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
+
+    Args:
+        partition_loads: Loads of one window, partitions without traffic included.
+        capacities: Capacity weight by broker id; 1 where a broker is not named.
+        brokers: The cluster's brokers.
+        keys: Keys by topic and id, where they are known.
+
+    Returns:
+        One row per broker, by id.
+    """
+    return measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers)
+
+
+def measure_partitions(
+    partition_loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None
+) -> tuple[PartitionMeasures, ...]:
+    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
+
+    Args:
+        partition_loads: Loads of one window, partitions without traffic included.
+        keys: Keys by topic and id, where they are known.
+
+    Returns:
+        One row per topic-partition, by topic, id and partition.
+    """
+    columns = measure_partition_columns(columns_of(partition_loads, keys))
+    rows = zip(*(_plain(values) for values in columns.values()), strict=True)
+    return tuple(PartitionMeasures(**dict(zip(columns, row, strict=True))) for row in rows)
+
+
+def _plain(values: Any) -> list[Any]:  # an array, or a list already
+    """NaN becomes None."""
+    listed: list[Any] = values if isinstance(values, list) else values.tolist()
+    return [None if isinstance(value, float) and np.isnan(value) else value for value in listed]
