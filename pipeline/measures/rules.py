@@ -4,8 +4,8 @@ A subject is *above* in a window when its value is at the limit or over it (`dis
 does not explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was in
 k of the last n windows and its rule is critical, else `warn`.
 
-Most subjects are within their limits always. A verdict is given where one is above, and for the n windows after: those in
-which it gets well. What every subject measured is in `gold.rule_measures`.
+Most subjects are within their limits always. A verdict is given where one is above, and after that until it was judged and
+found well in n windows: those in which an incident ends. What every subject measured is in `gold.rule_measures`.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def judge_rules(
         holds: Windows in which `HELD_RULES` are not judged, and why; they count neither as above nor as well.
 
     Returns:
-        Verdicts by window, rule and subject, of subjects that are above or were within n windows.
+        Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
     """
     windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
     for measure in measures:
         windows[measure.window_start_ms, measure.rule].append(measure)
     recent: dict[tuple[str, str], deque[bool]] = {}
-    last_above: dict[tuple[str, str], int] = {}
+    well: dict[tuple[str, str], int] = {}  # windows judged and found well since the last one above
     verdicts = []
     for (start_ms, rule), rows in sorted(windows.items()):
         rows.sort(key=lambda row: row.subject)
@@ -83,16 +83,16 @@ def judge_rules(
                 continue
             is_above = is_real and row.is_enough and _is_beyond(row, limit)
             hold = (holds or {}).get(start_ms) if rule in HELD_RULES else None
-            if hold is not None:
-                is_watched = is_above or last_above.get((rule, row.subject), limit.n) < limit.n
-                if is_watched and (judged_from_ms is None or start_ms >= judged_from_ms):
-                    verdicts.append(_held_back(row, limit, hold))
-                continue
-            seen = recent.setdefault((rule, row.subject), deque(maxlen=limit.n))
-            seen.append(is_above)
-            since = last_above[rule, row.subject] = 0 if is_above else last_above.get((rule, row.subject), limit.n) + 1
-            if since <= limit.n and (judged_from_ms is None or start_ms >= judged_from_ms):
-                verdicts.append(_verdict(row, limit, sum(seen), is_above=is_above))
+            subject = (rule, row.subject)
+            since = 0 if is_above else well.get(subject, limit.n)
+            seen = recent.setdefault(subject, deque(maxlen=limit.n))
+            if hold is None:
+                seen.append(is_above)
+                well[subject] = since + int(_is_judged(row) and not is_above)
+            if since < limit.n and (judged_from_ms is None or start_ms >= judged_from_ms):
+                verdicts.append(
+                    _verdict(row, limit, sum(seen), is_above=is_above) if hold is None else _held_back(row, limit, hold)
+                )
     return tuple(verdicts)
 
 
@@ -111,6 +111,10 @@ def _held_back(row: RuleMeasure, limit: RuleLimit, hold: Hold) -> Verdict:
     )
 
 
+def _is_judged(row: RuleMeasure) -> bool:
+    return row.value is not None and row.is_enough
+
+
 def _is_beyond(row: RuleMeasure, limit: RuleLimit) -> bool:
     if row.value is None:
         return False
@@ -118,7 +122,7 @@ def _is_beyond(row: RuleMeasure, limit: RuleLimit) -> bool:
 
 
 def _verdict(row: RuleMeasure, limit: RuleLimit, above_count: int, *, is_above: bool) -> Verdict:
-    if row.value is None or not row.is_enough:
+    if not _is_judged(row):
         kind, reason = "not_enough_traffic", f"{row.detail}; not enough to judge"
     elif not is_above:
         kind, reason = "ok", f"{row.detail}; limit {limit.limit:g}"
