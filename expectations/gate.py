@@ -87,14 +87,19 @@ class GateReport:
         found = "\n".join(f"  {check.describe()}" for check in self.failures)
         return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
 
-    def raise_for_data_gate(self) -> None:
-        """Stops the run where the table is not to be trusted.
 
-        Raises:
-            DataGateError: naming every failed critical check with its first rows.
-        """
-        if self.failures:
-            raise DataGateError(self.describe_failures())
+def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
+    """Stops the run where a table is not to be trusted.
+
+    Args:
+        reports: Of all suites, so that each had its turn.
+
+    Raises:
+        DataGateError: naming every failed critical check with its first rows.
+    """
+    failed = [report.describe_failures() for report in reports if not report.success]
+    if failed:
+        raise DataGateError("\n".join(failed))
 
 
 def run_suite(suite_name: str, frame: DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from expectations.gate import CheckResult, GateReport, run_suite
+from expectations.gate import CheckResult, GateReport, raise_for_data_gate, run_suite
 from expectations.record_sums import rows_of_windows, sum_arrivals, sum_keys
-from pipeline.errors import DataGateError
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.measures.source_arrivals import Hold, SourceArrival, find_holds, hold_back, judge_sources
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
@@ -70,9 +69,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
     ]
     reports.append(run_suite("key_traffic_gate", sum_keys(spark, run)))
     reports.append(run_suite("arrivals_gate", sum_arrivals(spark, run)))
-    failed = [report for report in reports if not report.success]
-    if failed:
-        raise DataGateError("\n".join(report.describe_failures() for report in failed))
+    raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
     return tuple(reports)
 

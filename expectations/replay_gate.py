@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, run_suite
+from expectations.gate import GateReport, raise_for_data_gate, run_suite
 from expectations.record_sums import rows_of_windows
-from pipeline.errors import DataGateError
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
@@ -55,9 +54,7 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
         run_suite("hash_verdicts_gate", rows_of_windows(spark, run, HASH_VERDICTS, windows)),
         run_suite("back_tests_gate", with_history(spark, run, windows), {"key": list(BACK_TESTS.key)}),
     )
-    failed = [report for report in reports if not report.success]
-    if failed:
-        raise DataGateError("\n".join(report.describe_failures() for report in failed))
+    raise_for_data_gate(reports)
     return reports
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.gate import run_suite
+from expectations.gate import raise_for_data_gate, run_suite
 from pipeline.errors import DataGateError, GateBrokenError
 from tests.gates.rows import MINUTE_0_MS, at, declared, frame_of
 
@@ -355,7 +355,7 @@ def run(spark, suite, added=(), without=()):
 def test_good_rows_pass_every_check(spark, suite):
     report = run(spark, suite)
     assert [check.name for check in report.checks if not check.success] == []
-    report.raise_for_data_gate()
+    raise_for_data_gate([report])
 
 
 @pytest.mark.parametrize("suite", PASSING)
@@ -383,7 +383,7 @@ def test_warnings_alone_do_not_stop_a_run(spark):
             "crc_error_count": 2,
         },
     )
-    report.raise_for_data_gate()
+    raise_for_data_gate([report])
 
 
 def test_a_window_nobody_committed_is_named(spark):
@@ -401,7 +401,7 @@ def test_an_empty_frame_is_no_proof_that_windows_arrived(spark):
 def test_the_error_names_each_failed_check_and_its_first_rows(spark):
     report = run(spark, "partition_traffic_gate", [traffic(p, missing_offset_count=p) for p in range(10, 48)])
     with pytest.raises(DataGateError) as raised:
-        report.raise_for_data_gate()
+        raise_for_data_gate([report])
     text = str(raised.value)
     assert "partition_traffic_gate: 1 of 7 checks failed" in text
     assert "Offsets are contiguous in each leader's log" in text
