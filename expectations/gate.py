@@ -115,7 +115,7 @@ def run_suite(suite_name: str, frame: DataFrame, parameters: Mapping[str, Any] |
     Raises:
         GateBrokenError: if a check raised: nothing is known about the data then.
     """
-    from expectations import engine  # noqa: PLC0415  # takes six seconds
+    from expectations import engine  # takes six seconds
 
     document = engine.read_suite(suite_name)
     table = document["meta"].get("table")

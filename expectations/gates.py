@@ -51,8 +51,8 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    from pipeline.sources.metric_readings import tells_of_brokers  # noqa: PLC0415  # keeps DAG files light
-    from pipeline.storage.window_status import trust_windows  # noqa: PLC0415
+    from pipeline.sources.metric_readings import tells_of_brokers
+    from pipeline.storage.window_status import trust_windows
 
     limits: dict[str, Any] = {
         "windows_ms": [window.start_ms for window in run.windows],
@@ -85,9 +85,9 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
         run: The run.
         windows: Windows that were scored.
     """
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F
 
-    from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE  # noqa: PLC0415  # brings NumPy
+    from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE  # brings NumPy
 
     gate, window_ms = run.cluster.gate, run.config.window_ms
     first_ms = min(window.start_ms for window in windows)
@@ -146,7 +146,7 @@ def check_rules(
 
 def _reassignments(run: RunContext, first_ms: int) -> dict[int, Hold]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
-    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+    from pipeline.storage.rows import load_rows
 
     reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
     reach = (TimeWindow(reach_ms, _END_OF_TIME_MS),)
@@ -163,7 +163,7 @@ def _reassignments(run: RunContext, first_ms: int) -> dict[int, Hold]:
 
 def _arrivals(run: RunContext, first_ms: int) -> tuple[SourceArrival, ...]:
     """What every source brought, from as far back as shares are looked at."""
-    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+    from pipeline.storage.rows import load_rows
 
     rows = load_rows(run.warehouse, WINDOW_STATUS, cluster=run.cluster_name).to_pylist()
     reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
@@ -185,7 +185,7 @@ def _arrivals(run: RunContext, first_ms: int) -> tuple[SourceArrival, ...]:
 
 def _ratios(run: RunContext, held: Mapping[int, Any]) -> dict[int, dict[int, float | None]]:
     """Share ratios of windows that are not judged, by start and broker."""
-    from pipeline.storage.rows import load_rows  # noqa: PLC0415
+    from pipeline.storage.rows import load_rows
 
     windows = tuple(TimeWindow(start_ms, start_ms + run.config.window_ms) for start_ms in held)
     found: dict[int, dict[int, float | None]] = {}

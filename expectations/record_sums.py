@@ -31,7 +31,7 @@ def sum_keys(spark: SparkSession, run: RunContext) -> DataFrame:
         spark: Session.
         run: Its windows.
     """
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F
 
     windows = _windows_with(spark, run, KEY_TRAFFIC)
     grain = ("window_start", "topic", "topic_id", "partition")
@@ -67,7 +67,7 @@ def sum_arrivals(spark: SparkSession, run: RunContext) -> DataFrame:
         spark: Session.
         run: Its windows.
     """
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F
 
     windows = _windows_with(spark, run, ARRIVALS)
     grain = ("window_start", "topic", "topic_id")
@@ -110,7 +110,7 @@ def sum_arrivals(spark: SparkSession, run: RunContext) -> DataFrame:
 
 def _windows_with(spark: SparkSession, run: RunContext, table: Table) -> DataFrame:
     """Starts of the run's windows whose rows of a table this run vouches for."""
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F
 
     vouched = F.element_at("table_versions", F.lit(table.name)).isNotNull() & ~F.col("source_expired")
     windows = rows_of_windows(spark, run, WINDOW_STATUS, run.windows).where(
@@ -128,7 +128,7 @@ def rows_of_windows(spark: SparkSession, run: RunContext, table: Table, windows:
         table: The declaration.
         windows: Which.
     """
-    from pipeline.storage.delta import load  # noqa: PLC0415  # keeps DAG files light
-    from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
+    from pipeline.storage.delta import load
+    from pipeline.storage.predicates import format_predicate
 
     return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))

@@ -70,7 +70,7 @@ def with_sums(
         traffic: `silver.partition_traffic` of the same windows.
         run: Its configuration names the candidates.
     """
-    from pyspark.sql import functions as F  # noqa: PLC0415  # keeps DAG files light
+    from pyspark.sql import functions as F
 
     replayed = results.groupBy(*_SCENARIO).agg(
         F.sum("record_count").alias("replayed_record_count"),
@@ -106,10 +106,10 @@ def with_history(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
         run: The run.
         windows: Windows that were replayed.
     """
-    from pyspark.sql import Window  # noqa: PLC0415  # keeps DAG files light
-    from pyspark.sql import functions as F  # noqa: PLC0415
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
-    from pipeline.storage.delta import load  # noqa: PLC0415
+    from pipeline.storage.delta import load
 
     before = Window.partitionBy("topic", "topic_id").orderBy("window_start").rowsBetween(-HISTORY_WINDOWS, -1)
     errors = F.filter(F.collect_list("share_error_points").over(before), lambda error: error.isNotNull())
