@@ -31,9 +31,10 @@ from pipeline.model.log_tree import (
     TextPart,
 )
 from pipeline.sources.directory_walk import SEGMENT_NAME
+from pipeline.sources.named_files import list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.file_sources import DumpLog
     from pipeline.model.cluster import PartitionState
@@ -74,7 +75,7 @@ def discover_dumps(sources: Sequence[DumpLog]) -> DumpedLogs:
     problems: list[Problem] = []
     held: dict[tuple[int | None, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
     for source in sources:
-        for text in _list_texts(source.paths, problems):
+        for text in list_files(source.paths, ("*.txt",), problems):
             for segment in _read_text(text, source.broker, problems):
                 segments = held[segment.broker_id, segment.log_directory, segment.key]
                 known = segments.get(segment.file.base_offset or 0)
@@ -135,18 +136,6 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
     ]
     end = int(rows["position"][-1]) + int(rows["size_bytes"][-1]) if len(rows) else 0
     return HeaderScan(rows=rows, problems=limit_problems(path, wrong), valid_bytes=end, file_bytes=end)
-
-
-def _list_texts(paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
-    """Files and patterns named, and `*.txt` at any depth in folders named."""
-    for root in paths:
-        if root.is_dir():
-            found = sorted(root.rglob("*.txt"))
-        else:
-            found = [root] if root.exists() else sorted(root.parent.glob(root.name))
-        if not found:
-            problems.append(Problem(path=str(root), position=None, reason="no such file, or no *.txt in it"))
-        yield from found
 
 
 def _read_text(path: Path, broker_id: int | None, problems: list[Problem]) -> Iterator[_Segment]:
