@@ -21,6 +21,9 @@ class CountAdvice:
     reason: str
 
 
+_NOTHING = CountAdvice(None, "")
+
+
 def advise_partition_count(
     partition_count: int, *, broker_count: int, consumer_count: int = 0, is_keyed: bool = False
 ) -> CountAdvice:
@@ -45,18 +48,11 @@ def advise_partition_count(
     CountAdvice(partition_count=None, reason='')
     """
     if partition_count <= 1 or broker_count < 1:
-        return CountAdvice(None, "")
+        return _NOTHING
     least = max(partition_count, consumer_count)
     both = math.lcm(broker_count, max(1, consumer_count))
-    most = 2 * least
-    for divisor in (both, broker_count):
-        count = -(-least // divisor) * divisor
-        if count <= most:
-            break
-    else:
-        return CountAdvice(None, "")
-    if count == partition_count:
-        return CountAdvice(None, "")
+    multiples = (-(-least // divisor) * divisor for divisor in (both, broker_count))
+    count = next((multiple for multiple in multiples if multiple <= 2 * least), partition_count)
     why = []
     if partition_count % broker_count:
         why.append(f"{partition_count} partitions do not divide evenly over {broker_count} brokers")
@@ -64,7 +60,7 @@ def advise_partition_count(
         why.append(f"{consumer_count - partition_count} of {consumer_count} consumers have nothing to read")
     elif consumer_count and partition_count % consumer_count:
         why.append(f"some of {consumer_count} consumers read more partitions than others")
-    if not why:
-        return CountAdvice(None, "")
+    if not why or count == partition_count:
+        return _NOTHING
     moved = f"; {1 - kept_keys_ratio(partition_count, count):.0%} of the keys would move" if is_keyed else ""
     return CountAdvice(count, f"{', '.join(why)}: {count} would{moved}")
