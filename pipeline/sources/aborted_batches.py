@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from pipeline.codec.scans import HeaderScan
 
-_HEADER_BYTES = 61
 _KEY_LENGTH_AT, _TYPE_AT = 65, 69
 """In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""
 _KEY_LENGTH, _ABORT, _COMMIT = 8, 0, 1
