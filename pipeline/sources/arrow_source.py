@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from pipeline.tables.arrow_types import format_sql_schema
+
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
-
-_SQL_TYPES = {
-    pa.int64(): "bigint",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.list_(pa.int64()): "array<bigint>",
-}
-
-
-def format_sql_schema(schema: pa.Schema) -> str:
-    """Columns as Spark SQL declares them.
-
-    >>> format_sql_schema(pa.schema([("partition", pa.int64()), ("topic", pa.string())]))
-    '`partition` bigint, `topic` string'
-    """
-    return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in schema)
 
 
 class ArrowSource(DataSource):

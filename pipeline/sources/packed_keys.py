@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from pipeline.sources.arrow_source import format_sql_schema
 from pipeline.sources.key_rows import SCHEMA
+from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

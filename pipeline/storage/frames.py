@@ -8,32 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.errors import TableMismatchError
+from pipeline.tables.arrow_types import ARROW_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pipeline.tables import Column, Table
 
-_ARROW_TYPES = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "date": pa.date32(),
-    "binary": pa.binary(),
-    "map<string,string>": pa.map_(pa.string(), pa.string()),
-    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
-    "array<int>": pa.list_(pa.int32()),
-    "array<bigint>": pa.list_(pa.int64()),
-}
-
 
 def arrow_schema(table: Table) -> pa.Schema:
     """Arrow types of a declared table's columns."""
     return pa.schema(
-        [pa.field(column.name, _ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
+        [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
     )
 
 
@@ -79,7 +65,7 @@ def _filled(row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
 
 
 def _array(column: Column, rows: list[Any]) -> pa.Array:
-    return pa.array([_plain(row.get(column.name)) for row in rows], _ARROW_TYPES[column.type])
+    return pa.array([_plain(row.get(column.name)) for row in rows], ARROW_TYPES[column.type])
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  (whatever the column holds)

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import GROUP, ROW_SCHEMA, join_chunks
+from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-_SQL_TYPES = {
-    "int64": "bigint",
-    "string": "string",
-    "list<item: int32>": "array<int>",
-    "list<item: int64>": "array<bigint>",
-}
-_ROWS = ", ".join(f"`{field.name}` {_SQL_TYPES[str(field.type)]}" for field in ROW_SCHEMA)
 
 
 def join_arrivals(chunks: DataFrame, cluster: str, *, is_named: bool, sampling_rate: float = 1.0) -> DataFrame:
@@ -37,7 +30,7 @@ def join_arrivals(chunks: DataFrame, cluster: str, *, is_named: bool, sampling_r
         return join_chunks(batches, is_named=is_named)
 
     side_by_side = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "first_ms")
-    rows = side_by_side.mapInArrow(join, _ROWS)
+    rows = side_by_side.mapInArrow(join, format_sql_schema(ROW_SCHEMA))
     return rows.select(
         F.lit(cluster).alias("cluster"),
         F.timestamp_millis("window_start_ms").alias("window_start"),

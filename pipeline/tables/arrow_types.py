@@ -1,0 +1,32 @@
+"""What Arrow calls the types of Spark SQL."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+ARROW_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "date": pa.date32(),
+    "binary": pa.binary(),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
+    "map<string,double>": pa.map_(pa.string(), pa.float64()),
+    "array<int>": pa.list_(pa.int32()),
+    "array<bigint>": pa.list_(pa.int64()),
+}
+"""By the type of a declared column."""
+_SQL_TYPES = {arrow: sql for sql, arrow in ARROW_TYPES.items()}
+
+
+def format_sql_schema(schema: pa.Schema) -> str:
+    """Columns as Spark SQL declares them.
+
+    >>> format_sql_schema(pa.schema([("partition", pa.int64()), ("topic", pa.string())]))
+    '`partition` bigint, `topic` string'
+    """
+    return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in schema)
