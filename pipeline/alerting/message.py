@@ -68,6 +68,34 @@ class AlertMessage:
     recipients: tuple[str, ...]
     payload: bytes
 
+    @classmethod
+    def of(cls, content: Content, payload: bytes, *, channel: str, recipients: Sequence[str] = ()) -> AlertMessage:
+        """The message that tells some content.
+
+        Args:
+            content: What it says.
+            payload: The whole message.
+            channel: Where it goes.
+            recipients: Addresses.
+        """
+        return cls(
+            message_id=message_id_of(content.cluster, content.key, channel),
+            cluster=content.cluster,
+            incident_id=content.incident_id,
+            state=content.state,
+            window_start_ms=content.window_start_ms,
+            channel=channel,
+            tells=content.tells,
+            subject_line=subject_line_of(content),
+            recipients=tuple(recipients),
+            payload=payload,
+        )
+
+
+def subject_line_of(content: Content) -> str:
+    """The subject on one harmless line of bounded length."""
+    return format_name(content.subject_line, _SUBJECT_LIMIT)
+
 
 def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
     """The Message-ID of a change, without brackets.
@@ -102,11 +130,10 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
         ValueError: if an address holds a line break.
     """
     message_id = message_id_of(content.cluster, content.key)
-    subject_line = format_name(content.subject_line, _SUBJECT_LIMIT)
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     message["To"] = ", ".join(recipients)
-    message["Subject"] = subject_line
+    message["Subject"] = subject_line_of(content)
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ms // 1000, UTC))
     message["Message-ID"] = f"<{message_id}>"
     opened_by = message_id_of(content.cluster, f"{content.incident_id}-new")
@@ -119,18 +146,7 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message["X-Partition-Health-State"] = content.state
     message[WINDOW_HEADER] = format_instant(content.window_start_ms)
     _set_body(message, content, message_id)
-    return AlertMessage(
-        message_id=message_id,
-        cluster=content.cluster,
-        incident_id=content.incident_id,
-        state=content.state,
-        window_start_ms=content.window_start_ms,
-        channel=MAIL_CHANNEL,
-        tells=content.tells,
-        subject_line=subject_line,
-        recipients=tuple(recipients),
-        payload=message.as_bytes(),
-    )
+    return AlertMessage.of(content, message.as_bytes(), channel=MAIL_CHANNEL, recipients=recipients)
 
 
 def render_text(content: Content) -> str:

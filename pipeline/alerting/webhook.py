@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from pipeline.alerting.content import render_table
-from pipeline.alerting.message import AlertMessage, message_id_of, render_text
+from pipeline.alerting.message import AlertMessage, message_id_of, render_text, subject_line_of
 from pipeline.alerting.numbers import format_name
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.window import format_instant
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pipeline.alerting.content import Content, Section
     from pipeline.mail_settings import Webhook
 
-_SUBJECT_LIMIT = 200
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900
 _CODE_LIMIT = 1_300
@@ -39,20 +38,9 @@ def render_webhook(content: Content, webhook: Webhook) -> AlertMessage:
         webhook: Where it goes, and in which form.
     """
     message_id = message_id_of(content.cluster, content.key, webhook.name)
-    subject_line = format_name(content.subject_line, _SUBJECT_LIMIT)
-    document = _for_slack(content, subject_line) if webhook.form == "slack" else _generic(content, message_id)
-    return AlertMessage(
-        message_id=message_id,
-        cluster=content.cluster,
-        incident_id=content.incident_id,
-        state=content.state,
-        window_start_ms=content.window_start_ms,
-        channel=webhook.name,
-        tells=content.tells,
-        subject_line=subject_line,
-        recipients=(),
-        payload=json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace"),
-    )
+    document = _for_slack(content) if webhook.form == "slack" else _generic(content, message_id)
+    payload = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
+    return AlertMessage.of(content, payload, channel=webhook.name)
 
 
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
@@ -100,7 +88,7 @@ def _generic(content: Content, message_id: str) -> dict[str, object]:
     }
 
 
-def _for_slack(content: Content, subject_line: str) -> dict[str, object]:
+def _for_slack(content: Content) -> dict[str, object]:
     header = {"type": "plain_text", "text": _shorten(content.title, _HEADER_LIMIT)}
     blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(_escape(content.headline))]
     if content.figures:
@@ -110,7 +98,7 @@ def _for_slack(content: Content, subject_line: str) -> dict[str, object]:
     if content.footer:
         small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.footer]
         blocks.append({"type": "context", "elements": small})
-    return {"text": _escape(subject_line), "blocks": blocks}
+    return {"text": _escape(subject_line_of(content)), "blocks": blocks}
 
 
 def _describe_section(section: Section) -> str:
