@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.alerting.rule_measures import (
+from pipeline.measures.rule_measures import (
     measure_brokers,
     measure_disks,
     measure_groups,

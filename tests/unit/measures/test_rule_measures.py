@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.alerting.evidence import VerdictEvidence
 from pipeline.alerting.rule_alert import describe_rule
-from pipeline.alerting.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
+from pipeline.measures.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
 from pipeline.model.incident import IncidentChange
 from pipeline.rule_settings import DEFAULT_RULES
 
