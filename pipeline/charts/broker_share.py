@@ -48,8 +48,8 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
     Returns:
         PNG, 1120 pixels wide (560 shown), the same bytes for the same values.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a mail pays
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     bars = shown_brokers(loads, failing)
     figure = Figure(

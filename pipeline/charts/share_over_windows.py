@@ -62,8 +62,8 @@ def render_shares_over_windows(
     Returns:
         PNG at 200 pixels an inch, the same bytes for the same values.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a picture pays
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width_inch, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
     FigureCanvasAgg(figure)

@@ -40,9 +40,9 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
     Returns:
         The picture; a PNG has 200 pixels an inch.
     """
-    from matplotlib import rc_context  # noqa: PLC0415
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - 0.5 s that only a picture pays
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     height_inch = _FRAME_INCH + _ROW_INCH * max(len(summaries), 2)
     figure = Figure(figsize=(_WIDTH_INCH, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
