@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pipeline.replay_settings import Candidate
 
-CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, LOSES_ORDER = 1, 2, 3, 5, 6
+CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
 _PARTITIONERS = {
     "java-sticky-2.4": (
         "the sticky partitioner of Kafka clients 2.4 to 3.2: it moves on with each new batch, so that a broker that answers "

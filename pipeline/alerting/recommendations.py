@@ -2,7 +2,7 @@
 
 Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
 producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
-partitions. Where most of the excess is neither keys nor their luck the load follows the broker (a slow one gets more
+partitions, and that before other keys. Where most of the excess is neither keys nor their luck the load follows the broker (a slow one gets more
 from sticky producers), and moving partitions away from it comes after what changes the producers.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.numbers import format_bytes, format_name, format_ratio
+from pipeline.alerting.numbers import format_bytes, format_ratio
 from pipeline.codec.reassignment_json import format_election, format_reassignment
 from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
 from pipeline.model.recommendation import Recommendation
@@ -37,23 +37,26 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEffect:
-    """What the replay predicts for one topic under one candidate.
+    """What a change of one topic's producers, keys or partitions is predicted to bring.
 
     Attributes:
-        name: Name of the candidate in the configuration.
+        action: `replay:` and the candidate's name in the configuration, or `rekey`.
         topic: Topic.
         title: What would be done, in a few words.
-        cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 order is lost.
+        cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order
+            is lost.
+        basis: What the prediction rests on, up to the verb.
         caveat: What to know before; may be empty.
         ratios: Share ratio of every broker with this topic so placed: low, median, high.
         config_diff: What changes in the producers' configuration; None where no setting does.
         setting_count: Settings that change: of two ways that cost alike the plainer comes first.
     """
 
-    name: str
+    action: str
     topic: str
     title: str
     cost: int
+    basis: str
     caveat: str
     ratios: Mapping[int, tuple[float, float, float]]
     config_diff: str | None = None
@@ -180,14 +183,13 @@ def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
     low, ratio, high = effect.ratios[hot.broker_id]
     peak = max(median for _, median, _ in effect.ratios.values())
     caveat = f" {effect.caveat}" if effect.caveat else ""
-    topic = format_name(effect.topic)
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
         rank=0,
-        action=f"replay:{effect.name}",
+        action=effect.action,
         title=effect.title,
-        text=f"The replay of the window's own traffic of {topic} puts the highest broker at {format_ratio(peak)}.{caveat}",
+        text=f"{effect.basis} the highest broker at {format_ratio(peak)}.{caveat}",
         topic=effect.topic,
         share_ratio=hot.share_ratio,
         predicted_ratio=ratio,

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
+from pipeline.alerting.numbers import format_name
 from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.alerting.rekeying import find_rekeyings
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport
@@ -15,7 +17,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
-from pipeline.tables.health import RECOMMENDATIONS
+from pipeline.tables.health import RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.replay import REPLAY_BROKERS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
@@ -88,6 +90,7 @@ def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list
     loads = _rows(run, PARTITION_HEALTH, (window,))
     partitions = place_partitions(loads, _rows(run, CLUSTER_STATE, (window,)))
     effects = _effects(run, window, shares, loads)
+    effects += find_rekeyings(shares, loads, _rows(run, TOPIC_HEALTH, (window,)))
     return [
         recommendation
         for row in hot
@@ -158,10 +161,11 @@ def _effects(
             ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
             effects.append(
                 CandidateEffect(
-                    name=name,
+                    action=f"replay:{name}",
                     topic=topic,
                     title=title,
                     cost=cost,
+                    basis=f"The replay of the window's own traffic of {format_name(topic)} puts",
                     caveat=caveat,
                     ratios=ratios,
                     config_diff=format_config_diff(candidates[name], topic, title),

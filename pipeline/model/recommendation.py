@@ -17,7 +17,7 @@ class Recommendation:
         window_start_ms: Start of the window it was worked out for, UTC milliseconds.
         subject: What it is for, such as `broker 1`.
         rank: 1 for what to do first.
-        action: `elect_preferred`, `move_leaders`, `move_replicas` or `replay:<candidate>`.
+        action: `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>` or `rekey`.
         title: The action in a few words.
         text: What it does, costs and leaves.
         topic: Topic it is about; "" for several.

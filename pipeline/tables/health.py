@@ -108,7 +108,7 @@ RECOMMENDATIONS = Table(
         WINDOW_START,
         text("subject", "What it is for, such as `broker 1`."),
         whole("rank", "1 for what to do first: cheap before dear, what helps before what does not."),
-        text("action", "`elect_preferred`, `move_leaders`, `move_replicas`, or `replay:<candidate>`."),
+        text("action", "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, or `rekey`."),
         text("title", "The action in a few words."),
         text("text", "What it does, what it costs and what it leaves."),
         text("topic", "Topic it is about; '' for several."),

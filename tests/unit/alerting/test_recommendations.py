@@ -9,6 +9,7 @@ import pytest
 from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
 from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, predict_ratios
 from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.alerting.rekeying import find_rekeyings
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.replay_settings import Candidate
 
@@ -29,7 +30,15 @@ def partition(number, replicas, leader_id, load=100, size=1_000):
 
 
 def effect(name, cost, ratios):
-    return CandidateEffect(name=name, topic="orders", title=name, cost=cost, caveat="", ratios=ratios)
+    return CandidateEffect(
+        action=f"replay:{name}",
+        topic="orders",
+        title=name,
+        cost=cost,
+        basis="The replay puts",
+        caveat="",
+        ratios=ratios,
+    )
 
 
 def actions(hot, partitions, effects=()):
@@ -120,6 +129,28 @@ def test_a_topics_new_shares_change_what_brokers_carry_in_all():
     ratios = predict_ratios(shares, placed, topic_bytes=300)
     assert ratios[1] == pytest.approx(((400 - 150) / 200, (400 - 140) / 200, (400 - 120) / 200))
     assert ratios[0][1] == pytest.approx((100 + 70) / 200)
+
+
+def test_heavy_keys_are_to_be_split_and_the_present_ones_set_a_floor():
+    """Broker 1 leads orders-0: of its 400 bytes 150 are a heavy key's above an even spread, which the others lack."""
+    shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
+    loads = [
+        {"topic": "orders", "topic_id": "", "leader_id": broker, "heavy_keys_bytes": heavy}
+        for broker, heavy in ((1, 150.0), (0, -75.0), (2, -75.0))
+    ]
+    loads.append({"topic": "clicks", "topic_id": "", "leader_id": 1, "heavy_keys_bytes": None})
+    told = {"topic_id": "", "heavy_key_count": 1, "top_key_ratio": 0.4, "best_peak_to_mean": 2.4}
+    topics = [
+        {**told, "topic": "orders"},
+        {**told, "topic": "quiet"},
+        {**told, "topic": "clicks", "heavy_key_count": None},
+    ]
+    (found,) = find_rekeyings(shares, loads, topics)
+    assert [found.ratios[b] for b in range(3)] == [pytest.approx((v, v, v)) for v in (0.875, 1.25, 0.875)]
+    (action,) = recommend(HOT, [], BROKERS, [found])
+    assert (action.action, action.title, action.is_enough) == ("rekey", "re-key orders: split its heaviest key", False)
+    assert "spread evenly put the highest broker at 1.25x" in action.text
+    assert "below 2.40x the mean: one key holds 40 %" in action.text
 
 
 def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
