@@ -7,7 +7,7 @@ import pytest
 from pipeline.measures.rules import RuleLimit, judge_rules
 from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
-from pipeline.rule_settings import Rule, over_defaults
+from pipeline.rule_settings import Gate, Rule, over_defaults
 
 CRITICAL = RuleLimit(limit=2.0, severity="critical", k=2, n=3)
 
@@ -79,6 +79,25 @@ def test_rules_that_are_off_or_not_known_here_give_no_verdict():
     off = RuleLimit(limit=2.0, severity="off", k=1, n=1)
     for limit in (off, None):
         assert judge_rules([measure(0, 9.0)], lambda *_, limit=limit: limit, chance_level=0.001) == ()
+
+
+def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_suffer_from():
+    gate = Gate(
+        resolve_ratio=1.05,
+        owner="platform",
+        topics={"orders-eu": {"owner": "eu-team"}, "orders*": {"limit_ratio": 1.5, "owner": "orders-team"}},
+    )
+    told = {topic: gate.of_topic(topic) for topic in ("orders-eu", "orders-us", "clicks", "")}
+    assert {topic: (own.limit_ratio, own.resolves_at, own.owner) for topic, own in told.items()} == {
+        "orders-eu": (1.2, 1.05, "eu-team"),
+        "orders-us": (1.5, 1.25, "orders-team"),
+        "clicks": (1.2, 1.05, "platform"),
+        "": (1.2, 1.05, "platform"),
+    }
+    assert gate.topic_limits == {"orders-eu": 1.2, "orders*": 1.5}
+    assert gate.resolves_by_limit == {1.5: 1.25}
+    with pytest.raises(ValueError, match="greater than 1"):
+        Gate(topics={"orders": {"limit_ratio": 1.0}})
 
 
 def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
