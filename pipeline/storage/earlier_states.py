@@ -50,8 +50,8 @@ def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[
 def _query(stored: DeltaTable, where: str) -> pa.Table:
     columns, term = ", ".join(_COLUMNS), ", ".join(_TERM)
     newest = (
-        f"SELECT {columns}, row_number() OVER (PARTITION BY {term} ORDER BY window_start DESC) AS place "  # noqa: S608
+        f"SELECT {columns}, row_number() OVER (PARTITION BY {term} ORDER BY window_start DESC) AS place "  # noqa: S608 - declared names
         f"FROM stored WHERE {where} AND is_leader AND state_source = 'live_cluster'"
     )
     query = QueryBuilder().register("stored", stored)
-    return pa.table(query.execute(f"SELECT {columns} FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608
+    return pa.table(query.execute(f"SELECT {columns} FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608 - likewise

@@ -119,8 +119,8 @@ def stop_session(spark: SparkSession, *, keep_jvm: bool = False) -> None:
     if process is not None:
         process.stdin.close()  # the JVM ends when this pipe does
         process.wait(_JVM_EXIT_TIMEOUT_S)
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001 - nothing public lets go of a gateway
+    SparkContext._jvm = None  # noqa: SLF001 - likewise
 
 
 def _java_options(cache: Path, master: str) -> str:

@@ -135,7 +135,7 @@ def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWin
 _TRAFFIC_COLUMNS = ("window_start", *Subject._fields, *Coverage._fields, "count_kind", "sampling_rate")
 
 
-def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[TimeWindow]) -> WindowCoverage:
+def collect_coverage(rows: Iterable[Mapping[str, Any]], windows: Iterable[TimeWindow]) -> WindowCoverage:
     """Sums rows of `silver.partition_traffic` up to topic-partitions.
 
     Args:
@@ -146,13 +146,13 @@ def collect_coverage(rows: Iterable[Mapping[str, object]], windows: Iterable[Tim
     by_start = {window.start_ms: window for window in windows}
     covered: WindowCoverage = defaultdict(dict)
     for row in rows:
-        window = by_start.get(milliseconds_of(row["window_start"]))  # type: ignore[arg-type]
+        window = by_start.get(milliseconds_of(row["window_start"]))
         if window is None:
             continue
-        subject = Subject(*(row[name] for name in Subject._fields))  # type: ignore[arg-type]
-        coverage = Coverage(*(row[name] for name in Coverage._fields))  # type: ignore[arg-type]
+        subject = Subject(*(row[name] for name in Subject._fields))
+        coverage = Coverage(*(row[name] for name in Coverage._fields))
         if row.get("count_kind") == "sampled":
-            coverage = coverage._replace(record_count=round(coverage.record_count * row["sampling_rate"]))  # type: ignore[operator]
+            coverage = coverage._replace(record_count=round(coverage.record_count * row["sampling_rate"]))
         known = covered[window].get(subject)
         covered[window][subject] = known.joined(coverage) if known else coverage
     return dict(covered)

@@ -72,7 +72,7 @@ def ask_metadata(connection: Connection) -> Metadata:
     raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
 
 
-def _read_metadata(reply: Any) -> Metadata:  # noqa: ANN401
+def _read_metadata(reply: Any) -> Metadata:
     brokers = {
         row.node_id: Broker(broker_id=row.node_id, rack=row.rack, endpoints=(Endpoint("", row.host, row.port),))
         for row in reply.brokers
@@ -96,7 +96,7 @@ def _read_metadata(reply: Any) -> Metadata:  # noqa: ANN401
     return Metadata(brokers, dict(sorted(partitions.items())), frozenset(internal))
 
 
-def format_topic_id(topic_id: Any) -> str | None:  # noqa: ANN401  (uuid.UUID or None)
+def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None
     """A topic id as Kafka prints it; None for none (brokers before 2.8)."""
     if topic_id is None:
         return None
@@ -174,7 +174,7 @@ def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tup
         yield from ((broker_id, page) for page in pages(keys, PAGE_PARTITIONS))
 
 
-def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:  # noqa: ANN401
+def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:
     topic_type = ListOffsetsRequest.ListOffsetsTopic
     topics = [
         topic_type(
@@ -188,7 +188,7 @@ def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:  # 
     return ListOffsetsRequest(isolation_level=0, topics=topics, min_version=1)
 
 
-def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:  # noqa: ANN401
+def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:
     return {
         TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp)
         if row.error_code == 0

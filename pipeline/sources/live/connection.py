@@ -49,7 +49,7 @@ class Connection:
         self._manager = admin._manager  # noqa: SLF001  (see above)
         self.source = source
 
-    def send(self, request: Any, broker_id: int | None = None) -> Any:  # noqa: ANN401  (kafka-python has no types)
+    def send(self, request: Any, broker_id: int | None = None) -> Any:
         """Sends a request of `kafka.protocol` and waits for the reply.
 
         Args:
@@ -60,7 +60,7 @@ class Connection:
             KafkaError: It could not be sent, or no answer came in time. Raw sends are not retried.
         """
 
-        async def sent() -> Any:  # noqa: ANN401
+        async def sent() -> Any:
             return await self._manager.send(request, node_id=broker_id)
 
         return self._manager.run(sent)
@@ -77,7 +77,7 @@ class Connection:
             KafkaError: Nobody answered.
         """
 
-        async def refreshed() -> Any:  # noqa: ANN401
+        async def refreshed() -> Any:
             return await self._manager.cluster.refresh_metadata()
 
         self._manager.run(refreshed)
@@ -173,5 +173,5 @@ def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any
     return options
 
 
-def _text(path: Any) -> str | None:  # noqa: ANN401  (Path or None)
+def _text(path: Any) -> str | None:  # of a Path, or None
     return None if path is None else str(path)

@@ -67,7 +67,7 @@ def ask_log_directories(
     return [replica for answer in answers for replica in answer], {b: told for b, told in spaces.items() if told}
 
 
-def _read_spaces(reply: Any) -> dict[str, DirectorySpace]:  # noqa: ANN401
+def _read_spaces(reply: Any) -> dict[str, DirectorySpace]:
     return {
         directory.log_dir: DirectorySpace(directory.total_bytes, directory.usable_bytes)
         for directory in reply.results
@@ -75,7 +75,7 @@ def _read_spaces(reply: Any) -> dict[str, DirectorySpace]:  # noqa: ANN401
     }
 
 
-def _read_disks(broker_id: int, reply: Any) -> list[DescribedReplica]:  # noqa: ANN401
+def _read_disks(broker_id: int, reply: Any) -> list[DescribedReplica]:
     for directory in reply.results:
         refuse_error(directory.error_code)
     return [

@@ -100,7 +100,7 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
             leader_id = _find_leader(connection, read, leader_id)
 
 
-def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | None, str]:  # noqa: ANN401
+def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | None, str]:
     """The partition's part of the reply, None where there is none; and why there are no records, in words."""
     try:
         row = _only_partition(connection.send(request, leader_id))
@@ -133,7 +133,7 @@ class _Retry:
         return True
 
 
-def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:  # noqa: ANN401  (kafka-python has no types)
+def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
     topic_type = FetchRequest.FetchTopic
     partition = topic_type.FetchPartition(
         partition=read.partition, fetch_offset=offset, partition_max_bytes=limit_bytes
@@ -153,7 +153,7 @@ def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:  # noqa: AN
     )
 
 
-def _only_partition(reply: Any) -> Any | None:  # noqa: ANN401
+def _only_partition(reply: Any) -> Any | None:
     """The partition's part; None in a throttled reply, which has no topics."""
     if getattr(reply, "error_code", 0):
         raise for_code(reply.error_code)()
