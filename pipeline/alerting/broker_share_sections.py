@@ -21,7 +21,7 @@ from pipeline.charts.broker_share import render_broker_shares, shown_brokers
 from pipeline.charts.share_over_windows import render_shares_over_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
     from pipeline.model.load import BrokerLoad
@@ -158,8 +158,19 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
     """Every broker beside its fair share and what the first action would give it, as picture and table."""
     failing, is_open = {evidence.broker_id}, evidence.change.is_open
     limit_ratio = evidence.change.limit_value
-    after = evidence.recommendations[0].broker_ratios if is_open and evidence.recommendations else {}
-    shown = shown_brokers(evidence.brokers, failing)
+    table = _brokers_table(evidence, shown_brokers(evidence.brokers, failing))
+    png = render_broker_shares(evidence.brokers, failing=failing if is_open else set(), limit_ratio=limit_ratio)
+    alt = "Share of bytes in: " + ", ".join(f"broker {row[0]} {row[1]}" for row in table.rows)
+    return Section(
+        title=f"Brokers, {said_when(evidence)}",
+        picture=Picture(name="broker_shares", png=png, alt=alt),
+        table=table,
+    )
+
+
+def _brokers_table(evidence: BrokerShareEvidence, shown: Sequence[BrokerLoad]) -> Table:
+    is_advised = evidence.change.is_open and evidence.recommendations
+    after = evidence.recommendations[0].broker_ratios if is_advised else {}
     highest = max((load.share or 0.0 for load in evidence.brokers), default=0.0) or 1.0
     columns = (
         Column(title="broker", is_number=True),
@@ -187,18 +198,11 @@ def brokers_section(evidence: BrokerShareEvidence) -> Section:
         f"{left_out} other brokers are below these." if left_out else "",
         "After 1.: predicted share once action 1 is done." if after else "",
     )
-    table = Table(
+    return Table(
         columns=columns,
         rows=rows,
-        marked=frozenset(place for place, load in enumerate(shown) if load.broker_id in failing),
+        marked=frozenset(place for place, load in enumerate(shown) if load.broker_id == evidence.broker_id),
         note=" ".join(note for note in notes if note),
-    )
-    png = render_broker_shares(evidence.brokers, failing=failing if is_open else set(), limit_ratio=limit_ratio)
-    alt = "Share of bytes in: " + ", ".join(f"broker {row[0]} {row[1]}" for row in rows)
-    return Section(
-        title=f"Brokers, {said_when(evidence)}",
-        picture=Picture(name="broker_shares", png=png, alt=alt),
-        table=table,
     )
 
 

@@ -11,6 +11,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.evidence import Arrival, VerdictEvidence
 from pipeline.alerting.message import render_message
+from pipeline.alerting.rule_alert import describe_rule
 from pipeline.model.recommendation import Recommendation
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
@@ -72,6 +73,11 @@ def blind():
     )
 
 
+def rule():
+    change = replace(new_evidence().change, rule="disk_hours_to_full", subject="broker 2", value=11.0, limit_value=48.0)
+    return replace(blind(), change=change, reason="/var/lib/kafka is 91% full, and at this pace all of it in 11 h")
+
+
 def digest():
     opened = new_evidence().change
     changes = [replace(opened, incident_id=f"K-{n:08}", subject=f"broker {n}", value=1.2 + n / 99) for n in range(40)]
@@ -84,6 +90,7 @@ MAILS = {
     "worse": lambda: describe_broker_share(state("worse")),
     "resolved": lambda: describe_broker_share(resolved_evidence(earlier=EARLIER)),
     "hostile names": lambda: describe_broker_share(hostile()),
+    "rule": lambda: describe_rule(rule()),
     "blind": lambda: describe_blind(blind()),
     "digest": digest,
 }
