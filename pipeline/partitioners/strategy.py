@@ -89,9 +89,19 @@ class Use:
         >>> Use("x", since="2.4", before="3.3").covers("3.2.3")
         True
         """
-        number = parse_version(version)
-        is_new_enough = not self.since or number >= parse_version(self.since)
-        return is_new_enough and (not self.before or number < parse_version(self.before))
+        return is_between(version, self.since, self.before)
+
+
+def is_between(version: str, since: str, before: str) -> bool:
+    """Tells whether a version lies in a span of them.
+
+    Args:
+        version: Numbers and dots.
+        since: The first of the span, or "" for no first one.
+        before: The first one after it, or "".
+    """
+    number = parse_version(version)
+    return (not since or number >= parse_version(since)) and (not before or number < parse_version(before))
 
 
 def parse_version(version: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.strategy import parse_version
+from pipeline.partitioners.strategy import is_between, parse_version
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
@@ -60,9 +60,7 @@ class ConfigKey:
 
     def covers(self, version: str) -> bool:
         """Tells whether a version of the client has it so."""
-        number = parse_version(version)
-        is_new_enough = not self.since or number >= parse_version(self.since)
-        return is_new_enough and (not self.before or number < parse_version(self.before))
+        return is_between(version, self.since, self.before)
 
     def parse(self, text: str | None) -> Value:
         """The value of a text, as the client takes it.
