@@ -28,20 +28,21 @@ def settle_run(scenario: Scenario, seed: int) -> Scenario:
     brokers = tuple(
         replace(
             broker,
-            service=scale_service(broker.service, _draw_ppm(broker.service.run_to_run_ppm, seed, "service", unit)),
+            service=settle_service(broker.service, _draw_ppm(broker.service.run_to_run_ppm, seed, "service", unit)),
         )
         for unit, broker in enumerate(scenario.brokers)
     )
     producers = tuple(
         replace(
-            producer, costs=scale_costs(producer.costs, _draw_ppm(producer.costs.run_to_run_ppm, seed, "threads", unit))
+            producer,
+            costs=settle_costs(producer.costs, _draw_ppm(producer.costs.run_to_run_ppm, seed, "threads", unit)),
         )
         for unit, producer in enumerate(scenario.producers)
     )
     return replace(scenario, brokers=brokers, producers=producers)
 
 
-def scale_service(service: Service, ppm: int) -> Service:
+def settle_service(service: Service, ppm: int) -> Service:
     """A service whose every part takes so many parts per million, with nothing left to draw."""
     if ppm == PPM:
         return service
@@ -55,7 +56,7 @@ def scale_service(service: Service, ppm: int) -> Service:
     )
 
 
-def scale_costs(costs: ThreadCosts, ppm: int) -> ThreadCosts:
+def settle_costs(costs: ThreadCosts, ppm: int) -> ThreadCosts:
     """Threads that take so many parts per million to wake and to make a turn; appends and waits for the cluster stay."""
     if ppm == PPM:
         return costs

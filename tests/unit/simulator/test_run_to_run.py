@@ -9,7 +9,7 @@ import pytest
 from pipeline.simulator.client import ThreadCosts
 from pipeline.simulator.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.reference.run import simulate_reference
-from pipeline.simulator.run_to_run import scale_costs, scale_service, settle_run
+from pipeline.simulator.run_to_run import settle_costs, settle_run, settle_service
 from pipeline.simulator.scenario import Broker, Producer, Scenario, Service, Topic
 from pipeline.simulator.traffic import Gaps, Traffic
 
@@ -34,12 +34,12 @@ def make_scenario(*, spread=ALIKE, delay_ns=0, gap_ms=100, service=SERVICE):
 
 def test_what_a_factor_changes():
     """All that a broker and a sender take; not what an append costs or the wait for metadata."""
-    doubled = scale_service(SERVICE, 2_000_000)
+    doubled = settle_service(SERVICE, 2_000_000)
     assert doubled.request_ns == Distribution.constant(2 * MS)
     assert doubled.idle == ((5 * MS, Distribution.exponential(2 * MS)),)
     assert (doubled.partition_ns, doubled.kib_ns) == (200, 16)
 
-    halved = scale_costs(COSTS, 500_000)
+    halved = settle_costs(COSTS, 500_000)
     assert (halved.wake_ns, halved.loop_ns, halved.transit_ns) == (Distribution.constant(500), 30, 35)
     assert (halved.append_ns, halved.metadata_ns) == (COSTS.append_ns, MS)
 
