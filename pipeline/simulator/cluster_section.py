@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.client import MS
-from pipeline.simulator.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.distribution import PPM, ZERO, Distribution, Steps
 from pipeline.simulator.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.quantities import parse_distribution, parse_ms, parse_seconds, parse_steps_ms
 from pipeline.simulator.scenario import Broker, ErrorWindow, Service, Topic
@@ -20,7 +20,6 @@ BROKER_KEYS = ("capacity", "delay_ms", "service", "handlers", "replica_wait_ms",
 """Besides `id`."""
 _MOST_BROKERS = 1_000
 _MOST_PARTITIONS = 100_000
-_PPM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -248,4 +247,4 @@ def _parse_error_window(entry: Entry) -> ErrorWindow:
     if end_ns <= start_ns:
         raise keys["to_s"].expect("a time after from_s")
     ratio = keys["ratio"].number(most=1) if "ratio" in keys else 1.0
-    return ErrorWindow(start_ns, end_ns, round(ratio * _PPM))
+    return ErrorWindow(start_ns, end_ns, round(ratio * PPM))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.client import Compression
+from pipeline.simulator.distribution import PPM
 from pipeline.simulator.measured import MEASURED_COSTS
 from pipeline.simulator.producer_configs import CLIENTS, JAVA, check_client, find_config
 from pipeline.simulator.producer_settings import resolve_producer
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 CLIENT_KEYS = ("client", "version", "config", "strategy", "compression_ratio")
 """What a variant may change too."""
 _MOST_PRODUCERS = 10_000
-_PPM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ProducerSection:
         """
         self.check_config()
         strategy, ratio = self.keys.get("strategy"), self.keys.get("compression_ratio")
-        compression = Compression(round(ratio.number(least=0.001, most=2) * _PPM)) if ratio else None
+        compression = Compression(round(ratio.number(least=0.001, most=2) * PPM)) if ratio else None
         try:
             return resolve_producer(
                 self.client,
