@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 from pipeline.codec.key_ids import SECRET_BYTES, KeySecret
 from pipeline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -27,17 +25,17 @@ def ensure_secret(path: Path) -> None:
     """
     if path.exists():
         return
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_hex(SECRET_BYTES) + "\n")
+        opened, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)  # of mode 600
         try:
-            os.link(draft, path)  # fails where another process was first
+            with os.fdopen(opened, "w") as file:
+                file.write(secrets.token_hex(SECRET_BYTES) + "\n")
+            os.link(draft, path)  # fails where another was first
         except FileExistsError:
             pass
         finally:
-            draft.unlink()
+            Path(draft).unlink()
     except OSError as error:
         raise ConfigError(
             f"the secret for key ids cannot be made at {path}: {error.strerror or error}; set keys.secret to a file that "

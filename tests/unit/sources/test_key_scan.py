@@ -6,7 +6,9 @@ Oracle: the records that were written, counted here; `hashlib` for ids.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -222,6 +224,22 @@ def test_few_keys_and_many_are_hashed_alike():
     assert {name: column.to_pylist()[:50] for name, column in many.items()} == {
         n: c.to_pylist() for n, c in few.items()
     }
+
+
+def test_many_that_start_at_once_end_with_one_secret(tmp_path):
+    path = tmp_path / "deployment" / "secret"
+    together = threading.Barrier(8)
+
+    def start(_):
+        together.wait(60)
+        ensure_secret(path)
+        return path.read_text()
+
+    for _ in range(20):
+        with ThreadPoolExecutor(8) as starting:
+            assert len(set(starting.map(start, range(8)))) == 1
+        assert [each.name for each in path.parent.iterdir()] == ["secret"]
+        path.unlink()
 
 
 def test_the_secret_is_made_once_for_its_owner_alone(tmp_path):
