@@ -10,7 +10,7 @@ from pipeline.codec.key_ids import KeySecret
 from pipeline.model.window import TimeWindow
 from pipeline.sources.arrival_scan import ArrivalScanSettings, iter_arrivals
 from pipeline.sources.arrival_source import make_chunk
-from pipeline.sources.key_scan import KeyScanSettings
+from pipeline.sources.record_scan import RecordScanSettings
 from pipeline.sources.segment_plan import SegmentRead
 from tests.batches import START_MS
 
@@ -21,11 +21,10 @@ SECRET = KeySecret(bytes(range(32)))
 
 def settings_for(*, secret=SECRET, span=None, window_ms=HOUR_MS, slices=()):
     return ArrivalScanSettings(
-        scan=KeyScanSettings(
+        scan=RecordScanSettings(
             as_of_ms=START_MS + HOUR_MS,
             span=span or TimeWindow(WINDOW_START_MS, WINDOW_START_MS + HOUR_MS),
             window_ms=window_ms,
-            max_distinct_keys=2,
         ),
         secret=secret,
         slices=slices,

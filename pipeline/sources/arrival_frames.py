@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from pipeline.environment import environment_secret
-from pipeline.sources.arrival_source import OPTION, PSEUDONYMOUS, SOURCE_NAME, ArrivalSource, format_settings
-from pipeline.sources.key_secret import ensure_secret, read_secret
+from pipeline.sources.arrival_source import SLICES, SOURCE_NAME, ArrivalSource
+from pipeline.sources.record_options import record_options
 from pipeline.sources.segment_plan import format_plan
 
 if TYPE_CHECKING:
@@ -29,12 +29,7 @@ def arrival_options(run: RunContext, slices: Sequence[TimeWindow] = ()) -> dict[
     Raises:
         ConfigError: The secret cannot be made or read.
     """
-    keys = run.config.keys
-    if keys.mode == PSEUDONYMOUS:
-        if keys.secret_variable is None:
-            ensure_secret(keys.secret)
-        read_secret(keys.secret, environment_secret(keys.secret_variable))  # fails here, before Spark works
-    return {OPTION: format_settings(run, slices)}
+    return {**record_options(run), SLICES: json.dumps([(piece.start_ms, piece.end_ms) for piece in slices])}
 
 
 def arrival_frame(spark: SparkSession, run: RunContext, reads: Sequence[SegmentRead]) -> DataFrame:

@@ -1,26 +1,25 @@
 """One segment file, scanned for arrivals: its records by producer session, minute and window.
 
-The batches that count, and their windows, are those of `kafka_record_batches`, control batches left out. Records of
-aborted transactions were load: they are among the others, and counted. Which transactions were aborted the markers in the
-segment tell, and where they end in a later one, that one's transaction index.
+The batches that count, and their windows, are those of `record_scan`. Records of aborted transactions were load: they are
+among the others, and counted. Which transactions were aborted the markers in the segment tell, and where they end in a
+later one, that one's transaction index.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.codec.arrival_layout import NO_WINDOW
 from pipeline.codec.arrivals import BatchTimes, Packer, PlainPacker
 from pipeline.codec.key_numbers import PlainKeyNumbers, UnnamedKeys
-from pipeline.codec.segment import SMALL_FILE_BYTES, SMALL_RECORD_COUNT, iter_record_scans
 from pipeline.errors import InputError
 from pipeline.sources.aborted_batches import find_aborted
-from pipeline.sources.key_scan import NO_WINDOW, KeyScanSettings, choose_windows, count_records
-from pipeline.sources.segment_scan import SENSELESS, ScannedSegment, scan_segment
+from pipeline.sources.record_scan import RecordScanSettings, choose_windows, find_records
+from pipeline.sources.segment_scan import SENSELESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pipeline.codec.scans import RecordScan
     from pipeline.model.window import TimeWindow
     from pipeline.sources.segment_plan import SegmentRead
+    from pipeline.sources.segment_scan import ScannedSegment
 
 _KERNELS = "pipeline.codec.arrival_kernels"
 
@@ -47,7 +47,7 @@ class ArrivalScanSettings:
         slices: Of a sampled source the times that are read; the windows whole where there are none.
     """
 
-    scan: KeyScanSettings
+    scan: RecordScanSettings
     secret: KeySecret | None
     clear_topics: frozenset[str] = frozenset()
     slices: tuple[TimeWindow, ...] = ()
@@ -63,8 +63,7 @@ class ArrivalScanSettings:
             if self.secret is None:
                 return PlainPacker(UnnamedKeys())
             return PlainPacker(PlainKeyNumbers(self.secret, is_clear=topic in self.clear_topics))
-        # Numba takes longer to import than a small file to read
-        from pipeline.codec.arrival_packing import KernelPacker, make_key_numbers  # noqa: PLC0415
+        from pipeline.codec.arrival_packing import KernelPacker, make_key_numbers  # noqa: PLC0415 - imports Numba
 
         return KernelPacker(make_key_numbers(self.secret, is_clear=topic in self.clear_topics))
 
@@ -78,21 +77,13 @@ def iter_arrivals(read: SegmentRead, settings: ArrivalScanSettings) -> Iterator[
         read: Which file.
         settings: Which windows, and what is stored of keys.
     """
-    scanned = scan_segment(read, settings.scan.as_of_ms, check_crc=False)
-    if not isinstance(scanned, ScannedSegment):
+    found = find_records(read, settings.scan)
+    if found is None:
         return
-    starts = choose_windows(scanned, settings.scan)
-    wanted = np.flatnonzero(starts != NO_WINDOW)
-    if not wanted.size:
-        return
-    first, last = int(wanted[0]), int(wanted[-1])
-    position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
-    end = int(position[last]) + int(size_bytes[last])
-    is_small = read.size_bytes < SMALL_FILE_BYTES and count_records(scanned) <= SMALL_RECORD_COUNT
+    packer = settings.make_packer(read.topic, is_small=found.is_small)
     try:
-        times = time_batches(scanned, settings, find_aborted(Path(read.path), scanned.headers))
-        chunks = iter_record_scans(Path(read.path), start=int(position[first]), end=end)
-        yield from pack_chunks(chunks, times.part(first, last + 1), settings.make_packer(read.topic, is_small=is_small))
+        times = time_batches(found.scanned, settings, find_aborted(found.path, found.scanned.headers))
+        yield from pack_chunks(found.iter_scans(), times.part(found.first, found.end), packer)
     except (InputError, OSError):  # gone since, as retention takes files
         return
 

@@ -12,10 +12,11 @@ from pipeline.sources.metric_pages import SOURCE_NAME as METRIC_PAGES
 from pipeline.sources.metric_pages import MetricPageSource, format_pages
 from pipeline.sources.record_batches import SOURCE_NAME as RECORD_BATCHES
 from pipeline.sources.record_batches import RecordBatchSource
-from pipeline.sources.sample_rows import SAMPLE_SCHEMA, SQL_SCHEMA
+from pipeline.sources.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.segment_plan import format_plan
 from pipeline.sources.segment_summaries import SOURCE_NAME as SEGMENT_SUMMARIES
 from pipeline.sources.segment_summaries import SegmentSummarySource
+from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ def sample_frame(spark: SparkSession, pages: Sequence[MetricPage], batches: Sequ
     parsed = _planned(spark, METRIC_PAGES, format_pages(pages)).load()
     if not batches:
         return parsed
-    held = spark.createDataFrame(pa.Table.from_batches(batches, SAMPLE_SCHEMA), SQL_SCHEMA)
+    held = spark.createDataFrame(pa.Table.from_batches(batches, SAMPLE_SCHEMA), format_sql_schema(SAMPLE_SCHEMA))
     return held if not pages else parsed.unionByName(held)
 
 

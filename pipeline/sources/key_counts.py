@@ -1,41 +1,34 @@
 """Spark data source `kafka_key_counts`: what each key got, per segment file and window.
 
-Rows are those of `PACKED_SCHEMA`. It reads the files that `kafka_record_batches` reads, with the same plan, and every record in them: once. Keys leave the
-Python worker as ids, hashes, and answers of strategies; in mode `counts_only` as sums over keys alone.
+Rows are those of `PACKED_SCHEMA`. It reads the files that `kafka_record_batches` reads, with the same plan, and every
+record in them: once. Keys leave the Python worker as ids, hashes, and answers of strategies; in mode `counts_only` as sums
+over keys alone.
 
-Options: `plan` (from `format_plan`), `as_of_ms`, `start_ms`, `end_ms`, `window_ms`, `max_distinct_keys`, `mode`,
-`questions` (from `format_questions`), `clear_topics` (JSON list), `spark_partitions`, and `secret_path` or the name of an
-environment variable, `secret_variable`. The secret itself is no option: options are shown in Spark's plans. The reader
-takes it up on the driver, and carries it to the executors among its pickled fields.
+Options: `plan` (from `format_plan`), `spark_partitions`, those of `record_options`, `max_distinct_keys` and `questions`
+(from `format_questions`).
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-
-from pipeline.environment import environment_secret
-from pipeline.model.window import TimeWindow
 from pipeline.sources.arrow_source import ArrowSource
 from pipeline.sources.key_questions import parse_questions
 from pipeline.sources.key_rows import KeyRowMaker
 from pipeline.sources.key_scan import KeyScanSettings, iter_window_keys
-from pipeline.sources.key_secret import read_secret
 from pipeline.sources.packed_keys import PACKED_SCHEMA, pack_rows
-from pipeline.sources.record_batches import TARGET_BYTES, SegmentGroup
-from pipeline.sources.segment_plan import pack, parse_plan
+from pipeline.sources.record_options import read_record_options
+from pipeline.sources.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
+    from pipeline.sources.segment_plan import SegmentRead
+
 
 SOURCE_NAME = "kafka_key_counts"
-COUNTS_ONLY = "counts_only"
 
 
 def make_row_maker(options: Mapping[str, str]) -> KeyRowMaker:
@@ -44,41 +37,32 @@ def make_row_maker(options: Mapping[str, str]) -> KeyRowMaker:
     Raises:
         ConfigError: There is no secret.
     """
-    secret = None
-    if options["mode"] != COUNTS_ONLY:
-        secret = read_secret(Path(options["secret_path"]), environment_secret(options.get("secret_variable")))
+    told = read_record_options(options)
+    scan = told.scan
     return KeyRowMaker(
         settings=KeyScanSettings(
-            as_of_ms=int(options["as_of_ms"]),
-            span=TimeWindow(int(options["start_ms"]), int(options["end_ms"])),
-            window_ms=int(options["window_ms"]),
+            as_of_ms=scan.as_of_ms,
+            span=scan.span,
+            window_ms=scan.window_ms,
             max_distinct_keys=int(options["max_distinct_keys"]),
         ),
-        secret=secret,
+        secret=told.secret,
         questions=parse_questions(options["questions"]),
-        clear_topics=frozenset(json.loads(options["clear_topics"])),
+        clear_topics=told.clear_topics,
     )
 
 
-class KeyCountReader(DataSourceReader):
+class KeyCountReader(SegmentReader):
     """Scans the plan's segments in Python workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._plan = options["plan"]
-        self._spark_partitions = int(options["spark_partitions"])
+        super().__init__(options)
         self._maker = make_row_maker(options)
 
-    def partitions(self) -> list[InputPartition]:
-        """Groups the segments into Spark partitions."""
-        groups = pack(parse_plan(self._plan), TARGET_BYTES, self._spark_partitions)
-        return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of each segment and window."""
-        assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
-        for read in partition.reads:
-            for found in iter_window_keys(read, self._maker.settings):
-                yield from pack_rows(self._maker.make_rows(read, found))
+    def read_segment(self, read: SegmentRead) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of each window."""
+        for found in iter_window_keys(read, self._maker.settings):
+            yield from pack_rows(self._maker.make_rows(read, found))
 
 
 class KeyCountSource(ArrowSource):

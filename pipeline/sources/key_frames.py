@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pipeline.environment import environment_secret
 from pipeline.partitioners.recorded import list_families
-from pipeline.sources.key_counts import COUNTS_ONLY, SOURCE_NAME, KeyCountSource
+from pipeline.sources.key_counts import SOURCE_NAME, KeyCountSource
 from pipeline.sources.key_questions import Question, format_questions, version_of
-from pipeline.sources.key_secret import ensure_secret, read_secret
+from pipeline.sources.record_options import COUNTS_ONLY, record_options
 from pipeline.sources.segment_plan import format_plan
 
 if TYPE_CHECKING:
@@ -21,14 +18,14 @@ if TYPE_CHECKING:
 
     from pipeline.model.log import TopicPartition
     from pipeline.runs import RunContext
-    from pipeline.sources.key_rows import KeyedLog
+    from pipeline.sources.key_rows import RecordLog
     from pipeline.sources.segment_plan import SegmentRead
 
 _QUESTIONS = "question bigint, strategy string, strategy_version string, partition_count bigint"
 
 
 def choose_questions(
-    run: RunContext, reads: Sequence[KeyedLog], partitions: Iterable[TopicPartition]
+    run: RunContext, reads: Sequence[RecordLog], partitions: Iterable[TopicPartition]
 ) -> tuple[Question, ...]:
     """Which strategies are asked about the keys of which topic, for how many partitions.
 
@@ -65,11 +62,7 @@ def choose_questions(
 
 
 def _candidate_counts(run: RunContext, topic: str, own_count: int) -> set[int]:
-    return {
-        candidate.partition_count(own_count)
-        for candidate in run.config.candidates
-        if not candidate.topics or any(fnmatchcase(topic, pattern) for pattern in candidate.topics)
-    }
+    return {candidate.partition_count(own_count) for candidate in run.config.candidates if candidate.fits(topic)}
 
 
 def key_options(run: RunContext, questions: Sequence[Question]) -> dict[str, str]:
@@ -82,25 +75,11 @@ def key_options(run: RunContext, questions: Sequence[Question]) -> dict[str, str
     Raises:
         ConfigError: The secret cannot be made or read.
     """
-    keys = run.config.keys
-    options = {
-        "as_of_ms": str(run.as_of_ms),
-        "start_ms": str(run.span.start_ms),
-        "end_ms": str(run.span.end_ms),
-        "window_ms": str(run.config.window_ms),
-        "max_distinct_keys": str(keys.max_distinct_keys),
-        "mode": keys.mode,
+    return {
+        **record_options(run),
+        "max_distinct_keys": str(run.config.keys.max_distinct_keys),
         "questions": format_questions(questions),
-        "clear_topics": json.dumps(keys.clear_topics.get(run.cluster_name, ())),
-        "secret_path": str(keys.secret),
     }
-    if keys.secret_variable is not None:
-        options["secret_variable"] = keys.secret_variable
-    if keys.mode != COUNTS_ONLY:
-        if keys.secret_variable is None:
-            ensure_secret(keys.secret)
-        read_secret(keys.secret, environment_secret(keys.secret_variable))  # fails here, before Spark works
-    return options
 
 
 def key_frame(

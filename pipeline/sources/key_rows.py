@@ -57,8 +57,8 @@ _FEW_KEYS = 2_000
 _KERNELS = "pipeline.partitioners.hash_kernels"
 
 
-class KeyedLog(Protocol):
-    """Where keys were read: a segment file, or a fetched partition."""
+class RecordLog(Protocol):
+    """Where records were read: a segment file, or a fetched partition."""
 
     @property
     def topic(self) -> str:
@@ -93,7 +93,7 @@ class KeyRowMaker:
     questions: tuple[Question, ...] = ()
     clear_topics: frozenset[str] = frozenset()
 
-    def make_rows(self, read: KeyedLog, found: WindowKeys) -> pa.RecordBatch:
+    def make_rows(self, read: RecordLog, found: WindowKeys) -> pa.RecordBatch:
         """Rows of what a scan of a segment (or of what was fetched of a partition) found in a window."""
         if self.secret is None:
             return make_cell_rows(read, found, self.questions)
@@ -102,7 +102,7 @@ class KeyRowMaker:
 
 
 def make_key_rows(
-    read: KeyedLog,
+    read: RecordLog,
     found: WindowKeys,
     secret: KeySecret,
     questions: Sequence[Question],
@@ -141,7 +141,7 @@ def make_key_rows(
     return _assemble(read, found.window_start_ms, columns, key_count, others)
 
 
-def make_cell_rows(read: KeyedLog, found: WindowKeys, questions: Sequence[Question]) -> pa.RecordBatch:
+def make_cell_rows(read: RecordLog, found: WindowKeys, questions: Sequence[Question]) -> pa.RecordBatch:
     """Sums over keys alone: a row per question and answer, and those that are not about keys.
 
     Args:
@@ -187,7 +187,7 @@ def _hash_or_none(name: HashName, key: bytes) -> int | None:
         return None
 
 
-def _answer(read: KeyedLog, keys: pa.Array, questions: Sequence[Question]) -> tuple[pa.Array, list[dict[str, Any]]]:
+def _answer(read: RecordLog, keys: pa.Array, questions: Sequence[Question]) -> tuple[pa.Array, list[dict[str, Any]]]:
     answers, problems = np.full((len(keys), len(questions)), -1, np.int64), []
     for place, question in enumerate(questions):
         if question.topic == read.topic:
@@ -198,7 +198,7 @@ def _answer(read: KeyedLog, keys: pa.Array, questions: Sequence[Question]) -> tu
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(answers.ravel())), problems
 
 
-def _problem_row(read: KeyedLog, question: Question, failure: str) -> dict[str, Any]:
+def _problem_row(read: RecordLog, question: Question, failure: str) -> dict[str, Any]:
     reason = (
         f"strategy {question.strategy} (version {question.version}) for {question.partition_count} partitions {failure}"
     )
@@ -262,7 +262,7 @@ def _sums(kind: str, record_count: int, size_bytes: int) -> dict[str, Any]:
 
 
 def _assemble(
-    read: KeyedLog, window_start_ms: int, columns: Mapping[str, Any], count: int, others: list[dict[str, Any]]
+    read: RecordLog, window_start_ms: int, columns: Mapping[str, Any], count: int, others: list[dict[str, Any]]
 ) -> pa.RecordBatch:
     """Columns of so many key rows, then the other rows, with what all of them share."""
     shared = {

@@ -1,24 +1,23 @@
 """One segment file, scanned for keys: what each key got in each window.
 
-The batches that count, and their windows, are those of `kafka_record_batches`: one copy, below the high watermark, headers
-that make sense, a batch with all its records in the window of its event time. Control batches are left out; batches whose
-records cannot be read are counted by their header.
+The batches that count, and their windows, are those of `record_scan`; batches whose records cannot be read are counted by
+their header.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.codec.arrival_layout import NO_WINDOW
 from pipeline.codec.key_counts import KeyCounter, KeyCounts, make_key_counter
 from pipeline.codec.scans import Flaw
-from pipeline.codec.segment import SMALL_FILE_BYTES, SMALL_RECORD_COUNT, iter_record_scans
 from pipeline.errors import InputError
-from pipeline.sources.segment_scan import SENSELESS, ScannedSegment, scan_segment
+from pipeline.sources.record_scan import RecordScanSettings, find_records
+from pipeline.sources.segment_scan import SENSELESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,27 +25,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.codec.scans import RecordScan
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.segment_plan import SegmentRead
 
 _KERNELS = "pipeline.codec.key_count_kernels"
-NO_WINDOW = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyScanSettings:
+class KeyScanSettings(RecordScanSettings):
     """What a scan for keys is told.
 
     Attributes:
-        as_of_ms: The run's now.
-        span: Windows wanted.
-        window_ms: Their length.
         max_distinct_keys: Keys held at once per segment and window.
     """
 
-    as_of_ms: int
-    span: TimeWindow
-    window_ms: int
     max_distinct_keys: int
 
 
@@ -99,35 +90,14 @@ def iter_window_keys(read: SegmentRead, settings: KeyScanSettings) -> Iterator[W
         read: Which file.
         settings: Which windows, and how many keys to hold.
     """
-    scanned = scan_segment(read, settings.as_of_ms, check_crc=False)
-    if not isinstance(scanned, ScannedSegment):
+    found = find_records(read, settings)
+    if found is None:
         return
-    starts = choose_windows(scanned, settings)
-    wanted = np.flatnonzero(starts != NO_WINDOW)
-    if not wanted.size:
-        return
-    first, last = int(wanted[0]), int(wanted[-1])
-    position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
-    end = int(position[last]) + int(size_bytes[last])
-    chunks = iter_record_scans(Path(read.path), start=int(position[first]), end=end)
-    is_small = read.size_bytes < SMALL_FILE_BYTES and count_records(scanned) <= SMALL_RECORD_COUNT
+    starts = found.window_starts[found.first : found.end]
     try:
-        yield from count_window_keys(chunks, starts[first : last + 1], settings.max_distinct_keys, is_small=is_small)
+        yield from count_window_keys(found.iter_scans(), starts, settings.max_distinct_keys, is_small=found.is_small)
     except (InputError, OSError):  # gone since, as retention takes files
         return
-
-
-def count_records(scanned: ScannedSegment) -> int:
-    """Records of all batches, as the headers have it."""
-    return int(np.maximum(scanned.headers.record_count, 0).sum(dtype=np.int64))
-
-
-def choose_windows(scanned: ScannedSegment, settings: KeyScanSettings) -> NDArray[np.int64]:
-    """Start of the window of each batch that counts, UTC milliseconds, else `NO_WINDOW`."""
-    event_time_ms = scanned.times.event_time_ms
-    counts = scanned.is_committed & ~scanned.headers.is_control & (event_time_ms >= 0)
-    counts &= (event_time_ms >= settings.span.start_ms) & (event_time_ms < settings.span.end_ms)
-    return np.where(counts, event_time_ms - event_time_ms % settings.window_ms, NO_WINDOW)
 
 
 def count_window_keys(

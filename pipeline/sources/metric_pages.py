@@ -8,25 +8,25 @@ batches: rows of kind `sample`, and of kind `problem` for files or lines that co
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.perf_test_output import parse_perf_test_output
 from pipeline.model.log import Problem
-from pipeline.sources.sample_rows import SQL_SCHEMA, problem_batch, sample_batch
+from pipeline.sources.arrow_source import ArrowSource
+from pipeline.sources.named_files import list_files, split_instant
+from pipeline.sources.sample_rows import SAMPLE_SCHEMA, problem_batch, sample_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from pipeline.codec.exposition import ExpositionReader
     from pipeline.codec.metric_text import BadLine, MetricText
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SOURCE_NAME = "metric_pages"
 MAX_SKEW_MS = 60_000
 EXPOSITION, PERF_TEST, LIBRDKAFKA = "exposition", "perf_test", "librdkafka"
-_EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,26 +87,20 @@ def discover_texts(
         text_format: `perf_test` or `librdkafka`.
         suffixes: Of files in folders, such as `.out`.
     """
-    pages, problems = [], []
-    for root in paths:
-        if root.is_dir():
-            files = sorted(path for path in root.rglob("*") if path.suffix in suffixes)
-        else:
-            files = [root] if root.exists() else sorted(root.parent.glob(root.name))
-        if not files:
-            problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
-        for path in (file for file in files if file.is_file()):
-            instant = _EPOCH_MS.search(path.stem)
-            pages.append(
-                MetricPage(
-                    source=source,
-                    instance=_EPOCH_MS.sub("", path.stem).strip("-_.") or path.parent.name,
-                    observed_at_ms=int(instant[1]) if instant else path.stat().st_mtime_ns // 1_000_000,
-                    path=str(path),
-                    format=text_format,
-                    is_dated=instant is not None,
-                )
+    problems: list[Problem] = []
+    pages = []
+    for path in list_files(paths, [f"*{suffix}" for suffix in suffixes], problems):
+        name, instant_ms = split_instant(path.stem)
+        pages.append(
+            MetricPage(
+                source=source,
+                instance=name or path.parent.name,
+                observed_at_ms=path.stat().st_mtime_ns // 1_000_000 if instant_ms is None else instant_ms,
+                path=str(path),
+                format=text_format,
+                is_dated=instant_ms is not None,
             )
+        )
     return tuple(pages), tuple(problems)
 
 
@@ -172,21 +165,12 @@ class MetricPageReader(DataSourceReader):
             yield from read_page(page, reader)
 
 
-class MetricPageSource(DataSource):
+class MetricPageSource(ArrowSource):
     """The data source as Spark knows it."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Name for `spark.read.format`."""
-        return SOURCE_NAME
-
-    def schema(self) -> str:
-        """Spark SQL types of the rows."""
-        return SQL_SCHEMA
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; the schema is always the whole one."""
-        return MetricPageReader(self.options)
+    source_name = SOURCE_NAME
+    rows = SAMPLE_SCHEMA
+    reader_type = MetricPageReader
 
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:

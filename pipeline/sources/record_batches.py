@@ -1,9 +1,7 @@
 """Spark data source `kafka_record_batches`: the record batches of segment files, as Arrow record batches.
 
-One Spark partition holds one or more whole segments (about 128 MiB: a header scan reads a gigabyte in well under a
-second, so cutting one file further gains nothing). Filters on `topic`, `partition` and `event_time_ms` are pushed
-down: into the list of files, and before rows leave Python. What a scan found wrong, and what a file holds as a whole,
-`kafka_segment_summaries` tells.
+Filters on `topic`, `partition` and `event_time_ms` are pushed down: into the list of files, and before rows leave
+Python. What a scan found wrong, and what a file holds as a whole, `kafka_segment_summaries` tells.
 
 Options: `plan` (from `format_plan`) or `path` (a source root to discover), `as_of_ms`, `spark_partitions`.
 """
@@ -15,34 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-)
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, LessThan
 
 from pipeline.model.log import Codec
+from pipeline.sources.arrow_source import ArrowSource
 from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.segment_plan import SegmentRead, choose_replicas, pack, parse_plan, plan_reads
+from pipeline.sources.segment_plan import SegmentRead, choose_replicas, plan_reads
+from pipeline.sources.segment_reader import SegmentReader
 from pipeline.sources.segment_scan import ScannedSegment, scan_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql.types import StructType
 
     from pipeline.codec.scans import HeaderScan
 
 SOURCE_NAME = "kafka_record_batches"
-TARGET_BYTES = 128 << 20
 CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
-_TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
+TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
 
 _SEGMENT_FIELDS = (
     ("broker_id", pa.int64()),
@@ -76,7 +65,6 @@ _BATCH_FIELDS = (
     ("is_committed", pa.bool_()),
 )
 ARROW_SCHEMA = pa.schema([*_SEGMENT_FIELDS, *_BATCH_FIELDS])
-_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +92,11 @@ class RowFilter:
         return keep
 
 
-@dataclass
-class SegmentGroup(InputPartition):
-    """The segments one Spark task reads."""
-
-    reads: tuple[SegmentRead, ...]
-
-    def __post_init__(self) -> None:
-        super().__init__(self.reads[0].path if self.reads else None)
-
-
-class RecordBatchReader(DataSourceReader):
+class RecordBatchReader(SegmentReader):
     """Plans the segments and yields their rows; runs in Python workers only."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._options = dict(options)
+        super().__init__(options)
         self._as_of_ms = int(options.get("as_of_ms", str(np.iinfo(np.int64).max >> 1)))
         self._filter = RowFilter()
 
@@ -141,39 +119,26 @@ class RecordBatchReader(DataSourceReader):
                     yield item
         self._filter = RowFilter(topics, partitions, start_ms, end_ms)
 
-    def partitions(self) -> list[InputPartition]:
-        """Groups the wanted segments into Spark partitions."""
-        reads = parse_plan(self._options["plan"]) if "plan" in self._options else _discover(self._options["path"])
-        wanted = [read for read in reads if self._filter.wants(read)]
-        groups = pack(wanted, TARGET_BYTES, int(self._options.get("spark_partitions", "2")))
-        return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
+    def choose_reads(self) -> Sequence[SegmentRead]:
+        """Those of the plan, else all that lie under the path, as far as they can hold wanted rows."""
+        reads = super().choose_reads() if "plan" in self._options else _discover(self._options["path"])
+        return [read for read in reads if self._filter.wants(read)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Scans each segment; one that cannot be read has no rows here and a problem in the summaries."""
-        assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
-        for read in partition.reads:
-            scanned = scan_segment(read, self._as_of_ms)
-            if isinstance(scanned, ScannedSegment):
-                rows = _rows_of_segment(read, scanned, self._filter.mask(scanned.times.event_time_ms))
-                if rows.num_rows:
-                    yield rows
+    def read_segment(self, read: SegmentRead) -> Iterator[pa.RecordBatch]:
+        """Scans a segment; one that cannot be read has no rows here and a problem in the summaries."""
+        scanned = scan_segment(read, self._as_of_ms)
+        if isinstance(scanned, ScannedSegment):
+            rows = _rows_of_segment(read, scanned, self._filter.mask(scanned.times.event_time_ms))
+            if rows.num_rows:
+                yield rows
 
 
-class RecordBatchSource(DataSource):
+class RecordBatchSource(ArrowSource):
     """The data source as Spark knows it."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Name for `spark.read.format`."""
-        return SOURCE_NAME
-
-    def schema(self) -> str:
-        """Spark SQL types of the rows."""
-        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in ARROW_SCHEMA)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; the schema is always the whole one."""
-        return RecordBatchReader(self.options)
+    source_name = SOURCE_NAME
+    rows = ARROW_SCHEMA
+    reader_type = RecordBatchReader
 
 
 def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
@@ -184,7 +149,7 @@ def _header_columns(scan: HeaderScan) -> dict[str, NDArray[Any]]:
         "leader_epoch": scan.rows["partition_leader_epoch"],
         "base_timestamp_ms": base_timestamp,
         "codec": CODECS[scan.codec],
-        "timestamp_type": _TIMESTAMP_TYPES[scan.timestamp_type],
+        "timestamp_type": TIMESTAMP_TYPES[scan.timestamp_type],
         "is_transactional": scan.is_transactional,
         "is_control": scan.is_control,
         "is_crc_ok": scan.crc_ok,

@@ -36,11 +36,6 @@ SAMPLE_SCHEMA = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
-SQL_SCHEMA = (
-    "row_kind string, source string, instance string, observed_at_ms bigint, name string, exposed_name string, "
-    "labels map<string,string>, value double, path string, position bigint, reason string, severity string, "
-    "first_bytes_hex string"
-)
 
 
 def sample_batch(

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.codec.header_sums import sum_headers
 from pipeline.model.log import Problem
-from pipeline.sources.record_batches import TARGET_BYTES, SegmentGroup
-from pipeline.sources.segment_plan import pack, parse_plan
+from pipeline.sources.arrow_source import ArrowSource
+from pipeline.sources.segment_reader import SegmentReader
 from pipeline.sources.segment_scan import ScannedSegment, scan_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-    from pyspark.sql.types import StructType
 
     from pipeline.sources.segment_plan import SegmentRead
 
@@ -54,52 +52,29 @@ SCHEMA = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
-_SQL_TYPES = {pa.int64(): "bigint", pa.string(): "string"}
 
 
-class SegmentSummaryReader(DataSourceReader):
+class SegmentSummaryReader(SegmentReader):
     """Scans the plan's segments in Python workers."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = dict(options)
-
-    def partitions(self) -> list[InputPartition]:
-        """Groups the segments into Spark partitions."""
-        groups = pack(parse_plan(self._options["plan"]), TARGET_BYTES, int(self._options["spark_partitions"]))
-        return [SegmentGroup(group) for group in groups] or [SegmentGroup(())]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of each segment."""
-        assert isinstance(partition, SegmentGroup)  # noqa: S101  (narrows Spark's type)
-        as_of_ms, window_ms = int(self._options["as_of_ms"]), int(self._options["window_ms"])
-        rows: list[dict[str, Any]] = []
-        for read in partition.reads:
-            scanned = scan_segment(read, as_of_ms)
-            if isinstance(scanned, Problem):
-                rows.append(_problem_row(read, scanned))
-                continue
-            rows += [_problem_row(read, problem) for problem in scanned.problems]
-            rows.append(_segment_row(read, scanned))
-            rows += _window_rows(read, scanned, window_ms)
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    def read_segment(self, read: SegmentRead) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of one segment; of one that cannot be read what is wrong with it."""
+        scanned = scan_segment(read, int(self._options["as_of_ms"]))
+        if isinstance(scanned, Problem):
+            rows = [_problem_row(read, scanned)]
+        else:
+            problems = [_problem_row(read, problem) for problem in scanned.problems]
+            windows = _window_rows(read, scanned, int(self._options["window_ms"]))
+            rows = [*problems, _segment_row(read, scanned), *windows]
+        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-class SegmentSummarySource(DataSource):
+class SegmentSummarySource(ArrowSource):
     """The data source as Spark knows it; options `plan`, `as_of_ms`, `window_ms`, `spark_partitions`."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Name for `spark.read.format`."""
-        return SOURCE_NAME
-
-    def schema(self) -> str:
-        """Spark SQL types of the rows."""
-        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in SCHEMA)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; the schema is always the whole one."""
-        return SegmentSummaryReader(self.options)
+    source_name = SOURCE_NAME
+    rows = SCHEMA
+    reader_type = SegmentSummaryReader
 
 
 def _head(read: SegmentRead, row_kind: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, replace_fresh
 from pipeline.sources.arrival_frames import arrival_frame
 from pipeline.sources.live.frames import live_arrivals
+from pipeline.sources.record_options import PSEUDONYMOUS
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.transforms.arrivals import join_arrivals
 
@@ -47,7 +48,7 @@ def write_arrivals(
     joined = join_arrivals(
         chunks.where(F.col("window_start_ms").isin([window.start_ms for window in fresh])),
         run.cluster_name,
-        is_named=run.config.keys.mode == "pseudonymous",
+        is_named=run.config.keys.mode == PSEUDONYMOUS,
         sampling_rate=1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions,
     )
     record_count = sum(row["record_count"] for row in found.window_rows())

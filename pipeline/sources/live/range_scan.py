@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.codec.arrival_layout import NO_WINDOW
 from pipeline.codec.buffers import decode_buffer, scan_buffer
 from pipeline.codec.problems import limit_problems
 from pipeline.codec.scans import HEADER_ROW, HeaderScan
 from pipeline.sources.aborted_batches import match_markers, read_markers
 from pipeline.sources.arrival_scan import time_batches
 from pipeline.sources.event_time import assign_event_times
-from pipeline.sources.key_scan import NO_WINDOW, choose_windows, count_window_keys
+from pipeline.sources.key_scan import count_window_keys
 from pipeline.sources.live.fetch import FetchState, iter_replies
+from pipeline.sources.record_scan import choose_windows
 from pipeline.sources.segment_scan import SENSELESS, ScannedSegment
 
 if TYPE_CHECKING:

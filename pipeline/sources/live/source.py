@@ -7,7 +7,8 @@ and, in `reason`, why no farther. Rows of kind `key`, where asked for, are those
 replies: records are fetched once. So are rows of kind `arrival`, those of `kafka_arrivals`.
 
 Options: `plan` (from `format_fetches`), `source` (the configured source as JSON: secrets by the names of their
-variables), `as_of_ms`, `spark_partitions`, and those of `key_frames.key_options` where keys are to be counted.
+variables), `as_of_ms`, `spark_partitions`, and those of `key_frames.key_options` where keys are to be counted,
+of `arrival_frames.arrival_options` where arrivals are to be read.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.errors import SourceUnreachableError
 from pipeline.live_source import LiveCluster
 from pipeline.sources.arrival_scan import pack_on_the_way
-from pipeline.sources.arrival_source import OPTION as ARRIVALS
-from pipeline.sources.arrival_source import make_chunk, read_settings
+from pipeline.sources.arrival_source import SLICES, make_chunk, read_settings
+from pipeline.sources.arrow_source import ArrowSource
 from pipeline.sources.key_counts import make_row_maker
 from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
@@ -40,8 +41,6 @@ from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pyspark.sql.types import StructType
 
     from pipeline.codec.arrivals import PackedArrivals
     from pipeline.codec.scans import HeaderScan
@@ -62,13 +61,6 @@ _OWN_FIELDS = pa.schema(
 )
 _FIELDS = {field.name: field for field in (*CHUNK_SCHEMA, *PACKED_SCHEMA, *_OWN_FIELDS)}
 SCHEMA = pa.schema(list(_FIELDS.values()))
-_SQL_TYPES = {
-    pa.int64(): "bigint",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.list_(pa.int64()): "array<bigint>",
-}
 
 
 @dataclass
@@ -89,8 +81,8 @@ class LiveBatchReader(DataSourceReader):
         self._source = LiveCluster.model_validate_json(options["source"])
         # Taken up where the plan is made and pickled along: workers need no variables, and no option holds a secret.
         self._secrets = read_secrets(self._source.client)
-        self._keys = make_row_maker(options) if "mode" in options else None
-        self._arrivals = read_settings(options[ARRIVALS]) if ARRIVALS in options else None
+        self._keys = make_row_maker(options) if "questions" in options else None
+        self._arrivals = read_settings(options) if SLICES in options else None
 
     def partitions(self) -> list[InputPartition]:
         """Groups the ranges into Spark partitions."""
@@ -122,21 +114,12 @@ class LiveBatchReader(DataSourceReader):
             connection.close()
 
 
-class LiveBatchSource(DataSource):
+class LiveBatchSource(ArrowSource):
     """The data source as Spark knows it."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Name for `spark.read.format`."""
-        return SOURCE_NAME
-
-    def schema(self) -> str:
-        """Spark SQL types of the rows."""
-        return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in SCHEMA)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; the schema is always the whole one."""
-        return LiveBatchReader(self.options)
+    source_name = SOURCE_NAME
+    rows = SCHEMA
+    reader_type = LiveBatchReader
 
 
 def _rows(read: FetchRead, found: ScannedRange) -> Iterator[pa.RecordBatch]:
