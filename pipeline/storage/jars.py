@@ -58,7 +58,7 @@ def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ..
     listing = cache / f"{package.replace(':', '_')}.jars"
     paths = _listed(listing)
     if not paths:
-        with _one_at_a_time(cache):
+        with one_at_a_time(cache):
             paths = _listed(listing)  # another process may have been first
             if not paths:
                 paths = _resolve(package, cache / "ivy", java, conf)
@@ -89,7 +89,7 @@ def _resolve(package: str, ivy: Path, java: Path, conf: Mapping[str, str]) -> tu
         "spark-internal",
     ]  # fmt: skip
     environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(spark_home())}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - our own words
     jars = tuple(str(path) for path in sorted((ivy / "jars").glob("io.delta_*.jar")))
     if done.returncode != 0 or not jars:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
@@ -109,7 +109,8 @@ def spark_home() -> Path:
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Holds a folder, which is made where there is none, for one process; others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

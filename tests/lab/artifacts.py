@@ -7,7 +7,6 @@ Ivy asks whatever repository its own public settings name, so no host stands in 
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -15,15 +14,11 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pipeline.storage.jars import one_at_a_time
 from pipeline.storage.java import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BROKER_VERSION = "4.1.1"
 
@@ -133,7 +128,7 @@ def resolve_jars(artifacts: ArtifactSet) -> tuple[Path, ...]:
     digest = hashlib.sha256(description.encode()).hexdigest()[:8]
     target = cache_directory() / f"{artifacts.name}-{digest}"
     if not target.is_dir():
-        with _one_at_a_time(cache_directory()):
+        with one_at_a_time(cache_directory()):
             if not target.is_dir():  # another process may have been first
                 _retrieve(artifacts.name, description, target)
     return tuple(sorted(target.glob("*.jar")))
@@ -170,14 +165,6 @@ def _find_ivy() -> Path:
         for jar in sorted((Path(base) / "jars").glob("ivy-*.jar")):
             return jar
     raise ArtifactError("no Ivy found: pyspark, which brings it, is not installed")
-
-
-@contextmanager
-def _one_at_a_time(directory: Path) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def main() -> None:

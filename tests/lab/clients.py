@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING
 from tests.lab import traffic
 from tests.lab.artifacts import BROKER, BROKER_VERSION, EXPORTER, class_path, client_artifacts, resolve_jars
 from tests.lab.cluster import EXPORTER_RULES
-from tests.lab.process import LabError, Process, free_ports, start_java
+from tests.lab.process import LabError, Process, free_ports, start_java, start_program
 from tests.lab.scraper import Target
 
 if TYPE_CHECKING:
+    from tests.lab.artifacts import ArtifactSet
     from tests.lab.recording import Recording
 
 PRODUCERS = Path(__file__).parent / "producers"
@@ -58,6 +58,11 @@ def wait_for_outcomes(recording: Recording, timeout_s: float = 60) -> dict[str, 
             raise LabError(f"no outcome within {timeout_s} s for {sorted(expected - acked.keys())}")
         time.sleep(0.2)
     return acked
+
+
+def exporter_agent(port: int, version: ArtifactSet = EXPORTER) -> str:
+    """The option that makes a client's JVM serve its metrics."""
+    return f"-javaagent:{resolve_jars(version)[0]}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}"
 
 
 def _read_outcomes(recording: Recording) -> dict[str, int]:
@@ -129,8 +134,7 @@ def _start_java_producer(recording: Recording, name: str, version: str, argument
     """With the Prometheus agent; the page's place is noted for the scraper."""
     artifacts = BROKER if version == BROKER_VERSION else client_artifacts(version)
     port = free_ports(1)[0]
-    agent = f"-javaagent:{resolve_jars(EXPORTER)[0]}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}"
-    command = [agent, QUIET, "-cp", class_path(artifacts), *arguments]
+    command = [exporter_agent(port), QUIET, "-cp", class_path(artifacts), *arguments]
     recording.processes.append(start_java(name, command, recording.output(name), heap_mb=160))
     recording.targets.append(Target(port, recording.folder / "scrapes/producers" / name, interval_s=5))
 
@@ -144,9 +148,7 @@ def _start_librdkafka(recording: Recording) -> None:
         str(recording.start_ms), str(recording.end_ms - KEYED_MARGIN_MS),
         str(traffic.LIBRDKAFKA_RATE_PER_S), str(statistics),
     ]  # fmt: skip
-    with output.open("wb") as sink:
-        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
-    recording.processes.append(Process(LIBRDKAFKA_PROCESS, popen, output))
+    recording.processes.append(start_program(LIBRDKAFKA_PROCESS, command, output))
     recording.producers.append(
         {
             "process": LIBRDKAFKA_PROCESS,

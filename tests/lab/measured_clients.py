@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts, resolve_jars
-from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET
-from tests.lab.cluster import EXPORTER_RULES, Cluster, start_cluster
-from tests.lab.process import Process, free_ports, start_java
+from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts
+from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
+from tests.lab.cluster import Cluster, start_cluster
+from tests.lab.process import Process, free_ports, start_java, start_program
 from tests.lab.prometheus import Job, Prometheus, start_prometheus
 from tests.lab.scraper import Target, scraping
 
@@ -125,10 +124,8 @@ def watch_producers(folder: Path, web_config: Mapping[str, object] | None = None
 
 
 def _start_perf_tool(watched: Watched, topic: str, client: str, exporter: str, port: int) -> Process:
-    jar = resolve_jars(exporter_artifacts(exporter))[0]
-    agent = f"-javaagent:{jar}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}"
     arguments = [
-        agent, QUIET, "-cp", class_path(client_artifacts(client)),
+        exporter_agent(port, exporter_artifacts(exporter)), QUIET, "-cp", class_path(client_artifacts(client)),
         str(PRODUCERS / "StartAt.java"), str(watched.start_ms + QUIET_MS), PERF_TOOL,
         "--topic", topic, "--num-records", str(RATE_PER_S * SENDING_MS // 1000), "--record-size", str(RECORD_BYTES),
         "--throughput", str(RATE_PER_S), "--print-metrics",
@@ -143,8 +140,4 @@ def _start_rdkafka(watched: Watched) -> Process:
         sys.executable, str(PRODUCERS / "librdkafka_load.py"), watched.cluster.bootstrap,
         str(from_ms), str(from_ms + SENDING_MS), str(RATE_PER_S / 4), str(watched.statistics / RDKAFKA_TOPIC),
     ]  # fmt: skip
-    output = watched.output(RDKAFKA_TOPIC)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("wb") as sink:
-        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
-    return Process(RDKAFKA_TOPIC, popen, output)
+    return start_program(RDKAFKA_TOPIC, command, watched.output(RDKAFKA_TOPIC))

@@ -1,4 +1,4 @@
-"""Java processes of the lab: each in its own group, each stopped by its own id."""
+"""Processes of the lab: each in its own group, each stopped by its own id."""
 
 from __future__ import annotations
 
@@ -81,8 +81,13 @@ def start_java(
     with_input: bool = False,
 ) -> Process:
     """Start ``java`` in a new process group with its output in a file."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     command = [str(java_program()), f"-Xmx{heap_mb}m", *options, *arguments]
+    return start_program(name, command, output, with_input=with_input)
+
+
+def start_program(name: str, command: Sequence[str], output: Path, *, with_input: bool = False) -> Process:
+    """Start a program in a new process group with its output in a file."""
+    output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as sink:
         popen = subprocess.Popen(
             command,

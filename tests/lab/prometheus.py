@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.lab.process import LabError, Process, free_ports, is_listening, wait_until
+from tests.lab.process import LabError, Process, free_ports, is_listening, start_program, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,10 +81,7 @@ def start_prometheus(
     if web_config is not None:
         (root / "web.yml").write_text(yaml.safe_dump(dict(web_config)))
         command.append(f"--web.config.file={root / 'web.yml'}")
-    output = root / "prometheus.log"
-    with output.open("ab") as sink:
-        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
-    process = Process(PROGRAM, popen, output)
+    process = start_program(PROGRAM, command, root / "prometheus.log")
     try:
         wait_until(lambda: is_listening(port), "open port", process)
         yield Prometheus(port, process)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.artifacts import BROKER, BROKER_VERSION, class_path, client_artifacts
+from tests.lab.clients import QUIET
 from tests.lab.cluster import Cluster, start_cluster
 from tests.lab.process import Process, free_ports, start_java
 from tests.lab.proxy import Proxy, start_proxy
@@ -19,8 +20,8 @@ from tests.lab.proxy import Proxy, start_proxy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-PRODUCERS = Path(__file__).parents[1] / "producers"
-QUIET_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    from tests.lab.fidelity.settings import Delay
+
 # What kafka-run-class.sh gives a client.
 CLIENT_OPTIONS = (
     "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
@@ -46,6 +47,14 @@ class Bed:
     def log_directory(self, topic: str, partition: int, leader: int) -> Path:
         """Where that partition's segments lie."""
         return self.cluster.brokers[leader].log_directory / f"{topic}-{partition}"
+
+    def plan_delays(self, delays: Sequence[Delay], start_ms: int) -> None:
+        """Has the proxy hold answers as planned from a run's start on, and no others."""
+        for broker in range(len(self.cluster.brokers)):
+            self.proxy.slow(broker, 0, 0, 0)
+        for delay in delays:
+            from_ms, to_ms = (start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
+            self.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
 
     def processes(self) -> list[Process]:
         """Every process of the bed."""
@@ -76,8 +85,13 @@ def start_bed(root: Path, broker_count: int = 3, settings: Mapping[str, str] | N
 def start_client(name: str, version: str, arguments: Sequence[str], output: Path) -> Process:
     """A Java program with the client of one version on its class path."""
     artifacts = BROKER if version == BROKER_VERSION else client_artifacts(version)
-    command = [QUIET_LOG, "-cp", class_path(artifacts), *arguments]
+    command = [QUIET, "-cp", class_path(artifacts), *arguments]
     return start_java(name, command, output, heap_mb=512, options=CLIENT_OPTIONS)
+
+
+def write_properties(file: Path, config: Mapping[str, str]) -> None:
+    """A client's configuration as Java reads it."""
+    file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
 
 
 class CpuMeter:

@@ -16,10 +16,11 @@ import numpy as np
 
 from pipeline.codec.segment import scan_headers
 from tests.lab.artifacts import BROKER_VERSION, java_program
-from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
+from tests.lab.clients import PERF_TOOL, PRODUCERS
+from tests.lab.fidelity.bed import Bed, CpuMeter, start_bed, start_client
 from tests.lab.fidelity.profile import AGAIN, BURSTS
 from tests.lab.fidelity.recordings import Recordings, read_recordings, write_recordings
-from tests.lab.fidelity.run import PERF_TOOL, make_text, run_setting
+from tests.lab.fidelity.run import make_text, run_setting
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
 from tests.lab.fidelity.timings import TimedRun, summarise
 from tests.lab.process import LabError

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.codec.segment import scan_headers
-from tests.lab.fidelity.bed import PRODUCERS, CpuMeter, start_client
+from tests.lab.clients import PERF_TOOL, PRODUCERS
+from tests.lab.fidelity.bed import CpuMeter, start_client, write_properties
 from tests.lab.fidelity.services import QUANTILES, read_requests, summarise_services
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting
 from tests.lab.process import LabError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.bed import Bed
     from tests.lab.process import Process
 
-PERF_TOOL = "org.apache.kafka.tools.ProducerPerformance"
 WARM_UP_SUFFIX = "-warm-up"
 START_AFTER_MS = 30_000  # JVMs up, classes loaded, code compiled
 READY_BEFORE_MS = 1_000
@@ -103,7 +103,7 @@ def run_setting(bed: Bed, setting: Setting, folder: Path) -> RealRun:
         bed.create_topic(f"{topic}{suffix}", setting.leaders)
     start_ms = read_clock_ms() + START_AFTER_MS
     start_ns = time.monotonic_ns() + START_AFTER_MS * 1_000_000  # the clock the proxy notes by
-    _plan_delays(bed, setting, start_ms)
+    bed.plan_delays(setting.delays, start_ms)
     bed.proxy.note_requests()
     meter, started = CpuMeter(bed), time.monotonic()
     clients = [_start(bed, load, topic, start_ms, folder / f"load-{n}") for n, load in enumerate(setting.loads)]
@@ -166,14 +166,6 @@ def read_nodes(text: str) -> dict[str, dict[str, float]]:
     return nodes
 
 
-def _plan_delays(bed: Bed, setting: Setting, start_ms: int) -> None:
-    for broker in range(len(bed.cluster.brokers)):
-        bed.proxy.slow(broker, 0, 0, 0)
-    for delay in setting.delays:
-        from_ms, to_ms = (start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
-        bed.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
-
-
 def _start(bed: Bed, load: PerfLoad | SeriesLoad, topic: str, start_ms: int, folder: Path) -> Process:
     """A client that warms up on a topic of its own and begins at the instant.
 
@@ -222,7 +214,7 @@ def _player_arguments(bed: Bed, load: SeriesLoad, topic: str, start_ms: int, fol
         config = {"bootstrap.servers": bed.cluster.bootstrap, **load.config, **more}
         config |= {"key.serializer": serializer, "value.serializer": serializer}
         files.append(folder / f"{name}.properties")
-        files[-1].write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+        write_properties(files[-1], config)
     single, client = map(str, files)
     warm = f"{topic}{WARM_UP_SUFFIX}"
     flat_out, in_time = "0", str(start_ms - READY_BEFORE_MS - WARM_UP_S * 1000)

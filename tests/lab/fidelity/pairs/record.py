@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,21 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.lab.archive import pack
-from tests.lab.artifacts import EXPORTER, resolve_jars
-from tests.lab.cluster import EXPORTER_RULES
-from tests.lab.fidelity.bed import PRODUCERS, Bed, CpuMeter, start_bed, start_client
+from tests.lab.clients import PRODUCERS, exporter_agent
+from tests.lab.fidelity.bed import Bed, CpuMeter, start_bed, start_client, write_properties
 from tests.lab.fidelity.pairs.figures import measure_run
 from tests.lab.fidelity.pairs.pair import ENDING, RDKAFKA, SIDES, Pair, encode_pair
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.fidelity.run import QUIET_CPU_SHARE, make_text
-from tests.lab.process import LabError, Process, free_ports, wait_until
+from tests.lab.process import LabError, Process, free_ports, start_program, wait_until
 from tests.lab.recording import read_clock_ms, say, sleep_until
 from tests.lab.scraper import Target, scraping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tests.lab.fidelity.settings import Delay
 
 START_AFTER_MS = 3_500  # metadata fetched, the exporters' first pages served
 WARM_UP_S = 90
@@ -149,7 +145,7 @@ def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[s
 def _play(bed: Bed, run: Run) -> int:
     """Starts the clients, watches their exporters while they send, and ends them; returns the start's instant."""
     ports = free_ports(len(run.pair.traffic))
-    _plan_delays(bed, (), 0)
+    bed.plan_delays((), 0)
     clients = [_start(bed, run, number, port) for number, port in enumerate(ports)]
     targets = [
         Target(port, run.capture / f"scrapes/producers/load-{number}", SCRAPE_S)
@@ -163,7 +159,7 @@ def _play(bed: Bed, run: Run) -> int:
             target.fetch()  # the first page costs a second; not while the traffic runs
         start_ms = read_clock_ms() + START_AFTER_MS
         end_ms = start_ms + 1000 * run.pair.seconds
-        _plan_delays(bed, run.pair.delays, start_ms)
+        bed.plan_delays(run.pair.delays, start_ms)
         (run.folder / "start.partial").write_text(str(start_ms))
         (run.folder / "start.partial").rename(run.start_file)
         with scraping(targets, start_ms - SCRAPE_BEFORE_MS, end_ms + 60_000):
@@ -181,21 +177,13 @@ def _play(bed: Bed, run: Run) -> int:
     return start_ms
 
 
-def _plan_delays(bed: Bed, delays: Sequence[Delay], start_ms: int) -> None:
-    for broker in range(len(bed.cluster.brokers)):
-        bed.proxy.slow(broker, 0, 0, 0)
-    for delay in delays:
-        from_ms, to_ms = (start_ms + round(1000 * at_s) for at_s in (delay.from_s, delay.to_s))
-        bed.proxy.slow_too(delay.broker, from_ms, to_ms, delay.delay_ms)
-
-
 def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
     """A client that warms up on a topic of its own, plays its series at the start and stays."""
     pair, topic, client = run.pair, run.topic, run.pair.clients(run.side)[number]
     place = run.folder / f"load-{number}"
     place.mkdir(parents=True)
     config = {"bootstrap.servers": bed.cluster.bootstrap, "client.id": f"load-{number}", **client.config}
-    (place / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    write_properties(place / "client.properties", config)
     pair.traffic[number].make().tofile(place / "series.bin")
     lines = []
     if pair.text:
@@ -204,20 +192,11 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
     files = [str(place / name) for name in ("client.properties", "series.bin", "latencies.bin")]
     words = [files[0], topic, f"{topic}-warm-up", files[1], str(run.start_file), files[2]]
     if client.version == RDKAFKA:
-        return _start_rdkafka([*words, str(run.statistics(number))], place / "output.log")
-    arguments = [
-        f"-javaagent:{resolve_jars(EXPORTER)[0]}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}",
-        str(PRODUCERS / "PlayTraffic.java"), *words, *lines,
-    ]  # fmt: skip
+        # It reports its statistics by itself, no exporter needed.
+        command = [sys.executable, str(PRODUCERS / "rdkafka_traffic.py"), *words, str(run.statistics(number))]
+        return start_program(f"load-{number}", command, place / "output.log")
+    arguments = [exporter_agent(port), str(PRODUCERS / "PlayTraffic.java"), *words, *lines]
     return start_client(f"load-{number}", client.version, arguments, place / "output.log")
-
-
-def _start_rdkafka(words: list[str], output: Path) -> Process:
-    """It reports its statistics by itself, no exporter needed."""
-    command = [sys.executable, str(PRODUCERS / "rdkafka_traffic.py"), *words]
-    with output.open("wb") as sink:
-        popen = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
-    return Process(output.parent.name, popen, output)
 
 
 def _copy_logs(bed: Bed, run: Run) -> None:
