@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipeline.runs import RunContext
+    from expectations.gate import GateReport
+    from pipeline.runs import JobReport, RunContext
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -31,9 +32,7 @@ def ingest_windows(runs: tuple[RunContext, ...]) -> list[str]:
 
     def one(spark: SparkSession, run: RunContext) -> list[str]:
         report = ingest.run(spark, run)
-        warnings = [check.describe() for gate in gates.check_ingested(spark, run) for check in gate.warnings]
-        written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
-        return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
+        return _say_done(run, report, gates.check_ingested(spark, run))
 
     return [line for lines in _each_cluster(runs, one) for line in lines]
 
@@ -50,9 +49,7 @@ def replay_windows(runs: tuple[RunContext, ...]) -> list[str]:
     def one(spark: SparkSession, run: RunContext) -> list[str]:
         windows = replay.pending_windows(run)
         report = replay.run(spark, run, windows)
-        warnings = [check.describe() for gate in check_replayed(spark, run, windows) for check in gate.warnings]
-        written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
-        return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
+        return _say_done(run, report, check_replayed(spark, run, windows))
 
     return [line for lines in _each_cluster(runs, one) for line in lines]
 
@@ -68,11 +65,18 @@ def judge_health(runs: tuple[RunContext, ...]) -> dict[str, Any]:
         measure_rules.run(run, windows)
         recommend.run(run, windows)
         health = gates.check_health(spark, run, windows)
-        raise_incidents.run(run, health.verdicts)
-        return health.success, gates.describe_health(health, run)
+        raised = raise_incidents.run(run, health.verdicts)
+        return health.success, "\n".join((gates.describe_health(health, run), *(f"  {note}" for note in raised.notes)))
 
     judged = _each_cluster(runs, one)
     return {"failed": not all(fine for fine, _ in judged), "summary": "\n".join(text for _, text in judged)}
+
+
+def _say_done(run: RunContext, report: JobReport, checked: tuple[GateReport, ...]) -> list[str]:
+    """A line per table written, per note and per check that warns."""
+    written = [f"{table} at version {version}" for table, version in report.table_versions.items()]
+    warnings = [check.describe() for gate in checked for check in gate.warnings]
+    return [f"{run.cluster_name}: {line}" for line in (*written, *report.notes, *warnings)]
 
 
 def _each_cluster(runs: tuple[RunContext, ...], one: Callable[[SparkSession, RunContext], _T]) -> list[_T]:

@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyspark.sql.functions as F
 from great_expectations.core.suite_parameters import SuiteParameterDict  # noqa: TC002  # pydantic reads it
-from great_expectations.execution_engine import SparkDFExecutionEngine
 from great_expectations.expectations.expectation import BatchExpectation
-from great_expectations.expectations.metrics.metric_provider import metric_value
-from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from expectations.rows import table_of
+from expectations.metrics import declare_rows, rows_for
+from expectations.rows import judged
 from pipeline.measures.verdicts import ShareLimits, judge_broker_share
 from pipeline.model.load import BrokerLoad
-from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
-    from pipeline.model.verdict import Verdict
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+    from pyspark.sql import DataFrame
 
 
 _LIMITS = ("limit_ratio", "floor_bytes", "chance_level", "k", "n", "luck_fails", "topic_limits")
 
 
-class BrokerLoads(TableMetricProvider):
-    """The loads in `gold.broker_share` by cluster, collected: a row per broker and window, so there are few."""
+def _read_loads(frame: DataFrame) -> dict[str, list[BrokerLoad]]:
+    """The loads in `gold.broker_share` by cluster: a row per broker and window, so there are few."""
+    loads: dict[str, list[BrokerLoad]] = {}
+    for row in rows_for(frame, BrokerLoad, "cluster"):
+        loads.setdefault(row.pop("cluster"), []).append(BrokerLoad(**row))
+    return loads
 
-    metric_name = "table.broker_loads"
-    value_keys = ()
 
-    @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,  # noqa: N805  # GX binds it to the class
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any],
-    ) -> dict[str, list[BrokerLoad]]:
-        frame = table_of(execution_engine, metric_domain_kwargs)
-        rows = frame.select(
-            "cluster",
-            F.unix_millis("window_start").alias("window_start_ms"),
-            "broker_id",
-            "size_bytes",
-            "record_count",
-            "share",
-            "expected_share",
-            "share_ratio",
-            "effective_unit_count",
-            "ratio_without_luck",
-            "excess_topic",
-        ).collect()
-        loads: dict[str, list[BrokerLoad]] = {}
-        for row in rows:
-            values = row.asDict()
-            loads.setdefault(values.pop("cluster"), []).append(BrokerLoad(**values))
-        return loads
+declare_rows("table.broker_loads", _read_loads)
 
 
 class ExpectNoBrokerAboveItsShare(BatchExpectation):
@@ -114,22 +85,5 @@ class ExpectNoBrokerAboveItsShare(BatchExpectation):
         limits = ShareLimits(**{key: kwargs[key] for key in _LIMITS})
         verdicts = judge_broker_share(next(iter(loads.values()), ()), limits, judged_from_ms=kwargs["judged_from_ms"])
         failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
-        return {
-            "success": not failed,
-            "result": {
-                "observed_value": max((verdict.value for verdict in failed if verdict.value is not None), default=None),
-                "details": {
-                    "unexpected_rows": [_row(verdict) for verdict in failed],
-                    "verdicts": [asdict(verdict) for verdict in verdicts],
-                },
-            },
-        }
-
-
-def _row(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "window_start": format_instant(verdict.window_start_ms),
-        "subject": verdict.subject,
-        "share_ratio": verdict.value,
-        "reason": verdict.reason,
-    }
+        worst = max((verdict.value for verdict in failed if verdict.value is not None), default=None)
+        return judged(verdicts, failed, observed=worst)

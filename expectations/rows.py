@@ -6,33 +6,26 @@ however many checks it has. Rows are fetched only as evidence of a failure.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyspark.sql.functions as F
-from great_expectations.core.metric_domain_types import MetricDomainTypes
-from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
 from great_expectations.core.suite_parameters import SuiteParameterDict  # noqa: TC002  # pydantic reads it
-from great_expectations.execution_engine import SparkDFExecutionEngine
 from great_expectations.expectations.expectation import BatchExpectation
-from great_expectations.expectations.metrics.metric_provider import metric_partial
-from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
+from expectations.metrics import declare_aggregate, table_of
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from great_expectations.execution_engine import SparkDFExecutionEngine
     from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.verdict import Verdict
 
 MAX_ROWS = 20
 """Rows of evidence kept per check."""
-
-
-def table_of(execution_engine: SparkDFExecutionEngine, domain_kwargs: Mapping[str, Any]) -> DataFrame:
-    """The frame under validation."""
-    frame, _, _ = execution_engine.get_compute_domain(domain_kwargs, domain_type=MetricDomainTypes.TABLE)
-    result: DataFrame = frame
-    return result
 
 
 def first_rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -52,33 +45,39 @@ def outcome(count: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def judged(verdicts: Sequence[Verdict], broken: Sequence[Verdict], *, observed: float | None) -> dict[str, Any]:
+    """What `_validate` answers where it comes to verdicts: all of them, so that what was found is what gets stored.
+
+    Args:
+        verdicts: All of them.
+        broken: Those that break the expectation; the first are its rows, columns as in `gold.verdicts`.
+        observed: What to tell as observed.
+    """
+    rows = [
+        {
+            "window_start": format_instant(verdict.window_start_ms),
+            "rule": verdict.rule,
+            "subject": verdict.subject,
+            "value": verdict.value,
+            "reason": verdict.reason,
+        }
+        for verdict in broken[:MAX_ROWS]
+    ]
+    details = {"unexpected_rows": rows, "verdicts": [asdict(verdict) for verdict in verdicts]}
+    return {"success": not broken, "result": {"observed_value": observed, "details": details}}
+
+
 def _breaks(condition: str, where: str | None, limit: float | None) -> Column:
     text = condition if limit is None else condition.replace(":limit", repr(float(limit)))
     breaking = ~F.coalesce(F.expr(text), F.lit(False))  # noqa: FBT003  # a literal column
     return breaking if where is None else F.expr(where) & breaking
 
 
-class BreakingRowCount(TableMetricProvider):
-    """Rows that break a condition."""
+def _count_breaking(condition: str, where: str | None, limit: float | None) -> Column:
+    return F.count_if(_breaks(condition, where, limit))
 
-    metric_name = "table.breaking_row_count"
-    value_keys = ("condition", "where", "limit")
 
-    @metric_partial(
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(
-        cls,  # noqa: N805  # GX binds it to the class
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any],
-    ) -> tuple[Column, dict[str, Any], dict[str, Any]]:
-        breaking = _breaks(**metric_value_kwargs)
-        return F.count_if(breaking), metric_domain_kwargs, {}
+declare_aggregate("table.breaking_row_count", _count_breaking, keys=("condition", "where", "limit"))
 
 
 class ExpectRowsToHold(BatchExpectation):
@@ -115,28 +114,12 @@ class ExpectRowsToHold(BatchExpectation):
         return outcome(count, first_rows(frame.filter(breaking).select(*kwargs["shown"])))
 
 
-class SurplusRowCount(TableMetricProvider):
-    """Rows beyond the first of their key."""
+def _count_surplus(columns: Sequence[str]) -> Column:
+    """Rows beyond the first of their key. A struct counts also where a part of the key is NULL."""
+    return F.count(F.lit(1)) - F.count_distinct(F.struct(*columns))
 
-    metric_name = "table.surplus_row_count"
-    value_keys = ("columns",)
 
-    @metric_partial(
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(
-        cls,  # noqa: N805
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any],
-    ) -> tuple[Column, dict[str, Any], dict[str, Any]]:
-        # A struct counts also where a part of the key is NULL.
-        key = F.struct(*metric_value_kwargs["columns"])
-        return F.count(F.lit(1)) - F.count_distinct(key), metric_domain_kwargs, {}
+declare_aggregate("table.surplus_row_count", _count_surplus, keys=("columns",))
 
 
 class ExpectKeyToBeUnique(BatchExpectation):
@@ -167,27 +150,12 @@ class ExpectKeyToBeUnique(BatchExpectation):
         return outcome(count, first_rows(twice.orderBy(*columns)))
 
 
-class WindowsPresent(TableMetricProvider):
+def _collect_windows(where: str | None) -> Column:
     """Starts of the windows that have a row, UTC milliseconds."""
+    return F.collect_set(F.when(F.expr(where or "true"), F.unix_millis("window_start")))
 
-    metric_name = "table.windows_present"
-    value_keys = ("where",)
 
-    @metric_partial(
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(
-        cls,  # noqa: N805
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any],
-    ) -> tuple[Column, dict[str, Any], dict[str, Any]]:
-        counted = F.when(F.expr(metric_value_kwargs["where"] or "true"), F.unix_millis("window_start"))
-        return F.collect_set(counted), metric_domain_kwargs, {}
+declare_aggregate("table.windows_present", _collect_windows, keys=("where",))
 
 
 class ExpectWindowsToBePresent(BatchExpectation):

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyspark.sql.functions as F
 from great_expectations.core.suite_parameters import SuiteParameterDict  # noqa: TC002  # pydantic reads it
-from great_expectations.execution_engine import SparkDFExecutionEngine
 from great_expectations.expectations.expectation import BatchExpectation
-from great_expectations.expectations.metrics.metric_provider import metric_value
-from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from expectations.rows import MAX_ROWS, table_of
+from expectations.metrics import declare_rows, rows_for
+from expectations.rows import judged
 from pipeline.measures.rules import RuleLimit, judge_rules
 from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
-from pipeline.model.window import format_instant
 from pipeline.rule_settings import Rule
 
 if TYPE_CHECKING:
-    from pipeline.model.verdict import Verdict
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+    from pyspark.sql import DataFrame
 
 
-class RuleMeasures(TableMetricProvider):
-    """The rows of `gold.rule_measures`, collected: some per topic and window."""
+def _read_measures(frame: DataFrame) -> list[RuleMeasure]:
+    """The rows of `gold.rule_measures`: some per topic and window."""
+    return [RuleMeasure(**row) for row in rows_for(frame, RuleMeasure)]
 
-    metric_name = "table.rule_measures"
-    value_keys = ()
 
-    @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,  # noqa: N805  # GX binds it to the class
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any],
-    ) -> list[RuleMeasure]:
-        frame = table_of(execution_engine, metric_domain_kwargs)
-        columns = ("rule", "subject", "topic", "value", "p_value", "is_enough", "detail")
-        rows = frame.select(F.unix_millis("window_start").alias("window_start_ms"), *columns).toArrow().to_pylist()
-        return [RuleMeasure(**row) for row in rows]
+declare_rows("table.rule_measures", _read_measures)
 
 
 class ExpectRulesToHold(BatchExpectation):
@@ -90,28 +73,5 @@ class ExpectRulesToHold(BatchExpectation):
             judged_from_ms=kwargs["judged_from_ms"],
             holds={int(start_ms): Hold(**hold) for start_ms, hold in kwargs["holds"].items()},
         )
-        beyond = [v for v in verdicts if v.verdict in {"warn", "fail"} and v.above_count >= _k_of(rules, v)]
-        return {
-            "success": not beyond,
-            "result": {
-                "observed_value": len(beyond) or None,
-                "details": {
-                    "unexpected_rows": [_row(verdict) for verdict in beyond[:MAX_ROWS]],
-                    "verdicts": [asdict(verdict) for verdict in verdicts],
-                },
-            },
-        }
-
-
-def _k_of(rules: dict[str, Rule], verdict: Verdict) -> int:
-    return rules[verdict.rule].k
-
-
-def _row(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "window_start": format_instant(verdict.window_start_ms),
-        "rule": verdict.rule,
-        "subject": verdict.subject,
-        "value": verdict.value,
-        "reason": verdict.reason,
-    }
+        beyond = [v for v in verdicts if v.verdict in {"warn", "fail"} and v.above_count >= rules[v.rule].k]
+        return judged(verdicts, beyond, observed=len(beyond) or None)

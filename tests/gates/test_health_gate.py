@@ -71,8 +71,9 @@ def test_a_failed_gate_names_broker_window_and_shares(spark):
     assert check.rows == (
         {
             "window_start": "2026-11-21T09:02:00Z",
+            "rule": "broker_share",
             "subject": "broker 1",
-            "share_ratio": pytest.approx(1.4),
+            "value": pytest.approx(1.4),
             "reason": "46.7% of the bytes where 33.3% is fair: 1.40 times its share; "
             "limit 1.20, above in 3 of the last 4 windows",
         },
