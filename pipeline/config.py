@@ -27,7 +27,7 @@ from pipeline.file_sources import (
     TopicsDescribe,
 )
 from pipeline.key_settings import KeySettings
-from pipeline.live_source import LIVE_CLUSTER, LiveCluster
+from pipeline.live_source import LiveCluster
 from pipeline.mail_settings import Mail
 from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.window import parse_duration_ms
@@ -94,8 +94,8 @@ class Cluster(Section):
     @field_validator("sources")
     @classmethod
     def _one_way_to_the_records(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        ways = [source.kind for source in sources if isinstance(source, LogDirectories | DumpLog | LiveCluster)]
-        if len(set(ways)) > 1 or ways.count(LIVE_CLUSTER) > 1:
+        ways = {source.kind for source in sources if isinstance(source, LogDirectories | DumpLog | LiveCluster)}
+        if len(ways) > 1 or sum(isinstance(source, LiveCluster) for source in sources) > 1:
             raise ValueError(
                 "records come from log_directories, from texts of dump_log or from one live_cluster, not from several"
             )

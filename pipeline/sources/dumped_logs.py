@@ -84,12 +84,12 @@ def discover_dumps(sources: Sequence[DumpLog]) -> DumpedLogs:
     directories: dict[tuple[int, str], LogDirectory] = {}
     replicas = []
     for (broker_id, path, key), by_offset in sorted(held.items(), key=lambda item: (item[0][2], item[0][0] or -1)):
-        segments = [by_offset[offset] for offset in sorted(by_offset)]
-        partition = _as_directory(path, key, segments)
+        in_order = [by_offset[offset] for offset in sorted(by_offset)]
+        partition = _as_directory(path, key, in_order)
         place = (-1 if broker_id is None else broker_id, path)
         directory = directories.setdefault(place, LogDirectory(path=path, broker_id=broker_id))
         directories[place] = replace(directory, partitions=(*directory.partitions, partition))
-        replicas.append(_as_replica(path, broker_id, partition, segments[-1].end_offset))
+        replicas.append(_as_replica(path, broker_id, partition, in_order[-1].end_offset))
     tree = LogTree(directories=tuple(directories[place] for place in sorted(directories)), problems=tuple(problems))
     return DumpedLogs(tree=tree, replicas=tuple(replicas))
 
