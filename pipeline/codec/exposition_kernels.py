@@ -58,7 +58,7 @@ def _equal(data: Array, start: int, arena: Array, other: int, length: int) -> bo
 
 
 @part
-def _find(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def _find(
     data: Array, start: int, end: int, arena: Array, hashes: Array, slots: Array
 ) -> int:
     """The slot of a text, or the empty one where it belongs; `slots` holds start, end and place of each."""
@@ -137,14 +137,18 @@ def _lowered(byte: int) -> int:
 
 
 @part
+def _begins_name(byte: int) -> bool:
+    lowered = _lowered(byte)
+    return _A_LOWER <= lowered <= _Z_LOWER or byte == _UNDERSCORE or byte == _COLON  # noqa: PLR1714 - no sets here
+
+
+@part
 def _end_of_name(data: Array, start: int, end: int) -> int:
     """Where a plain metric name ends; its start where there is none."""
-    at = start
-    while at < end:
-        byte = _lowered(data[at])
-        is_first = _A_LOWER <= byte <= _Z_LOWER or byte == _UNDERSCORE or byte == _COLON  # noqa: PLR1714 - no sets here
-        if not is_first and (at == start or byte < _ZERO or byte > _NINE):
-            break
+    if start == end or not _begins_name(data[start]):
+        return start
+    at = start + 1
+    while at < end and (_begins_name(data[at]) or _ZERO <= data[at] <= _NINE):
         at += 1
     return at
 
@@ -165,18 +169,43 @@ def _begins_with(data: Array, start: int, end: int, prefixes: Array) -> bool:
 
 
 @part
-def _is_other(data: Array, start: int, end: int, prefixes: Array) -> bool:
-    """Whether the text before a value is plainly of a metric whose name begins with none of the prefixes."""
-    if len(prefixes) == 0:
+def _has_plain_labels(data: Array, name_end: int, end: int) -> bool:
+    """Whether nothing, or something in braces, follows a name up to the value's blank."""
+    return name_end == end or (data[name_end] == _OPEN and data[end - 1] == _CLOSE)
+
+
+@part
+def _has_name(data: Array, start: int, end: int, other: int, length: int) -> bool:
+    """Whether the name at `start` is the one at `other`, which has a length above 0."""
+    if start + length > end or not _equal(data, start, data, other, length):
         return False
-    name_end = _end_of_name(data, start, end)
-    if name_end == start or not (name_end == end or (data[name_end] == _OPEN and data[end - 1] == _CLOSE)):
-        return False
-    return not _begins_with(data, start, name_end, prefixes)
+    return start + length == end or data[start + length] == _OPEN
+
+
+@part
+def _look_up(
+    data: Array,
+    start: int,
+    blank: int,
+    end: int,
+    arena: Array,
+    hashes: Array,
+    slots: Array,
+    values: Array,
+    row: int,
+) -> int:
+    """The place of a line's series, `NOT_MET`, or `HARD_NUMBER - place`; fills in its value."""
+    slot = _find(data, start, blank, arena, hashes, slots)
+    if slots[3 * slot] == EMPTY:
+        return NOT_MET
+    place = int(slots[3 * slot + 2])
+    if place >= 0 and not _read_number(data, blank + 1, end, values, row):
+        return HARD_NUMBER - place
+    return place
 
 
 @kernel(types.int64(READ_ONLY_BYTES, READ_ONLY_BYTES, _BYTES, _HASHES, _LONGS, _LONGS, _LONGS, _DOUBLES))
-def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def match_lines(
     data: Array, prefixes: Array, arena: Array, hashes: Array, slots: Array, bounds: Array, places: Array, values: Array
 ) -> int:
     """Finds each line's series; the outputs have room for as many lines as there are line ends.
@@ -195,6 +224,7 @@ def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         How many lines there are.
     """
     row, start = 0, 0
+    name_start, name_length, is_other = 0, 0, False  # of the line before: an exporter writes a metric's series in a row
     for end in range(len(data)):
         if data[end] != _NEWLINE:
             continue
@@ -204,14 +234,18 @@ def match_lines(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         bounds[2 * row], bounds[2 * row + 1] = start, end
         places[row] = NOT_MET
         if blank > start:
-            slot = _find(data, start, blank, arena, hashes, slots)
-            if slots[3 * slot] != EMPTY:
-                place = slots[3 * slot + 2]
-                if place >= 0 and not _read_number(data, blank + 1, end, values, row):
-                    place = HARD_NUMBER - place
-                places[row] = place
-            elif _is_other(data, start, blank, prefixes) and _read_number(data, blank + 1, end, values, row):
+            if name_length == 0 or not _has_name(data, start, blank, name_start, name_length):
+                name_start, name_length = start, _end_of_name(data, start, blank) - start
+                is_other = (
+                    name_length > 0
+                    and len(prefixes) > 0
+                    and not _begins_with(data, start, start + name_length, prefixes)
+                )
+            is_plain = is_other and _has_plain_labels(data, start + name_length, blank)
+            if is_plain and _read_number(data, blank + 1, end, values, row):
                 places[row] = NOT_WANTED
+            else:
+                places[row] = _look_up(data, start, blank, end, arena, hashes, slots, values, row)
         row += 1
         start = end + 1
     return row
