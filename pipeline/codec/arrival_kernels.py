@@ -12,7 +12,7 @@ from numba.core import types
 
 from pipeline.codec.arrival_layout import ALL_EPOCHS, FIXED_BODY_BYTES, GROUP_ROW, MINUTE_MS, NO_WINDOW, TOLERANCE_MS
 from pipeline.codec.header_kernels import ROWS
-from pipeline.codec.key_kernels import hash_bytes
+from pipeline.codec.key_kernels import find_slot, hash_bytes
 from pipeline.codec.machine import address_of
 from pipeline.codec.scans import RECORD_ROW, Flaw
 from pipeline.compilation import READ_ONLY_BYTES, READ_ONLY_MASK, inlined, kernel, part
@@ -73,9 +73,7 @@ def _measure_body(record: Row, batch: Row) -> int:
 
 
 @part
-def _find_group(  # noqa: PLR0917
-    window_start_ms: int, minute_start_ms: int, batch: Row, groups: Rows, count: int, slots: Array
-) -> int:
+def _find_group(window_start_ms: int, minute_start_ms: int, batch: Row, groups: Rows, count: int, slots: Array) -> int:
     """Index of a group; `count` if it is a new one, which is entered."""
     epoch = nb.int64(batch.producer_epoch)
     if batch.magic >= 2 and batch.attributes & 16:
@@ -108,13 +106,42 @@ def _find_group(  # noqa: PLR0917
     return count
 
 
+@part
+def _place(stamp_ms: int, event_ms: int, ahead_ms: int, is_outlier: bool) -> tuple[int, bool]:
+    """See `arrivals.place_records`: when a record was created, and whether its own timestamp is out of line."""
+    is_out = is_outlier or stamp_ms < max(event_ms - TOLERANCE_MS, 0) or stamp_ms > event_ms
+    if not is_out:
+        placed_ms = stamp_ms
+    elif ahead_ms >= 0:
+        placed_ms = ahead_ms
+    else:
+        placed_ms = event_ms
+    return placed_ms, is_out
+
+
+@part
+def _count_unreadable(
+    batches: Rows, window_starts: Array, event_times: Array, groups: Rows, count: int, slots: Array
+) -> int:
+    """Counts the records of batches that cannot be read by their headers; gives how many groups there are then."""
+    for batch_index in range(len(batches)):
+        batch = batches[batch_index]
+        if batch.flaw == _SOUND or window_starts[batch_index] == NO_WINDOW:
+            continue
+        event_ms = event_times[batch_index]
+        index = _find_group(window_starts[batch_index], event_ms - event_ms % MINUTE_MS, batch, groups, count, slots)
+        count = max(count, index + 1)
+        groups[index].unreadable_record_count += max(batch.record_count, 0)
+    return count
+
+
 @kernel(
     types.int64(
         *(_RECORDS, ROWS, _READ_ONLY_INT64, _READ_ONLY_INT64, READ_ONLY_MASK, READ_ONLY_MASK),
         *(_GROUPS, _INT32, _INT32, _UINT16, _INT32),
     )
 )
-def group_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def group_records(
     records: Rows,
     batches: Rows,
     window_starts: Array,
@@ -158,17 +185,8 @@ def group_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         batch = batches[batch_index]
         if batch_index != last_batch:
             last_batch, last_minute, ahead_ms = batch_index, nb.int64(_NONE), nb.int64(_NONE)
-        event_ms, stamp_ms = event_times[batch_index], record.timestamp_ms
-        is_out = is_outlier[batch_index] or stamp_ms < max(event_ms - TOLERANCE_MS, 0) or stamp_ms > event_ms
-        is_late = False
-        if not is_out:
-            is_late = stamp_ms < ahead_ms
-            ahead_ms = stamp_ms
-        elif ahead_ms >= 0:
-            stamp_ms = ahead_ms
-        else:
-            stamp_ms = event_ms
-        minute = stamp_ms - stamp_ms % MINUTE_MS
+        placed_ms, is_out = _place(record.timestamp_ms, event_times[batch_index], ahead_ms, is_outlier[batch_index])
+        minute = placed_ms - placed_ms % MINUTE_MS
         if minute != last_minute:
             index = _find_group(window_start, minute, batch, groups, count, slots)
             count = max(count, index + 1)
@@ -177,20 +195,14 @@ def group_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         group.record_count += 1
         group.aborted_record_count += is_aborted[batch_index]
         group.outlier_record_count += is_out
-        group.late_record_count += is_late
-        group.first_ms = min(group.first_ms, stamp_ms - minute)
+        group.late_record_count += not is_out and placed_ms < ahead_ms
+        group.first_ms = min(group.first_ms, placed_ms - minute)
+        if not is_out:
+            ahead_ms = placed_ms
         record_groups[row] = index
-        at_ms[row] = stamp_ms - minute
+        at_ms[row] = placed_ms - minute
         body_bytes[row] = _measure_body(record, batch)
-    for batch_index in range(len(batches)):
-        batch = batches[batch_index]
-        if batch.flaw == _SOUND or window_starts[batch_index] == NO_WINDOW:
-            continue
-        event_ms = event_times[batch_index]
-        index = _find_group(window_starts[batch_index], event_ms - event_ms % MINUTE_MS, batch, groups, count, slots)
-        count = max(count, index + 1)
-        groups[index].unreadable_record_count += max(batch.record_count, 0)
-    return count
+    return _count_unreadable(batches, window_starts, event_times, groups, count, slots)
 
 
 @kernel(
@@ -199,7 +211,7 @@ def group_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         *(_INT32, _UINT64, _INT64, types.int64, types.int64, _INT32),
     )
 )
-def index_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def index_keys(
     records: Rows,
     start: int,
     key_offsets: Array,
@@ -229,16 +241,13 @@ def index_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         The record that was not looked at (the number of records if all were), and the keys known now.
     """
     memory = address_of(keys)
-    last = nb.uint64(len(slots) - 1)
     for row in range(start, len(records)):
         length = nb.int64(records[row].key_length)
         if length < 0:
             key_indexes[row] = _NONE
             continue
         key_hash: Word = hash_bytes(memory + nb.uint64(key_offsets[row]), length)
-        slot = key_hash & last
-        while slots[slot] and hashes[slots[slot] - 1] != key_hash:
-            slot = (slot + nb.uint64(1)) & last
+        slot = find_slot(slots, hashes, key_hash)
         if not slots[slot]:
             if count == limit:
                 return row, count
@@ -249,29 +258,18 @@ def index_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     return len(records), count
 
 
-@kernel(types.void(_UINT64, types.int64, _INT32))
-def fill_key_slots(hashes: Array, count: int, slots: Array) -> None:
-    """Enters the first `count` hashes into an empty table of slots, whose length is a power of two."""
-    last = nb.uint64(len(slots) - 1)
-    for index in range(count):
-        slot = hashes[index] & last
-        while slots[slot]:
-            slot = (slot + nb.uint64(1)) & last
-        slots[slot] = index + 1
-
-
 @kernel(
     types.void(
         *(_INT32, _UINT16, _INT32, _INT64, types.boolean, _INT64),
         *(_UINT16, _INT32, _INT64),
     )
 )
-def gather_groups(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def gather_groups(
     record_groups: Array,
     at_ms: Array,
     body_bytes: Array,
     key_numbers: Array,
-    is_keyed: bool,  # noqa: FBT001
+    is_keyed: bool,
     ends: Array,
     gathered_at_ms: Array,
     gathered_bytes: Array,

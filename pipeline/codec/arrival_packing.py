@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.codec.arrival_kernels import fill_key_slots, gather_groups, group_records, index_keys
+from pipeline.codec.arrival_kernels import gather_groups, group_records, index_keys
 from pipeline.codec.arrival_layout import GROUP_ROW
 from pipeline.codec.arrivals import PackedArrivals
 from pipeline.codec.key_ids import make_key_ids
+from pipeline.codec.key_kernels import fill_slots
 from pipeline.codec.key_numbers import MOST_KEYS, NULL_KEY, UnnamedKeys
 
 if TYPE_CHECKING:
@@ -92,9 +93,7 @@ class KernelKeyNumbers:
 
     def number(self, scan: RecordScan) -> NDArray[np.int64]:
         """See `KeyNumbers`."""
-        if scan.key_offsets is None or scan.key_data is None:
-            raise ValueError("scanned without keys: ask for want_keys=True")
-        offsets, data = scan.key_offsets, scan.key_data
+        offsets, data = scan.key_columns()
         column = pa.Array.from_buffers(pa.large_binary(), len(scan), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         indexes = np.empty(len(scan), np.int32)
         numbers = np.empty(len(scan), np.int64)
@@ -128,7 +127,7 @@ class KernelKeyNumbers:
             return
         self._hashes, self._numbers = np.resize(self._hashes, room), np.resize(self._numbers, room)
         self._slots = np.zeros(2 * room, np.int32)
-        fill_key_slots(self._hashes, self._count, self._slots)
+        fill_slots(self._hashes, self._count, self._slots)
 
 
 def make_key_numbers(secret: KeySecret | None, *, is_clear: bool) -> KeyNumbers:

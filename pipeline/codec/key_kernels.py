@@ -16,7 +16,7 @@ from pipeline.codec.scans import RECORD_ROW
 from pipeline.compilation import inlined, kernel, part
 
 if TYPE_CHECKING:
-    from pipeline.codec.header_kernels import Array, Rows
+    from pipeline.codec.header_kernels import Array, Row, Rows
 
 Word = Any  # inside a kernel, uint64
 
@@ -60,6 +60,22 @@ def hash_bytes(address: Word, size: int) -> Word:
     return state ^ (state >> nb.uint64(33))
 
 
+@inlined
+def find_slot(slots: Array, hashes: Array, key_hash: Word) -> Word:
+    """The slot that holds a key, or the empty one where it belongs.
+
+    Args:
+        slots: Index of a key plus one, or 0; length a power of two, not full.
+        hashes: By key.
+        key_hash: Its hash.
+    """
+    last = nb.uint64(len(slots) - 1)
+    slot = key_hash & last
+    while slots[slot] and hashes[slots[slot] - 1] != key_hash:
+        slot = (slot + nb.uint64(1)) & last
+    return slot
+
+
 @kernel(types.void(_UINT64, types.int64, _INT32))
 def fill_slots(hashes: Array, count: int, slots: Array) -> None:
     """Enters the first `count` hashes into an empty table of slots, whose length is a power of two."""
@@ -71,13 +87,29 @@ def fill_slots(hashes: Array, count: int, slots: Array) -> None:
         slots[slot] = index + 1
 
 
+@inlined
+def _sum_record(record: Row, totals: Array) -> None:
+    totals[HEADERS] += record.header_count
+    if record.timestamp_ms >= 0:
+        totals[MIN_TIMESTAMP] = min(totals[MIN_TIMESTAMP], record.timestamp_ms)
+        totals[MAX_TIMESTAMP] = max(totals[MAX_TIMESTAMP], record.timestamp_ms)
+    if record.value_length < 0:
+        totals[TOMBSTONES] += 1
+    else:
+        totals[VALUE_BYTES] += record.value_length
+    if record.key_length < 0:
+        totals[NULL_KEYS] += 1
+    else:
+        totals[KEY_BYTES] += record.key_length
+
+
 @kernel(
     nb.types.UniTuple(types.int64, 2)(
         *(_RECORDS, _MASK, _OFFSETS, _BYTES, _INT64, _INT32, _UINT64, _INT64, _INT64),
         *(types.int64, types.int64, _INT32, _INT64),
     )
 )
-def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def tally_records(
     records: Rows,
     is_skipped: Array,
     key_offsets: Array,
@@ -113,28 +145,16 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         Keys known now, and how many of them the chunk has.
     """
     memory = address_of(keys)
-    last = nb.uint64(len(slots) - 1)
     touched_count = 0
     for row in range(len(records)):
         record = records[row]
         if is_skipped[record.batch_index]:
             continue
-        totals[HEADERS] += record.header_count
-        if record.timestamp_ms >= 0:
-            totals[MIN_TIMESTAMP] = min(totals[MIN_TIMESTAMP], record.timestamp_ms)
-            totals[MAX_TIMESTAMP] = max(totals[MAX_TIMESTAMP], record.timestamp_ms)
-        if record.value_length < 0:
-            totals[TOMBSTONES] += 1
-        else:
-            totals[VALUE_BYTES] += record.value_length
+        _sum_record(record, totals)
         if record.key_length < 0:
-            totals[NULL_KEYS] += 1
             continue
-        totals[KEY_BYTES] += record.key_length
         key_hash = hash_bytes(memory + nb.uint64(key_offsets[row]), nb.int64(record.key_length))
-        slot = key_hash & last
-        while slots[slot] and hashes[slots[slot] - 1] != key_hash:
-            slot = (slot + nb.uint64(1)) & last
+        slot = find_slot(slots, hashes, key_hash)
         index = slots[slot] - 1
         if index < 0:
             index = count
@@ -151,7 +171,7 @@ def tally_records(  # noqa: PLR0917 - a kernel takes flat arrays, by position
 
 
 @kernel(types.int64(_UINT64, _INT64, _INT32, _UINT64, _INT64, types.int64, _INT32))
-def merge_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def merge_keys(
     new_hashes: Array, added: Array, slots: Array, hashes: Array, counts: Array, count: int, touched: Array
 ) -> int:
     """Adds keys that are counted already.
@@ -168,11 +188,8 @@ def merge_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
     Returns:
         Keys known now.
     """
-    last = nb.uint64(len(slots) - 1)
     for i in range(len(new_hashes)):
-        slot = new_hashes[i] & last
-        while slots[slot] and hashes[slots[slot] - 1] != new_hashes[i]:
-            slot = (slot + nb.uint64(1)) & last
+        slot = find_slot(slots, hashes, new_hashes[i])
         index = slots[slot] - 1
         if index < 0:
             index = count
