@@ -135,7 +135,7 @@ class PlainKeyCounts:
 
     def add(self, scan: RecordScan, is_skipped: NDArray[np.bool_]) -> None:
         """See `KeyCounter`."""
-        offsets, data = _key_columns(scan)
+        offsets, data = scan.key_columns()
         text, ends = data.tobytes(), offsets.tolist()
         lengths, sizes = scan.key_length.tolist(), scan.size_bytes.tolist()
         for row in np.flatnonzero(~is_skipped[scan.batch_index]).tolist():
@@ -181,7 +181,7 @@ class KernelKeyCounts:
 
     def add(self, scan: RecordScan, is_skipped: NDArray[np.bool_]) -> None:
         """See `KeyCounter`."""
-        offsets, data = _key_columns(scan)
+        offsets, data = scan.key_columns()
         column = pa.Array.from_buffers(pa.large_binary(), len(scan), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         skipped, at = np.ascontiguousarray(is_skipped), 0
         while True:
@@ -245,9 +245,3 @@ def _result(keys: pa.Array, columns: tuple[NDArray[np.int64], ...], null: list[i
         max_count_error=dropped.count_error,
         max_size_error_bytes=dropped.size_error_bytes,
     )
-
-
-def _key_columns(scan: RecordScan) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    if scan.key_offsets is None or scan.key_data is None:
-        raise ValueError("scanned without keys: ask for want_keys=True")
-    return scan.key_offsets, scan.key_data

@@ -76,7 +76,7 @@ class PlainTally:
             self._stamps = [min(extremes), max(extremes)]
         with_key = np.flatnonzero(counted & ~scan.key_is_null)
         if len(with_key):
-            offsets, data = _key_columns(scan)
+            offsets, data = scan.key_columns()
             every = data.tobytes()
             spans = zip(offsets[with_key].tolist(), offsets[with_key + 1].tolist(), strict=True)
             self._keys.update(every[start:end] for start, end in spans)
@@ -126,7 +126,7 @@ class KernelTally:
 
     def add(self, scan: RecordScan) -> None:
         """See `RecordTally`."""
-        offsets, data = _key_columns(scan)
+        offsets, data = scan.key_columns()
         self._make_room(len(scan))
         totals_before = self._totals.copy()
         touched, counts_before = np.empty(len(scan), np.int32), np.empty(len(scan), np.int64)
@@ -160,7 +160,7 @@ class KernelTally:
         self, hashes: NDArray[np.uint64], added: NDArray[np.int64], rows: NDArray[np.int64], scan: RecordScan
     ) -> None:
         """Counts the keys of a chunk that another tally went through; `rows` say where their bytes are."""
-        offsets, data = _key_columns(scan)
+        offsets, data = scan.key_columns()
         self._make_room(len(hashes))
         touched = np.empty(len(hashes), np.int32)
         self._key_count = self._kernels.merge_keys(
@@ -227,9 +227,3 @@ class KernelTally:
     def _order(self, indexes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Places of the first ten by count; among equals of those seen first, which have the lower index."""
         return np.lexsort((indexes, -self._counts[indexes]))[:TOP_KEY_COUNT]
-
-
-def _key_columns(scan: RecordScan) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    if scan.key_offsets is None or scan.key_data is None:
-        raise ValueError("scanned without keys: ask for want_keys=True")
-    return scan.key_offsets, scan.key_data

@@ -251,14 +251,23 @@ class RecordScan:
         """Null keys, which are not empty keys."""
         return self.key_length < 0
 
-    def key(self, index: int) -> bytes | None:
-        """Returns one key; None for a null key.
+    def key_columns(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Where the keys lie, and their bytes.
 
         Raises:
             ValueError: The scan was made without keys.
         """
         if self.key_offsets is None or self.key_data is None:
             raise ValueError("scanned without keys: ask for want_keys=True")
+        return self.key_offsets, self.key_data
+
+    def key(self, index: int) -> bytes | None:
+        """Returns one key; None for a null key.
+
+        Raises:
+            ValueError: The scan was made without keys.
+        """
+        offsets, data = self.key_columns()
         if self.rows["key_length"][index] < 0:
             return None
-        return self.key_data[self.key_offsets[index] : self.key_offsets[index + 1]].tobytes()
+        return data[offsets[index] : offsets[index + 1]].tobytes()
