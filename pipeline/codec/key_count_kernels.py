@@ -52,7 +52,7 @@ def fill_key_slots(rows: Rows, count: int, slots: Array) -> None:
 
 
 @part
-def _look_ahead(  # noqa: PLR0917
+def _look_ahead(
     records: Rows,
     block: int,
     end: int,
@@ -82,7 +82,7 @@ def _look_ahead(  # noqa: PLR0917
         *(_SLOTS, _ROWS, types.int64, types.int64, _TOTALS),
     )
 )
-def count_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def count_keys(
     records: Rows,
     start: int,
     is_skipped: Array,

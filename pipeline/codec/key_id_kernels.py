@@ -48,7 +48,6 @@ _ORDER = np.array(
 )
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
-_WORDS = types.Array(types.uint64, 1, "C")
 _OFFSETS = types.Array(types.int64, 1, "C", readonly=True)
 _TEXT = types.Array(types.uint8, 2, "C")
 
@@ -59,7 +58,7 @@ def _turn(word: Word, bits: int) -> Word:
 
 
 @inlined
-def _mix(  # noqa: PLR0917 - as the standard has it
+def _mix(  # as the standard has it
     a: Word, b: Word, c: Word, d: Word, x: Word, y: Word
 ) -> tuple[Word, Word, Word, Word]:
     a = a + b + x

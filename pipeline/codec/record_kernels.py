@@ -123,7 +123,7 @@ def _copy_key(key_end_address: int, key_length: int, keys: Array, key_end: int) 
 
 
 @kernel(_COUNTS(READ_ONLY_BYTES, _SPANS, ROWS, types.int64, _RECORDS, types.int64, _OFFSETS, _BYTES, types.int64))
-def decode_batches(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def decode_batches(
     data: Array,
     spans: Array,
     batches: Rows,

@@ -101,7 +101,7 @@ def index_keys(high: Array, low: Array, slots: Array) -> int:
 
 
 @kernel(types.void(_READ_WORDS, _READ_WORDS, _INT32, _READ_WORDS, _READ_WORDS, _OUT32))
-def find_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def find_keys(
     high: Array,
     low: Array,
     slots: Array,

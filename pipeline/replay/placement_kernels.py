@@ -59,7 +59,7 @@ _OUT64 = types.Array(types.int64, 1, "C")
         *(_OUT32, _OUT32, _OUT32, types.Array(types.int64, 2, "C"), _OUT64),
     )
 )
-def make_runs(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def make_runs(
     order: Array,
     keys: Array,
     windows: Array,
@@ -138,7 +138,7 @@ def find_partitions_before(
 
 
 @part
-def _choose_otherwise(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def _choose_otherwise(
     state: Number, chosen: Number, records: Number, empty_rule: Number, unknown_total: Number, sums: Array
 ) -> Number:
     """The partition of an empty key, or of one without hash; -1 where it stays."""
@@ -153,7 +153,7 @@ def _choose_otherwise(  # noqa: PLR0917 - a kernel takes flat arrays, by positio
 
 
 @part
-def _keep(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def _keep(
     run: Number,
     run_starts: Array,
     run_amounts: Array,
@@ -178,7 +178,7 @@ def _keep(  # noqa: PLR0917 - a kernel takes flat arrays, by position
 
 
 @part
-def _leave(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def _leave(
     run: Number, chosen: Number, run_starts: Array, order: Array, partitions: Array, amounts: Array, sums: Array
 ) -> None:
     """Takes back, of a run counted as moved, what lay where it is placed."""
@@ -198,7 +198,7 @@ def _leave(  # noqa: PLR0917 - a kernel takes flat arrays, by position
         *(types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C")),
     )
 )
-def place_keys(  # noqa: PLR0917 - a kernel takes flat arrays, by position
+def place_keys(
     run_starts: Array,
     run_keys: Array,
     run_partitions: Array,
