@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -13,6 +14,12 @@ from pipeline.simulator.scenario import Broker
 MEASURED, INFERRED, CONFIGURED, ASSUMED = "measured", "inferred", "configured", "assumed"
 MINUTE_MS = 60_000
 _NS_PER_MS = 1e6
+LEAST_RATIO, MOST_RATIO = 0.5, 3.0
+"""What was measured elsewhere takes half to three times as long on machines that nobody timed."""
+SAME_LEVEL = 0.5
+"""A minute's delay that is off another by no more than such a part is the same, as far as is known."""
+_OTHER_ERROR = 0.03
+"""How far a saturated connection's time per request may be off: another level is told by such a one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ def assume_service(broker_id: int, delay_ms: float = 0.0, source: str = ASSUMED)
     told = "configured" if source == CONFIGURED else "assumed to be none"
     return ServiceModel(
         broker_id,
-        Parameter(request_ms, request_ms / 2, 3 * request_ms, ASSUMED),
+        Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, ASSUMED),
         Parameter(MEASURED_SERVICE.partition_ns / _NS_PER_MS, 0.03, 0.07, ASSUMED),
         Parameter(MEASURED_SERVICE.kib_ns / _NS_PER_MS, 0.002, 0.01, ASSUMED),
         Parameter(delay_ms, delay_ms, delay_ms if source == CONFIGURED else float("inf"), source),
@@ -78,14 +85,16 @@ def assume_service(broker_id: int, delay_ms: float = 0.0, source: str = ASSUMED)
     )
 
 
-def make_broker(model: ServiceModel, start_ms: int) -> Broker:
+def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> Broker:
     """The broker as the simulator takes it.
 
     Args:
         model: Fitted.
         start_ms: When the simulation begins, epoch milliseconds.
+        chance: Where in its range the delay lies, from 0 to 1; without it is the fitted one.
     """
-    series = model.delay_series or ((start_ms, model.delay_ms.value),)
+    fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
+    series = fitted if chance is None else [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
     starts, values = [0], [round(series[0][1] * MS)]
     for at_ms, delay_ms in series:
         since_ns, value = (at_ms - start_ms) * MS, round(delay_ms * MS)
@@ -107,6 +116,51 @@ def make_broker(model: ServiceModel, start_ms: int) -> Broker:
         delay_ns=Steps(tuple(starts), tuple(values)),
         oversleep_ns=MEASURED_OVERSLEEP if any(values) else ZERO,
     )
+
+
+def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
+    """A delay as it may have been: all that is known of it is a range, and that it is likelier near the fitted one.
+
+    Args:
+        usual: The delay of most minutes, with its range; one without a bound is not varied.
+        delay_ms: That of a minute.
+        chance: Uniform from 0 to 1; the same for all minutes, for they are fitted alike.
+
+    Returns:
+        Milliseconds, by the triangular law; a minute of another level than the usual one keeps within a few percent. None
+        stays none: what a broker without a delay may take differs from run to run anyway.
+
+    >>> usual = Parameter(20.0, 18.0, 22.0, INFERRED)
+    >>> [vary_delay(usual, 20.0, chance) for chance in (0.0, 0.5, 1.0)]
+    [18.0, 20.0, 22.0]
+    >>> vary_delay(usual, 0.0, 1.0), vary_delay(Parameter(0.0, 0.0, 0.6, MEASURED), 20.0, 1.0)
+    (0.0, 20.6)
+    """
+    if not usual.low < usual.high < math.inf:
+        return delay_ms
+    if usual.value and abs(delay_ms - usual.value) <= SAME_LEVEL * usual.value:
+        return delay_ms * _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value
+    return delay_ms * _draw_triangle(1 - _OTHER_ERROR, 1.0, 1 + _OTHER_ERROR, chance)
+
+
+def vary_untimed(chance: float) -> float:
+    """How many times as long as measured elsewhere something takes on a machine that nobody timed.
+
+    Args:
+        chance: Uniform from 0 to 1.
+
+    >>> [vary_untimed(chance) for chance in (0.0, 0.5, 1.0)]
+    [0.5, 1.0, 3.0]
+    """
+    if chance < 0.5:
+        return LEAST_RATIO + 2 * chance * (1 - LEAST_RATIO)
+    return 1 + (2 * chance - 1) * (MOST_RATIO - 1)
+
+
+def _draw_triangle(low: float, mode: float, high: float, chance: float) -> float:
+    if chance * (high - low) < mode - low:
+        return low + math.sqrt(chance * (high - low) * (mode - low))
+    return high - math.sqrt((1 - chance) * (high - low) * (high - mode))
 
 
 def mean_of(distribution: Distribution) -> float:

@@ -26,6 +26,7 @@ from pipeline.calibration.service import (
     INFERRED,
     MEASURED,
     MINUTE_MS,
+    SAME_LEVEL,
     Parameter,
     ServiceModel,
     assume_service,
@@ -94,11 +95,10 @@ def fit_services(
     models = {}
     for broker_id in broker_ids:
         own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
-        times = [_estimate(node, before) for before, node in zip([None, *own], own, strict=False)]
         inside = [
-            time
-            for node, time in zip(own, times, strict=True)
-            if time is not None and node.start_ms < end_ms and node.end_ms > start_ms
+            _estimate(node, own_ms, is_settled=is_settled)
+            for node, own_ms, is_settled in settle_latencies(own)
+            if node.start_ms < end_ms and node.end_ms > start_ms
         ]
         if inside:
             models[broker_id] = _model_from(broker_id, inside)
@@ -155,15 +155,33 @@ class _Estimate:
     is_settled: bool
 
 
-def _estimate(node: NodeMetrics, before: NodeMetrics | None) -> _Estimate | None:
-    """The delay that a time's metrics tell, or None."""
+def _tells(node: NodeMetrics) -> bool:
+    """It has a rate and a latency, of requests enough."""
     rate, latency_ms = node.request_rate_per_s, node.request_latency_avg_ms
     if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
-        return None
-    if rate * (node.end_ms - node.start_ms) / 1000 < _LEAST_REQUESTS:
-        return None
-    own_ms, is_settled = take_out_stale(node, before)
-    time = estimate_request_time(rate, own_ms)
+        return False
+    return rate * (node.end_ms - node.start_ms) / 1000 >= _LEAST_REQUESTS
+
+
+def settle_latencies(nodes: Sequence[NodeMetrics]) -> list[tuple[NodeMetrics, float, bool]]:
+    """Each time's own latency, as `take_out_stale` tells it.
+
+    Args:
+        nodes: Of one broker, rising; those whose metrics tell nothing are left out.
+
+    Returns:
+        Each with its latency in milliseconds, and whether hardly anything was taken out.
+    """
+    return [
+        (node, *take_out_stale(node, before))
+        for before, node in zip([None, *nodes], nodes, strict=False)
+        if _tells(node)
+    ]
+
+
+def _estimate(node: NodeMetrics, own_ms: float, *, is_settled: bool) -> _Estimate:
+    """The delay that a time's metrics tell."""
+    time = estimate_request_time(node.request_rate_per_s or 0.0, own_ms)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
     if value < _LEAST_DELAY_MS and time.source == MEASURED:
@@ -228,18 +246,24 @@ def _model_from(broker_id: int, times: Sequence[_Estimate]) -> ServiceModel:
 def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
     """Every minute's delay: its own, where it was fitted; else the mean of the fitted ones next to it.
 
-    One whose latency is mostly that of the minute before is either like those before or like those after.
+    One whose latency is mostly that of the minute before has the level of those before or of those after, if one is near.
     """
     known: dict[int, float] = {}
     for time in fitted:
         near = _list_near(time.at_ms, {other.at_ms: other.delay.value for other in fitted if other.is_settled})
-        own_ms = time.delay.value
-        known[time.at_ms] = own_ms if time.is_settled or not near else min(near, key=lambda each: abs(each - own_ms))
+        known[time.at_ms] = time.delay.value if time.is_settled else _take_level(time.delay.value, near)
     series = []
     for time in times:
         near = [known[time.at_ms]] if time.at_ms in known else _list_near(time.at_ms, known)
         series.append((time.at_ms, sum(near) / len(near)))
     return tuple(series)
+
+
+def _take_level(own_ms: float, levels: Sequence[float]) -> float:
+    """The level next to a delay, if it is not another one altogether."""
+    level = min(levels, key=lambda each: abs(each - own_ms), default=own_ms)
+    is_near = abs(level - own_ms) <= max(_LEAST_DELAY_MS, SAME_LEVEL * max(level, own_ms))
+    return level if is_near else own_ms
 
 
 def _list_near(at_ms: int, known: Mapping[int, float]) -> list[float]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import ASSUMED, INFERRED, MEASURED, Parameter, is_fit_minute
-from pipeline.calibration.service_fit import ALONE, take_out_stale
+from pipeline.calibration.service import ASSUMED, INFERRED, MEASURED, SAME_LEVEL, Parameter, is_fit_minute
+from pipeline.calibration.service_fit import ALONE, SATURATED, settle_latencies
 from pipeline.calibration.traffic import Pattern, choose_pattern
 from pipeline.calibration.trial import SEEDS, cut_beginning, simulate_trial, with_delay
 from pipeline.calibration.trial_log import fit_log
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _LATENCY_ERROR, _LATENCY_ERROR_MS = 0.03, 0.3
 _DELAY_ERROR = 0.04
-_OTHER_LEVEL = 0.5
-"""A minute's delay that is off the usual one by such a part is another."""
 _LEAST_DELAY_MS = 1.0
+_LEAST_CHANGE_MS = 2.0
+"""Brokers without a delay differ by as much from minute to minute."""
 _STEPS = 7
 
 
@@ -72,6 +72,8 @@ def sharpen_services(
         is_open = needs_trial(model) and model.is_settled and model.delay_ms.source == INFERRED
         if is_open or broker_id in doubtful:
             found[broker_id] = _fit_latency(topics, found, broker_id, nodes, (start_ms, end_ms))
+    for broker_id in found:
+        found[broker_id] = _fit_other_level(topics, found, broker_id, nodes, (start_ms, end_ms))
     open_ids = [own for own, model in found.items() if model.delay_ms.source == ASSUMED or not model.is_settled]
     return fit_log(topics, found, open_ids, start_ms, end_ms) if open_ids else found
 
@@ -102,34 +104,78 @@ def _fit_latency(
     window: tuple[int, int],
 ) -> ServiceModel:
     model = models[broker_id]
-    node = _choose_node([node for node in nodes if node.broker_id == broker_id], model, window)
+    settled = _list_settled(nodes, broker_id, window)
+    node, latency_ms = _choose_minute(settled, model, model.delay_ms.value)
     cut = cut_beginning(topics, node.start_ms, node.end_ms) if node else []
-    if node is None or not cut:
-        return model
-    before = next((each for each in nodes if each.broker_id == broker_id and each.end_ms == node.start_ms), None)
-    latency_ms, _ = take_out_stale(node, before)
-    delay = _match_latency(cut, models, broker_id, latency_ms)
+    delay = _match_latency(cut, models, broker_id, latency_ms) if cut else None
     return _replace_delay(model, delay) if delay else model
 
 
-def _choose_node(nodes: Sequence[NodeMetrics], model: ServiceModel, window: tuple[int, int]) -> NodeMetrics | None:
-    """The minute, an even one if there is one, in which the delay was the model's and had been before."""
-    inside = [
-        node
-        for node in nodes
-        if node.request_latency_avg_ms is not None and node.start_ms < window[1] and node.end_ms > window[0]
+def _fit_other_level(
+    topics: Sequence[SessionTopic],
+    models: Mapping[int, ServiceModel],
+    broker_id: int,
+    nodes: Sequence[NodeMetrics],
+    window: tuple[int, int],
+) -> ServiceModel:
+    """A broker that is slow for some minutes only: those minutes' delay, where the metrics leave it open."""
+    model, usual_ms = models[broker_id], models[broker_id].delay_ms.value
+    level_ms = max((delay_ms for _, delay_ms in model.delay_series), default=0.0)
+    if level_ms - usual_ms <= max(_LEAST_CHANGE_MS, SAME_LEVEL * level_ms):
+        return model
+    node, latency_ms = _choose_minute(_list_settled(nodes, broker_id, window), model, level_ms)
+    if node is None or not _is_open(node, latency_ms):
+        return model
+    cut = cut_beginning(topics, node.start_ms, node.end_ms)
+    as_if = replace(model, delay_ms=Parameter(level_ms, level_ms, level_ms, INFERRED))
+    delay = _match_latency(cut, {**models, broker_id: as_if}, broker_id, latency_ms) if cut else None
+    if delay is None:
+        return model
+    factor = (delay.value - usual_ms) / (level_ms - usual_ms)  # what is between the two levels stays between
+    series = tuple((at_ms, max(0.0, usual_ms + (each - usual_ms) * factor)) for at_ms, each in model.delay_series)
+    told = (
+        f"broker {broker_id}: slow for a part of the time, then with a delay of"
+        f" {delay.low:.1f} to {delay.high:.1f} ms, found by simulation"
+    )
+    return replace(model, delay_series=series, assumptions=(*model.assumptions, told))
+
+
+def _is_open(node: NodeMetrics, latency_ms: float) -> bool:
+    """The connection was neither idle nor saturated."""
+    return ALONE < (node.request_rate_per_s or 0.0) * latency_ms / 1000 < SATURATED
+
+
+def _list_settled(
+    nodes: Sequence[NodeMetrics], broker_id: int, window: tuple[int, int]
+) -> list[tuple[NodeMetrics, float, bool]]:
+    """As `settle_latencies`, those inside the window; nodes before it tell what averages hold of them."""
+    own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
+    return [
+        (node, own_ms, is_settled)
+        for node, own_ms, is_settled in settle_latencies(own)
+        if node.start_ms < window[1] and node.end_ms > window[0]
     ]
-    delays, usual_ms = dict(model.delay_series), model.delay_ms.value
-    return min(
-        inside,
-        key=lambda node: (
-            abs(delays.get(node.start_ms, usual_ms) - usual_ms) > _OTHER_LEVEL,
-            abs(delays.get(2 * node.start_ms - node.end_ms, usual_ms) - usual_ms) > usual_ms / 2,
+
+
+def _choose_minute(
+    settled: Sequence[tuple[NodeMetrics, float, bool]], model: ServiceModel, level_ms: float
+) -> tuple[NodeMetrics | None, float]:
+    """The minute, an even one if there is one, in which the delay was such and had been before; and its latency."""
+    delays = dict(model.delay_series)
+
+    def rank(found: tuple[NodeMetrics, float, bool]) -> tuple[bool, bool, bool, bool, int]:
+        node, _, is_settled = found
+        before_ms = delays.get(2 * node.start_ms - node.end_ms, level_ms)
+        return (
+            abs(delays.get(node.start_ms, level_ms) - level_ms) > SAME_LEVEL * max(level_ms, _LEAST_DELAY_MS),
+            not is_settled,
+            abs(before_ms - level_ms) > level_ms / 2,
             not is_fit_minute(node.start_ms),
             node.start_ms,
-        ),
-        default=None,
-    )
+        )
+
+    chosen = min(settled, key=rank, default=None)
+    return (chosen[0], chosen[1]) if chosen else (None, 0.0)
 
 
 def _match_latency(

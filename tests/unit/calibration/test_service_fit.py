@@ -110,6 +110,14 @@ def test_what_trails_from_the_minute_before_is_taken_out():
     assert take_out_stale(node, replace(before, end_ms=before.end_ms - 1)) == (56.7, True)
 
 
+def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():
+    """Its average falls yet from a busy start; that the next level known is a slow one says nothing of it."""
+    nodes = [minute(-1, 130.0, 30.0), minute(0, 130.0, 11.5)]
+    nodes += [minute(number, 1000 / 20.54, 5 * 20.54) for number in range(1, 5)]
+    series = fit_services(nodes, [0], START_MS, START_MS + 5 * MINUTE)[0].delay_series
+    assert [round(delay) for _, delay in series] == [0, 10, 20, 20, 20]
+
+
 def test_the_minute_before_the_window_only_serves_as_such():
     nodes = [minute(-1, 45.7, 109.5), minute(0, 137.8, 26.9)]
     model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
@@ -136,3 +144,22 @@ def test_a_broker_for_the_simulator():
 def test_a_slower_broker_has_the_same_shape():
     model = replace(assume_service(1), request_ms=Parameter(1.0, 0.5, 2.0, MEASURED))
     assert mean_of(make_broker(model, 0).service.request_ns) == pytest.approx(1_000_000, rel=1e-3)
+
+
+def test_a_delay_is_varied_within_its_range_minute_by_minute_alike():
+    """A broker of two levels: the usual one goes through its range, the other a few percent, silence stays."""
+    usual = Parameter(20.0, 18.0, 21.0, MEASURED)
+    series = ((0, 20.0), (60_000, 22.0), (120_000, 0.0), (180_000, 100.0))
+    model = replace(assume_service(1), delay_ms=usual, delay_series=series)
+    least, most = (make_broker(model, 0, chance=chance).delay_ns.values for chance in (0.0, 1.0))
+    assert least == (18_000_000, 19_800_000, 0, 97_000_000)
+    assert most == (21_000_000, 23_100_000, 0, 103_000_000)
+
+
+def test_a_broker_without_a_delay_gets_none():
+    """Its latency leaves room for half a millisecond, which is no delay; slow minutes among the others are varied."""
+    model = replace(assume_service(1), delay_ms=Parameter(0.0, 0.0, 0.5, MEASURED))
+    mixed = replace(model, delay_series=((0, 0.0), (60_000, 20.0)))
+    found = [make_broker(each, 0, chance=1.0) for each in (model, mixed)]
+    assert [broker.delay_ns.values for broker in found] == [(0,), (0, 20_600_000)]
+    assert found[0].oversleep_ns == Distribution()

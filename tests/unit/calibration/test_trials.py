@@ -13,6 +13,7 @@ from pipeline.calibration.service_fit import NodeMetrics, fit_services
 from pipeline.calibration.trial import SessionTopic, cut_topic, observe, simulate_trial
 from pipeline.calibration.trial_fit import needs_trial, sharpen_services
 from pipeline.calibration.variant import choose_variant
+from pipeline.simulator.distribution import Steps
 from pipeline.simulator.result import Connection
 from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
 
@@ -22,12 +23,12 @@ BROKERS = (0, 1, 2)
 NS_PER_MS = 1_000_000
 
 
-def make_session(strategy: str, version: str, config: dict[str, str], *, pattern: str = "perf-test", seed: int = 2):
+def make_session(strategy: str, version: str, config: dict[str, str], *, pattern: str = "perf-test", **others: int):
     """A session with 20 ms on broker 1, and what its client's metrics would say."""
     scenario = make_scenario(
-        strategy, version=version, config=config, pattern=pattern, delays_ms={1: 20.0}, seconds=SECONDS
+        strategy, version=version, config=config, pattern=pattern, delays_ms={1: 20.0}, seconds=SECONDS, **others
     )
-    traffic, batches, result = record_session(scenario, seed)
+    traffic, batches, result = record_session(scenario, 2)
     nodes = [
         NodeMetrics(
             broker_id=broker_id,
@@ -74,6 +75,36 @@ def test_bursts_over_an_idle_connection_are_no_delay():
     models = sharpen_services([topic], told, waited, EPOCH_MS, END_MS)
     assert models[0].delay_ms.value < told[0].delay_ms.value
     assert "found by simulation" in models[0].assumptions[-1]
+
+
+def test_a_broker_that_is_slow_for_some_minutes_is_looked_at_in_those():
+    """From the third minute on; the average of that minute trails, so a later one is simulated."""
+    _, nodes = make_session("java-builtin", "3.9.1", {}, value_bytes=200)
+    scenario = make_scenario("java-builtin", version="3.9.1", delays_ms={1: 20.0}, seconds=300, value_bytes=200)
+    delay_ns = Steps((0, 120 * 10**9), (0, 20 * NS_PER_MS))
+    brokers = tuple(replace(each, delay_ns=delay_ns) if each.broker_id == 1 else each for each in scenario.brokers)
+    traffic, batches, _ = record_session(replace(scenario, brokers=brokers), 3)
+    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    slow, quick = nodes[1], nodes[0]
+    mixed_ms = (slow.request_latency_avg_ms + quick.request_latency_avg_ms) / 2
+    latencies = [quick.request_latency_avg_ms] * 2 + [mixed_ms] + [slow.request_latency_avg_ms] * 2
+    minutes = [
+        replace(
+            slow if number >= 2 else replace(quick, broker_id=1),
+            start_ms=EPOCH_MS + 60_000 * number,
+            end_ms=EPOCH_MS + 60_000 * (number + 1),
+            request_latency_avg_ms=latency,
+        )
+        for number, latency in enumerate(latencies)
+    ]
+    end_ms = EPOCH_MS + 300_000
+    told = fit_services(minutes, BROKERS, EPOCH_MS, end_ms)
+    assert abs(told[1].delay_series[-1][1] - 20) > 2
+    found = sharpen_services([topic], told, minutes, EPOCH_MS, end_ms)[1]
+    delays = [delay for _, delay in found.delay_series]
+    assert delays[0] == 0
+    assert delays[-1] == pytest.approx(20, abs=1)
+    assert "found by simulation" in found.assumptions[-1]
 
 
 def test_without_metrics_the_batches_tell_where_they_can():
