@@ -119,7 +119,8 @@ class SimulatedTopic:
         sums = found.sum(axis=1)
         return [
             measure_seeds(
-                part / whole if whole else None for part, whole in zip(one.tolist(), sums.tolist(), strict=True)
+                (part / whole if whole else None for part, whole in zip(one.tolist(), sums.tolist(), strict=True)),
+                most=1.0,
             )
             for one in found.T
         ]
@@ -140,19 +141,22 @@ class SimulatedTopic:
     def peak_to_mean(self, *, of_brokers: bool) -> Range:
         """Largest over mean, by bytes before compression."""
         loads = self._sum_by_broker(CELL_BYTES)[1] if of_brokers else self.cells(CELL_BYTES)
-        return measure_seeds(float(row.max() / row.mean()) if row.any() else None for row in loads)
+        peaks = (float(row.max() / row.mean()) if row.any() else None for row in loads)
+        return measure_seeds(peaks, least=1.0, most=loads.shape[1])
 
     def effective_partitions(self) -> Range:
         """1 / sum of squared shares, by bytes before compression."""
         squares = ((row / row.sum()) ** 2 if row.any() else None for row in self.cells(CELL_BYTES))
-        return measure_seeds(None if row is None else float(1 / np.sort(row).sum()) for row in squares)
+        counts = (None if row is None else float(1 / np.sort(row).sum()) for row in squares)
+        return measure_seeds(counts, least=1.0, most=self.partition_count)
 
     def records_per_batch(self) -> Range:
         """Records over batches."""
-        return measure_seeds(
+        ratios = (
             float(run.cells[:, CELL_RECORDS].sum() / batches) if (batches := run.cells[:, CELL_BATCHES].sum()) else None
             for run in self.runs.values()
         )
+        return measure_seeds(ratios, least=1.0)
 
     def throughput_per_s(self) -> Range:
         """Records acknowledged over the time from the first `send()` to the last acknowledgement."""

@@ -24,6 +24,7 @@ SHOWN = {
     "latency_p99_ms": ("latency p99, ms", LATENCY_PERCENT),
 }
 WRONG_WAY, RIGHT_WAY = "WRONG WAY", "right way"
+EXACT = "partitions wrong by a record"
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _judge_keyed(after: Mapping[str, Any], found: Prediction) -> list[PairRow]:
     pairs = zip(told, after["partitions"], strict=True)
     wrong = sum(each is None or each.median != real["record_count"] for each, real in pairs)
     verdict = MISSES if wrong else HOLDS
-    return [PairRow("partitions wrong by a record", 0, 0, Range(wrong, wrong, wrong), str(wrong), "exact", verdict)]
+    return [PairRow(EXACT, 0, 0, Range(wrong, wrong, wrong), str(wrong), "exact", verdict)]
 
 
 def _judge_ratio(
@@ -172,7 +173,7 @@ def _judge_way(change: float, bar: float, found: Range, base: Range | None) -> s
 
 def format_rows(title: str, rows: Sequence[PairRow]) -> str:
     """A table."""
-    head = f"{'':28}{'before':>9}{'after':>9}{'replayed':>10}  {'5-95 % of seeds':>19}{'off by':>10}{'bar':>9}"
+    head = f"{'':28}{'before':>9}{'after':>9}{'replayed':>10}  {'nine times of ten':>19}{'off by':>10}{'bar':>9}"
     lines = [title, head]
     for row in rows:
         replayed = span = "-"

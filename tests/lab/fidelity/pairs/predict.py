@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -11,6 +11,7 @@ import yaml
 from pipeline.cli.replay_inputs import read_inputs
 from pipeline.cli.replay_rows import describe_replay
 from pipeline.jobs import ingest, replay
+from pipeline.replay.seed_ranges import reach_of
 from pipeline.runs import plan_runs
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
 
@@ -23,34 +24,39 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.pair import Client
 
 CANDIDATE = "after"
-QUANTILE_DISTANCE = 3.29
-"""Standard deviations of a normal law between 5 and 95 %, which the ranges over the seeds span."""
+NORMAL_SPAN = 3.29
+"""Standard deviations of a normal law between 5 and 95 %, which the range over very many seeds spans."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Median over the seeds, and what 5 % lie below and above."""
+    """Median over the seeds, and where one more run lies nine times of ten; `span` is the range in deviations of the seeds."""
 
     median: float
     low: float
     high: float
+    span: float = NORMAL_SPAN
 
     @classmethod
-    def read(cls, found: Mapping[str, float | None] | None) -> Range | None:
+    def read(cls, found: Mapping[str, float | None] | None, seed_count: int) -> Range | None:
         """From JSON; None where the replay tells nothing."""
         if not found or found["median"] is None:
             return None
         low, high = (found["median"] if found[end] is None else found[end] for end in ("low", "high"))
-        return cls(found["median"], low, high)
+        return cls(found["median"], low, high, 2 * reach_of(seed_count) or NORMAL_SPAN)
 
     @property
     def deviation(self) -> float:
         """Standard deviation over the seeds, from the range."""
-        return (self.high - self.low) / QUANTILE_DISTANCE
+        return (self.high - self.low) / self.span
 
     def scale(self, factor: float) -> Range:
         """In another unit."""
-        return Range(self.median * factor, self.low * factor, self.high * factor)
+        return replace(self, median=self.median * factor, low=self.low * factor, high=self.high * factor)
+
+    def holds(self, value: float) -> bool:
+        """It lies in the range."""
+        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
@@ -127,16 +133,17 @@ def read_predictions(document: Mapping[str, Any]) -> dict[str, Prediction]:
 
 
 def _read_result(result: Mapping[str, Any]) -> Prediction:
-    figures = {name: Range.read(result.get(name)) for name in FIGURES}
+    seeds = result["seeds"]
+    figures = {name: Range.read(result.get(name), seeds) for name in FIGURES}
     return Prediction(
-        _read_shares(result["brokers"], "broker_id"),
-        _read_shares(result["partitions"], "partition"),
-        {row["partition"]: Range.read(row["predicted_record_count"]) for row in result["partitions"]},
+        _read_shares(result["brokers"], "broker_id", seeds),
+        _read_shares(result["partitions"], "partition", seeds),
+        {row["partition"]: Range.read(row["predicted_record_count"], seeds) for row in result["partitions"]},
         {name: found for name, found in figures.items() if found is not None},
         result["trust"] or "",
         result["assumptions"],
     )
 
 
-def _read_shares(rows: Sequence[Mapping[str, Any]], name: str) -> dict[int, tuple[float, Range | None]]:
-    return {row[name]: (row["observed_bytes_share"], Range.read(row["predicted_bytes_share"])) for row in rows}
+def _read_shares(rows: Sequence[Mapping[str, Any]], name: str, seeds: int) -> dict[int, tuple[float, Range | None]]:
+    return {row[name]: (row["observed_bytes_share"], Range.read(row["predicted_bytes_share"], seeds)) for row in rows}

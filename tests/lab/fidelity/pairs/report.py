@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline.config import Spark
 from pipeline.demo import QUICK_JAVA
 from pipeline.storage.session import running_session
-from tests.lab.fidelity.pairs.compare import WRONG_WAY, format_rows, format_verdict
+from tests.lab.fidelity.pairs.compare import EXACT, WRONG_WAY, format_rows, format_verdict
 from tests.lab.fidelity.pairs.misses import explain
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.tables import PairTable
 
 SEEDS = 20
+_RANGED = {
+    "bytes": "shares",
+    "records per batch": "records per batch",
+    "records/s": "records/s",
+    "latency p50": "p50",
+    "latency p99": "p99",
+}
+"""What the figures of a table begin with, and what they are called in the sum."""
 SPARK = Spark(master="local[2]", driver_memory="2g", conf={"spark.driver.extraJavaOptions": QUICK_JAVA})
 DOCUMENT = """\
 # Replayed and real runs
@@ -33,8 +41,10 @@ scrapes, nothing of the other run. It tells what the other client would have giv
 should have given, which is the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
 (`make fidelity ARGS="--record-pairs SEED"`), the captures lie in `tests/data/pairs`.
 
+Ranges are those of `--json`: one more run lies in them nine times of ten, if the seeds' law is the real one.
+
 Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
-is wider (the deviation is the 5-95 % range over 3.29); peak-to-mean 5 % (of bytes before compression, as the replay counts
+is wider; peak-to-mean 5 % (of bytes before compression, as the replay counts
 it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys alone decide, every partition to the record. *Right
 way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's has the
 same sign.
@@ -72,7 +82,8 @@ def report_pairs(folder: Path, only: Sequence[str] = (), sides: Sequence[str] = 
             parts.append(f"{format_rows(table.title, table.rows)}\n{table.note}")
             print(parts[-1], end="\n\n", flush=True)
             told += [(table, row) for row in table.rows]
-    parts.append("\n".join([format_verdict([row for _, row in told]), *_format_misses(told)]))
+    verdict = format_verdict([row for _, row in told])
+    parts.append("\n".join([verdict, _format_inside(told), *_format_misses(told)]))
     print(parts[-1])
     return Report("\n\n".join(parts), any(_is_off(row) and _explain(table, row) is None for table, row in told))
 
@@ -83,6 +94,18 @@ def _is_off(row: PairRow) -> bool:
 
 def _explain(table: PairTable, row: PairRow) -> str | None:
     return explain(table.recording, table.kind, row.figure)
+
+
+def _format_inside(told: Sequence[tuple[PairTable, PairRow]]) -> str:
+    """How many real figures lie in the replay's ranges; shares that keys alone decide have none."""
+    keyed = {table.title for table, row in told if row.figure.startswith(EXACT)}
+    by_kind: dict[str, list[bool]] = {}
+    for table, row in told:
+        kind = next((kind for kind in _RANGED if row.figure.startswith(kind)), None)
+        if kind and row.predicted and not (kind == "bytes" and table.title in keyed):
+            by_kind.setdefault(kind, []).append(row.predicted.holds(row.after))
+    counts = (f"{sum(inside)} of {len(inside)} {_RANGED[kind]}" for kind, inside in by_kind.items())
+    return f"in the range where nine of ten should be: {', '.join(counts)}"
 
 
 def _format_misses(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:
