@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.service import make_broker
+from pipeline.calibration.service import make_broker, vary_untimed
+from pipeline.replay.even_draws import Step, draw_evenly
 from pipeline.replay.placements import draw_placements
 from pipeline.replay.producers import resolve_candidate
 from pipeline.simulator.client import MS
 from pipeline.simulator.cluster_section import scale_service
-from pipeline.simulator.distribution import ZERO, Steps
+from pipeline.simulator.distribution import PPM, ZERO, Steps
 from pipeline.simulator.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
+from pipeline.simulator.run_to_run import settle_costs
 from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
 from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pipeline.replay.key_places import KeyHashes
     from pipeline.replay.producers import CandidateProducer
     from pipeline.replay.unit_arrivals import UnitArrivals
@@ -36,18 +36,22 @@ class UnitScenario:
         unit: The unit.
         candidate: Or None for what is in use.
         partition_counts: Of its topics.
-        brokers: In the order of the unit's ids.
         producers: In the order of its sessions.
+        base_ms: Epoch milliseconds that times count from.
     """
 
     unit: ReplayUnit
     candidate: Candidate | None
     partition_counts: tuple[int, ...]
-    brokers: tuple[Broker, ...]
     producers: tuple[Producer, ...]
+    base_ms: int
 
     def build(self, seed: int) -> Scenario:
-        """The scenario of one seed: it decides who leads partitions whose leader is open."""
+        """The scenario of one seed: it decides what is open, the same under every candidate.
+
+        That is who leads partitions whose leader is open, the delay of a broker within its range, and what the producers'
+        threads cost.
+        """
         unit = self.unit
         place = {broker_id: number for number, broker_id in enumerate(unit.broker_ids)}
         topics = []
@@ -57,7 +61,23 @@ class UnitScenario:
             row = drawn.leaders[seed % len(drawn.leaders)]
             leaders = tuple(place[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
             topics.append(Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
-        return Scenario(unit.name, self.brokers, tuple(topics), self.producers)
+        brokers = tuple(self._make_broker(broker_id, seed) for broker_id in unit.broker_ids)
+        producers = tuple(self._make_producer(producer, seed) for producer in self.producers)
+        return Scenario(unit.name, brokers, tuple(topics), producers)
+
+    def _make_producer(self, producer: Producer, seed: int) -> Producer:
+        chance = draw_evenly(seed, Step.THREADS, f"{self.unit.start_ms} {producer.name}")
+        return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
+
+    def _make_broker(self, broker_id: int, seed: int) -> Broker:
+        model = self.unit.services.get(broker_id)
+        if model is None:
+            broker = Broker(broker_id)
+        else:
+            chance = draw_evenly(seed, Step.DELAY, f"{self.unit.start_ms} {broker_id}")
+            broker = make_broker(model, self.base_ms, chance=chance)
+        change = self.candidate.brokers.get(broker_id) if self.candidate else None
+        return broker if change is None else _change_broker(broker, change)
 
 
 def lay_out_unit(
@@ -86,9 +106,7 @@ def lay_out_unit(
         recorded = Recorded(sent.due_ns, sent.body_bytes, placed, sent.topic)
         targets = tuple(Target(topic=number, partition=KEYLESS) for number in range(len(unit.topics)))
         producers.append(_make_producer(f"{session.producer_id}/{session.producer_epoch}", found, recorded, targets))
-    changes = candidate.brokers if candidate else {}
-    brokers = tuple(_make_broker(unit, broker_id, arrivals.base_ms, changes) for broker_id in unit.broker_ids)
-    return UnitScenario(unit, candidate, counts, brokers, tuple(producers))
+    return UnitScenario(unit, candidate, counts, tuple(producers), arrivals.base_ms)
 
 
 def _make_producer(name: str, found: CandidateProducer, recorded: Recorded, targets: tuple[Target, ...]) -> Producer:
@@ -98,11 +116,7 @@ def _make_producer(name: str, found: CandidateProducer, recorded: Recorded, targ
     )
 
 
-def _make_broker(unit: ReplayUnit, broker_id: int, base_ms: int, changes: Mapping[int, CandidateBroker]) -> Broker:
-    broker = make_broker(unit.services[broker_id], base_ms) if broker_id in unit.services else Broker(broker_id)
-    change = changes.get(broker_id)
-    if change is None:
-        return broker
+def _change_broker(broker: Broker, change: CandidateBroker) -> Broker:
     if change.capacity is not None:
         broker = replace(broker, service=scale_service(broker.service, change.capacity))
     if change.delay_ms is not None:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pipeline.calibration.service import INFERRED, Parameter, assume_service
 from pipeline.errors import ConfigError
 from pipeline.replay.key_places import NO_HASHES, KeyHashes
 from pipeline.replay.run_plan import plan_runs
@@ -23,6 +24,7 @@ from pipeline.replay.unit_runs import (
 )
 from pipeline.replay.unit_scenario import lay_out_unit
 from pipeline.replay_settings import DEFAULT_CANDIDATES, Candidate, CandidateBroker
+from pipeline.simulator.measured import MEASURED_COSTS
 from tests.unit.replay.units import MINUTE_MS, make_baseline, make_traffic, make_unit
 
 STICKY = Candidate(name="sticky", partitioner="java-sticky-2.4")
@@ -106,6 +108,58 @@ def test_a_candidate_changes_brokers():
     run, slower = simulate([traffic])[0], simulate([traffic], slow)[0]
     assert slower.latencies.find_quantile_ns(0.9) > run.latencies.find_quantile_ns(0.9) + 20_000_000
     assert run.cells[:, CELL_LEADER].tolist() == slower.cells[:, CELL_LEADER].tolist() == [0, 1, 2]
+
+
+def lay_out(model, candidate=None):
+    """A unit's brokers by seed, with another service model of broker 1."""
+    traffic = make_traffic(10)
+    made = make_unit(traffic)
+    made = dataclasses.replace(made, services={**made.services, 1: model})
+    planned = lay_out_unit(made, prepare_arrivals(made, [traffic]), candidate, NO_HASHES)
+    return [planned.build(seed).brokers for seed in range(200)]
+
+
+def test_every_seed_draws_a_delay_from_its_range():
+    """The same under every candidate; half of them on either side of the fitted one, and none beyond the ends."""
+    fitted = dataclasses.replace(assume_service(1), delay_ms=Parameter(20.0, 18.0, 22.0, INFERRED))
+    drawn, others = lay_out(fitted), lay_out(fitted, UNIFORM)
+    delays = np.array([brokers[1].delay_ns.values[0] for brokers in drawn]) / 1e6
+    assert delays.min() > 18
+    assert delays.max() < 22
+    assert len(set(delays.tolist())) == 200
+    assert abs(np.median(delays) - 20) < 0.3
+    assert delays.std() == pytest.approx(4 / np.sqrt(24), rel=0.15)
+    assert [brokers[1] for brokers in others] == [brokers[1] for brokers in drawn]
+    assert {brokers[0].delay_ns.values for brokers in drawn} == {(0,)}
+
+
+def test_what_a_clients_threads_cost_is_open():
+    """Nobody timed them on the producer's machine: half to three times what was measured elsewhere, under any candidate."""
+    traffic = make_traffic(10)
+    made = make_unit(traffic)
+    arrivals = prepare_arrivals(made, [traffic])
+    planned = [lay_out_unit(made, arrivals, candidate, NO_HASHES) for candidate in (None, UNIFORM)]
+    costs = [[one.build(seed).producers[0].costs for seed in range(400)] for one in planned]
+    assert costs[0] == costs[1]
+    ratios = np.array([one.loop_ns for one in costs[0]]) / MEASURED_COSTS.loop_ns
+    assert 0.5 <= ratios.min() < 0.55
+    assert 2.9 < ratios.max() <= 3
+    assert all(0.85 < np.median(ratios[first : first + 10]) < 1.4 for first in range(390))
+
+
+@pytest.mark.parametrize(
+    ("model", "candidate"),
+    [
+        (assume_service(1, 20.0, "configured"), None),
+        (assume_service(1), Candidate(name="slow", brokers={1: CandidateBroker(delay_ms=20)})),
+        (
+            dataclasses.replace(assume_service(1), delay_ms=Parameter(5.0, 1.0, 9.0, INFERRED)),
+            Candidate(name="slow", brokers={1: CandidateBroker(delay_ms=20)}),
+        ),
+    ],
+)
+def test_a_delay_that_somebody_named_is_not_drawn(model, candidate):
+    assert {brokers[1].delay_ns.values for brokers in lay_out(model, candidate)} == {(20_000_000,)}
 
 
 def test_seeds_differ_and_repeat():
