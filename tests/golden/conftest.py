@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.demo import CAPTURE_ARCHIVE, unpack_capture
+
 SHARED = "PARTITION_HEALTH_SHARED"
 
 
@@ -43,3 +45,11 @@ def segments_tree(shared_data, tmp_path_factory) -> Path:
 def specimens_tree(shared_data, tmp_path_factory) -> Path:
     """Partitions of a real 4.1.1 cluster: one directory per archive."""
     return unpack(shared_data / "specimens", tmp_path_factory.mktemp("specimens"))
+
+
+@pytest.fixture(scope="session")
+def capture(tmp_path_factory) -> Path:
+    """The committed capture, unpacked."""
+    folder = tmp_path_factory.mktemp("capture")
+    unpack_capture(CAPTURE_ARCHIVE, folder)
+    return folder / "capture"

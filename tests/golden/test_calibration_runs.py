@@ -15,7 +15,6 @@ from pipeline.calibration.service_fit import NodeMetrics, fit_services
 from pipeline.calibration.trial import SessionTopic, cut_topic
 from pipeline.calibration.trial_fit import sharpen_services
 from pipeline.calibration.variant import choose_variant
-from pipeline.demo import CAPTURE_ARCHIVE, unpack_capture
 from tests.recorded_sessions import read_sessions
 
 if TYPE_CHECKING:
@@ -93,13 +92,6 @@ def test_without_metrics_a_flat_fit_is_refused(shared_data, tmp_path, name):
     models = sharpen_services([topic], assumed, [], told["start_ms"], told["end_ms"])
     assert not any(model.is_identifiable for model in models.values())
     assert all(len(model.assumptions) > 1 for model in models.values())
-
-
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("calibration")
-    unpack_capture(CAPTURE_ARCHIVE, folder)
-    return folder / "capture"
 
 
 @pytest.mark.parametrize(
