@@ -17,6 +17,8 @@ COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal
 	--generate-hashes --no-annotate --no-header --no-emit-index-url
 # Further arguments for pytest: make test ARGS="-k codec"
 ARGS ?=
+# Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
+PROCESSES ?= 2
 
 .PHONY: help setup run test test-integration check bench serve capture fidelity lock
 
@@ -34,10 +36,10 @@ run: $(READY) ## the whole pipeline on the committed capture, by Airflow
 	@$(BIN)/python -m dags.run_once
 
 test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
-	@$(BIN)/python -m pytest pipeline tests --ignore=tests/integration $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
 
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
-	@$(BIN)/python -m pytest tests/integration $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) tests/integration $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, shell scripts
 	@failed=; \

@@ -7,6 +7,18 @@ from pathlib import Path
 import pytest
 
 ALLOWED = pytest.StashKey[tuple[str, ...]]()
+TOGETHER = (
+    "tests/integration/test_killed_runs.py",
+    "tests/integration/test_scheduler.py",
+    "tests/integration/metrics/",
+    "tests/integration/live/",
+    "tests/integration/test_window_by_window.py",
+    "tests/spark/",
+    "tests/dags/",
+    "tests/gates/",
+    "tests/kafka/",
+)
+"""Files, and folders whose tests share what takes long to make: of two processes one runs each, those that take longest first."""
 
 
 def pytest_addoption(parser):
@@ -18,6 +30,32 @@ def pytest_configure(config):
     if file:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
         config.stash[ALLOWED] = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def find_together(nodeid):
+    """Place in the order, and the folder or file that has to run in one process."""
+    for place, path in enumerate(TOGETHER):
+        if nodeid.startswith(path):
+            return place, path
+    return len(TOGETHER), nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deals folders and files out to the processes of `-n`, in their order."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  # a run in one process does without
+
+    class Dealing(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return find_together(nodeid)[1]
+
+    config.option.loadscopereorder = False
+    return Dealing(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    if hasattr(config, "workerinput"):  # one process of several
+        items.sort(key=lambda item: find_together(item.nodeid)[0])
 
 
 def fail_unless_allowed(config, report):
