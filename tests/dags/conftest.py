@@ -39,12 +39,12 @@ FEW = {"candidates": [{"name": "builtin", "partitioner": "java-builtin"}], "repl
 
 
 class Slice:
-    """Three windows of the capture in which broker 1 is slow, and two topics, the one without keys: enough for one incident."""
+    """Two windows of the capture in which broker 1 is slow, and two topics, one without keys: enough for one incident."""
 
     def __init__(self, folder) -> None:
         self.demo = prepare_demo(folder)
         start_ms = self.demo.span.start_ms + 5 * MINUTE_MS
-        self.span = TimeWindow(start_ms, start_ms + 3 * MINUTE_MS)
+        self.span = TimeWindow(start_ms, start_ms + 2 * MINUTE_MS)
         self.windows = tuple(self.span.split(MINUTE_MS))
 
     def write_config(self, folder, **settings):
@@ -53,6 +53,7 @@ class Slice:
         document = yaml.safe_load(self.demo.config.read_text()) | FEW | settings
         cluster = document["clusters"]["demo"]
         cluster["topics"] = ["orders", KEYED_TOPIC]
+        cluster["gate"] = {"k": 2, "n": 2}
         secret = self.demo.config.parent / "shared.secret"  # one for all, so that their key ids are comparable
         document["keys"] = document.get("keys", {}) | {"secret": str(secret)}
         cluster["sources"] = [{"kind": "log_directories", "paths": [str(self.demo.config.parent / "capture/brokers")]}]
