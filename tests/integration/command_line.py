@@ -13,6 +13,7 @@ import yaml
 from pipeline.model.window import format_instant
 from pipeline.storage.rows import load_rows
 from pipeline.tables import TABLES
+from tests.spark.capture_runs import FEW_CANDIDATES
 
 ROOT = Path(__file__).parents[2]
 HEALTHY_OR_NOT = {0, 4}
@@ -24,13 +25,13 @@ def run_command(folder, document, start_ms, duration, variables):
 
     Args:
         folder: Where the configuration goes, and what it names by relative paths.
-        document: The configuration.
+        document: The configuration; few candidates are replayed unless it says otherwise.
         start_ms: Start of the first window.
         duration: Of all of them, such as `PT1M`.
         variables: For the environment.
     """
     config = folder / "partition-health.yaml"
-    config.write_text(yaml.safe_dump(document))
+    config.write_text(yaml.safe_dump({"candidates": FEW_CANDIDATES, "replay": {"seeds": 2}} | document))
     span = f"{format_instant(start_ms)}/{duration}"
     done = subprocess.run(
         [sys.executable, "-m", "pipeline", "run", "--config", str(config), "--window", span],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from pipeline.codec.tool_text import parse_topics_describe
 from pipeline.config import load_config
 from pipeline.live_source import LiveCluster
 from pipeline.model.window import TimeWindow
@@ -15,6 +16,7 @@ from pipeline.sources.cluster_state import read_replica_states
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
 from pipeline.sources.log_directories import discover_logs
+from tests.lab.cluster import run_tool
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, TOPICS
 from tests.spark.capture_runs import stored
 
@@ -55,7 +57,14 @@ def write_config(folder, cluster, **clusters):
         "read_timeout": "PT3S",
         "request_timeout": "PT5S",
     }
-    known = {"disks": disks, "live": live, "offsets": {**live, "read": "offsets"}}
+    dumps = {"kind": "dump_log", "paths": ["dump.txt"]}
+    described = {"kind": "topics_describe", "path": "topics.txt"}
+    known = {
+        "disks": [disks],
+        "live": [live],
+        "offsets": [{**live, "read": "offsets"}],
+        "dumps": [dumps, described],
+    }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "partition-health.yaml"
     document = {
@@ -64,12 +73,25 @@ def write_config(folder, cluster, **clusters):
         "window": "PT1M",
         "keys": {"secret": "secret"},
         "clusters": {
-            name: {"sources": [{**known[kind], **more}], "topics": list(TOPICS)}
+            name: {"sources": [{**known[kind][0], **more}, *known[kind][1:]], "topics": list(TOPICS)}
             for name, (kind, more) in clusters.items()
         },
     }
     path.write_text(yaml.safe_dump(document))
     return load_config(path)
+
+
+def write_texts(folder, cluster):
+    """What Kafka's tools print of the topics, and of their leaders' segments."""
+    described = cluster.run_tool("kafka-topics", "--describe")
+    (folder / "topics.txt").write_text(described)
+    segments = [
+        str(path)
+        for state in parse_topics_describe(described).partitions
+        if state.topic in TOPICS
+        for path in (cluster.brokers[state.leader_id].log_directory / str(state.topic_partition)).glob("*.log")
+    ]
+    (folder / "dump.txt").write_text(run_tool("kafka-dump-log", "--files", ",".join(segments)))
 
 
 def rows_of(warehouse, name, cluster, *left_out):

@@ -5,23 +5,23 @@ Oracles: the brokers' log directories by `tests/lab/facts.py`; the producers' ow
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-import yaml
 from deltalake import DeltaTable
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigError
-from pipeline.jobs import ingest
-from pipeline.model.window import TimeWindow
-from pipeline.runs import plan_runs
 from pipeline.sources.prometheus import probe_prometheus
-from tests.integration.command_line import places_of, read_mails, run_command
-from tests.lab.facts import read_partition
+from tests.integration.metrics.sources import (
+    BY_FILES,
+    BY_SERVER,
+    SECRET,
+    VARIABLE,
+    WRONG,
+)
 from tests.lab.measured_clients import (
     BROKER_SCRAPE_S,
     PERF_CLIENTS,
@@ -30,110 +30,13 @@ from tests.lab.measured_clients import (
     SCRAPE_S,
     SENDING_MS,
     WINDOW_MS,
-    watch_producers,
 )
-from tests.lab.prometheus import find_prometheus
-from tests.spark.capture_runs import stored
 
 pytestmark = pytest.mark.timeout(900)
 
 IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` by default."""
 REQUESTS = "kafka_producer_producer_node_metrics_request_total"
-SECRET = "planted-Zx81-secret"
-BCRYPT = "$2b$04$abcdefghijklmnopqrstuu1FQfqgT7bKsBOF7uEclfMUYmCUkYEeG"
-VARIABLE = "TEST_PROMETHEUS_PASSWORD"
-BY_FILES, BY_SERVER, WRONG = "by-files", "by-server", "wrong-password"
-
-
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory):
-    if find_prometheus() is None:
-        pytest.skip("no prometheus on this machine: install the package prometheus")
-    users = {"basic_auth_users": {"pipeline": BCRYPT}}
-    with watch_producers(tmp_path_factory.mktemp("watched"), web_config=users) as found:
-        yield found
-
-
-def server_sources(watched, variable=VARIABLE):
-    """The server twice: a step that is not the scrapes' distance would ask for points nobody scraped."""
-    access = {"basic_auth": {"username": "pipeline", "password_variable": variable}, "attempts": 2}
-    server = {"kind": "prometheus", "url": watched.prometheus.url, "access": access}
-    brokers = {f"127.0.0.1:{broker.exporter_port}": broker.node_id for broker in watched.cluster.brokers}
-    return [
-        {**server, "selector": 'job="producers"', "step": f"PT{SCRAPE_S}S"},
-        {**server, "selector": 'job="brokers"', "step": f"PT{BROKER_SCRAPE_S}S", "brokers": brokers},
-    ]
-
-
-def file_sources(watched):
-    outputs = [str(watched.output(topic)) for topic in PERF_CLIENTS]
-    return [
-        {"kind": "producer_metrics", "path": str(watched.pages), "interval": "PT2S"},
-        {"kind": "librdkafka_statistics", "paths": [str(watched.statistics)]},
-        {"kind": "perf_test_output", "paths": outputs},
-    ]
-
-
-@pytest.fixture(scope="module")
-def config(watched, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": f"PT{WINDOW_MS // 1000}S",
-        "clusters": {
-            BY_FILES: {"sources": file_sources(watched)},
-            BY_SERVER: {
-                "sources": server_sources(watched),
-                "producers": {f"{next(iter(PERF_CLIENTS))}-producer": {"linger.ms": 0}},
-            },
-            WRONG: {"sources": [server_sources(watched, "TEST_WRONG_PASSWORD")[0], *file_sources(watched)[1:2]]},
-        },
-    }
-    path = folder / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
-
-
-@pytest.fixture(scope="module")
-def logged(spark, watched, config):
-    """All three clusters ingested, with the password and a wrong one in the environment: everything that was logged."""
-    records = []
-    handler = logging.Handler(logging.DEBUG)
-    handler.emit = lambda record: records.append(record.getMessage())
-    root = logging.getLogger()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, SECRET)
-        patch.setenv("TEST_WRONG_PASSWORD", f"not-{SECRET}")
-        patch.setattr(root, "level", logging.DEBUG)
-        root.addHandler(handler)
-        span = TimeWindow(watched.start_ms, watched.end_ms)
-        for run in plan_runs(load_config(config), span, run_id="test", now_ms=watched.end_ms + 10_000):
-            records += ingest.run(spark, run).notes
-        root.removeHandler(handler)
-    return records
-
-
-@pytest.fixture(scope="module")
-def tables(logged, config):
-    """Rows of a table, of one cluster."""
-
-    def rows(name, cluster):
-        return [row for row in stored(config.parent / "warehouse", name) if row["cluster"] == cluster]
-
-    return rows
-
-
-@pytest.fixture(scope="module")
-def log_bytes(watched):
-    """Bytes appended, by topic and leader."""
-    held = defaultdict(dict)
-    for topic in (*PERF_CLIENTS, RDKAFKA_TOPIC):
-        for broker in watched.cluster.brokers:
-            facts = read_partition(broker.log_directory / f"{topic}-{broker.node_id}", watched.start_ms)
-            held[topic][broker.node_id] = sum(facts.bytes_by_minute.values())
-    return held
 
 
 def by_pair(rows):
@@ -301,69 +204,6 @@ def test_the_planted_secret_is_nowhere(logged, tables, config):
     for log in (config.parent / "warehouse").glob("*/*/_delta_log"):
         for batch in DeltaTable(log.parent).to_pyarrow_table().to_batches():
             assert SECRET not in str(batch.to_pylist()), log
-
-
-@pytest.fixture(scope="module")
-def by_command(watched, tmp_path_factory):
-    """`partition-health run` over two addresses, over the same brokers' disks, and over two with a wrong password."""
-    folder = tmp_path_factory.mktemp("command")
-    live = {"kind": "live_cluster", "bootstrap_servers": watched.cluster.bootstrap}
-    disks = {"kind": "log_directories", "paths": [str(broker.log_directory) for broker in watched.cluster.brokers]}
-    server = {"kind": "prometheus", "url": watched.prometheus.url, "step": f"PT{BROKER_SCRAPE_S}S"}
-    access = {"basic_auth": {"username": "pipeline", "password_variable": VARIABLE}, "attempts": 1}
-    wrong = {"basic_auth": {"username": "pipeline", "password_variable": "TEST_WRONG_PASSWORD"}, "attempts": 1}
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": f"PT{WINDOW_MS // 1000}S",
-        "keys": {"secret": "secret"},
-        "clusters": {
-            "two-addresses": {"sources": [live, {**server, "access": access}]},
-            "disks": {"sources": [disks]},
-            "half-blind": {"sources": [live, {**server, "access": wrong}]},
-        },
-    }
-    variables = {VARIABLE: SECRET, "TEST_WRONG_PASSWORD": f"not-{SECRET}"}
-    printed = run_command(folder, document, watched.start_ms, document["window"], variables)
-    return folder, printed
-
-
-def test_two_addresses_fill_bronze_to_gold(by_command):
-    folder, _ = by_command
-    tables = (
-        *("bronze.brokers", "bronze.cluster_state", "bronze.metric_samples", "bronze.window_status"),
-        *("silver.record_batches", "silver.partition_traffic", "silver.producer_nodes"),
-        *("silver.broker_metrics", "silver.broker_topics", "silver.broker_request_times"),
-        *("gold.broker_share", "gold.partition_health", "gold.verdicts"),
-    )
-    held = {name: [r for r in stored(folder / "warehouse", name) if r["cluster"] == "two-addresses"] for name in tables}
-    assert [name for name, rows in held.items() if not rows] == []
-    # nobody said which address is which broker, and these exporters' rules leave the brokers' ids out
-    assert len({row["instance"] for row in held["silver.broker_metrics"]}) == 3
-    assert {row["missing"] for row in held["bronze.window_status"]} == {None}
-    assert {row["verdict"] for row in held["gold.verdicts"]} <= {"ok", "warn", "fail", "not_enough_traffic"}
-
-
-def test_shares_by_two_addresses_are_shares_by_the_disks(by_command):
-    folder, _ = by_command
-    shares = {}
-    for row in stored(folder / "warehouse", "gold.broker_share"):
-        shares.setdefault(row["cluster"], {})[row["broker_id"]] = row
-    live, disks = shares["two-addresses"], shares["disks"]
-    assert live.keys() == disks.keys() == {0, 1, 2}
-    for broker_id, row in disks.items():
-        assert live[broker_id]["record_count"] == row["record_count"] > 0
-        assert live[broker_id]["size_bytes"] == pytest.approx(row["size_bytes"], rel=0.01)
-        assert live[broker_id]["share"] == pytest.approx(row["share"], rel=0.01)
-
-
-def test_no_report_and_no_mail_holds_the_planted_secret(by_command):
-    folder, printed = by_command
-    mails = read_mails(folder / "outbox")
-    assert any("blind on cluster half-blind" in part for parts in mails.values() for part in parts)
-    assert "half-blind" in printed
-    assert SECRET not in printed
-    assert places_of(SECRET, folder, folder / "warehouse") == []
 
 
 def test_doctor_s_question(watched, config, monkeypatch):

@@ -1,0 +1,89 @@
+"""What Fetch gives of a running cluster. Oracle: the same cluster's log directories, read as files."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+from kafka import TopicPartition as ClientTopicPartition
+
+from pipeline.codec.scans import HEADER_ROW
+from pipeline.codec.segment import scan_headers
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import TimeWindow
+from pipeline.sources.live.connection import connected
+from pipeline.sources.live.plan import plan_fetches
+from pipeline.sources.live.range_scan import scan_range
+from pipeline.sources.live.state import read_live_state
+from tests.integration.live.runs import (
+    live_source,
+    read_of,
+    span_of,
+)
+from tests.lab.live_traffic import RECORDS, TOPICS, send
+
+pytestmark = pytest.mark.timeout(900)
+
+FIELDS = [name for name in HEADER_ROW.names if name != "position"]
+
+
+def test_fetched_batches_are_those_on_the_leaders_disk(cluster):
+    """Every header field, checksum and producer included, of every batch of every partition."""
+    source = live_source(cluster)
+    now_ms = time.time_ns() // 1_000_000
+    folders = {b.node_id: b.log_directory for b in cluster.brokers}
+    with connected(source) as connection:
+        state = read_live_state(connection, topics=list(TOPICS))
+        everything = TimeWindow(0, 2 * now_ms)
+        reads, missing = plan_fetches(connection, state, state.in_scope, everything, lateness_ms=0, as_of_ms=now_ms)
+        assert missing == ()
+        assert state.silent_brokers == {}
+        seen = 0
+        for read in reads:
+            found = scan_range(connection, read, now_ms)
+            assert found.lost == ()
+            folder = folders[read.leader_id] / f"{read.topic}-{read.partition}"
+            on_disk = np.concatenate([scan_headers(log).rows for log in sorted(folder.glob("*.log"))])
+            for name in FIELDS:
+                assert np.array_equal(found.scanned.headers.rows[name], on_disk[name]), (read.path, name)
+            seen += len(on_disk)
+    assert seen > 100
+    assert {read.topic for read in reads} == set(RECORDS)
+
+
+def test_retention_that_overtakes_the_reading_is_told(cluster):
+    """The log's start moves on between plan and fetch."""
+    cluster.create_topic("short", "0:1:2")
+    send(Producer({"bootstrap.servers": cluster.bootstrap}), "short", cluster.start_ms, size_bytes=100, count=300)
+    now_ms = time.time_ns() // 1_000_000
+    with connected(live_source(cluster)) as connection:
+        read = read_of(connection, TopicPartition("short", 0), now_ms)
+        connection.admin.delete_records({ClientTopicPartition("short", 0): 120})
+        found = scan_range(connection, read, now_ms)
+        assert found.lost == ("retention took offsets 0 to 119 while they were to be read",)
+        headers = found.scanned.headers
+        assert int(headers.base_offset[0]) <= 120 <= int(headers.last_offset[0])
+        assert int(headers.last_offset[-1]) == 299
+        state = read_live_state(connection, topics=["short"])
+        span = span_of(cluster)
+        _, (shortfall,) = plan_fetches(
+            connection, state, [TopicPartition("short", 0)], span, lateness_ms=0, as_of_ms=now_ms
+        )
+    assert "retention has taken the offsets before 120" in shortfall.reason
+
+
+def test_a_throttled_reading_is_whole(cluster):
+    quota = ("--alter", "--entity-type", "clients", "--entity-name", "slowed")
+    cluster.run_tool("kafka-configs", *quota, "--add-config", "consumer_byte_rate=20000")
+    try:
+        now_ms = time.time_ns() // 1_000_000
+        source = live_source(cluster, fetch_bytes=1 << 16, client={"client.id": "slowed"})
+        with connected(source) as connection:
+            found = scan_range(connection, read_of(connection, TopicPartition("orders", 0), now_ms), now_ms)
+    finally:
+        cluster.run_tool("kafka-configs", *quota, "--delete-config", "consumer_byte_rate")
+    assert found.lost == ()
+    assert found.retry_count > 0
+    assert int(found.scanned.headers.record_count.sum()) == RECORDS["orders"] // 6

@@ -1,0 +1,210 @@
+"""Tables filled from a running cluster. Oracle: those filled from the same cluster's log directories."""
+
+from __future__ import annotations
+
+import email
+import time
+
+import pytest
+
+from expectations import gates
+from pipeline.jobs import ingest, raise_incidents, score_health
+from pipeline.model.log import TopicPartition
+from pipeline.runs import plan_runs
+from pipeline.sources.live.connection import connected
+from pipeline.sources.live.plan import plan_fetches
+from pipeline.sources.live.state import read_live_state
+from tests.integration.live.runs import (
+    kill_once_talked_to,
+    live_source,
+    rows_of,
+    span_of,
+    write_config,
+    write_texts,
+)
+from tests.lab.artifacts import BROKER_VERSION
+from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS
+from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(900)
+
+PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count")
+"""What depends on where a batch was read from."""
+
+
+NEWEST_ONLY = pytest.mark.parametrize("cluster", [BROKER_VERSION], indirect=True, scope="package")
+"""For what hangs on Spark and takes a minute: the wire formats are compared on both."""
+
+
+@pytest.fixture(scope="module")
+def ingested(spark, cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    write_texts(folder, cluster)
+    config = write_config(
+        folder,
+        cluster,
+        disks=("disks", {}),
+        dumps=("dumps", {}),
+        live=("live", {}),
+        offsets=("offsets", {}),
+        sampled=("live", {"sampling": {"partitions": 0.5, "time": 0.5}}),
+    )
+    for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=span_of(cluster).end_ms + MINUTE_MS):
+        ingest.run(spark, run)
+        gates.check_ingested(spark, run)
+        score_health.run(spark, run, score_health.pending_windows(run))
+    return config.warehouse
+
+
+@NEWEST_ONLY
+def test_tables_from_brokers_equal_those_from_their_disks(ingested):
+    tables = (
+        "silver.record_batches",
+        "silver.partition_traffic",
+        "silver.key_traffic",
+        "silver.arrivals",
+        "gold.broker_share",
+        "gold.partition_health",
+    )
+    for name in tables:
+        volatile = ("position", *PLACES, "max_lateness_ms", "log_directory_count")
+        disks, live = (rows_of(ingested, name, source, *volatile) for source in ("disks", "live"))
+        assert live == disks, name
+        assert live, name
+
+
+@NEWEST_ONLY
+def test_tables_from_texts_of_the_tools_equal_those_from_the_disks(ingested):
+    """But for what a dump does not print: keys, and a batch's first timestamp."""
+    unknown = ("base_timestamp", "heavy_keys", "hash_luck", "remainder", "without_luck", "log_directory_count")
+    for name in ("silver.record_batches", "silver.partition_traffic", "gold.broker_share", "gold.partition_health"):
+        disks, dumps = (
+            [
+                {column: value for column, value in row.items() if not any(word in column for word in unknown)}
+                for row in rows_of(ingested, name, source)
+            ]
+            for source in ("disks", "dumps")
+        )
+        assert dumps == disks, name
+        assert dumps, name
+    assert rows_of(ingested, "silver.key_traffic", "dumps") == []
+    assert {row["source"] for row in rows_of(ingested, "bronze.window_status", "dumps")} == {"dump_log"}
+
+
+@NEWEST_ONLY
+def test_records_by_offsets_and_sizes_are_near(ingested):
+    """Exact where nothing but records takes offsets, within 1 % of bytes; transactions make records an upper bound."""
+    totals = {}
+    for source in ("live", "offsets"):
+        for row in rows_of(ingested, "silver.partition_traffic", source):
+            records, size = totals.get((source, row["topic"]), (0, 0))
+            totals[source, row["topic"]] = (records + row["record_count"], size + row["size_bytes"])
+    for topic in ("orders", "packed", "lone"):
+        (exact, exact_bytes), (bound, about_bytes) = totals["live", topic], totals["offsets", topic]
+        assert bound == exact == RECORDS[topic]
+        assert about_bytes == pytest.approx(exact_bytes, rel=0.01)
+    assert totals["offsets", "ledger"][0] >= totals["live", "ledger"][0]
+    kinds = {row["count_kind"] for row in rows_of(ingested, "silver.partition_traffic", "offsets")}
+    assert kinds == {"upper_bound"}
+    shares = {
+        source: {
+            (r["window_start"], r["broker_id"]): r["share"] for r in rows_of(ingested, "gold.broker_share", source)
+        }
+        for source in ("live", "offsets")
+    }
+    assert shares["offsets"].keys() == shares["live"].keys()
+
+
+@NEWEST_ONLY
+def test_a_sample_is_part_of_the_whole_and_says_so(ingested):
+    volatile = ("position", *PLACES)
+    whole = [tuple(map(str, row.values())) for row in rows_of(ingested, "silver.record_batches", "live", *volatile)]
+    part = rows_of(ingested, "silver.record_batches", "sampled", *volatile)
+    assert {tuple(map(str, row.values())) for row in part} < set(whole)
+    traffic = {"live": {}, "sampled": {}}
+    for source, by_kind in traffic.items():
+        for row in rows_of(ingested, "silver.partition_traffic", source):
+            by_kind.setdefault(row["sampling_rate"], []).append(row)
+    assert traffic["live"].keys() == {1.0}
+    read, looked_up = traffic["sampled"][0.5], traffic["sampled"][0.0]
+    assert {row["count_kind"] for row in looked_up} == {"upper_bound"}
+    chosen = {(row["topic"], row["partition"]) for row in read}
+    assert len([key for key in chosen if key[0] == "orders"]) == 3
+    assert chosen.isdisjoint((row["topic"], row["partition"]) for row in looked_up)
+    told = sum(r["record_count"] for r in traffic["live"][1.0] if (r["topic"], r["partition"]) in chosen)
+    assert {row["count_kind"] for row in read} == {"sampled"}
+    assert sum(row["record_count"] for row in read) == pytest.approx(told, rel=0.25)  # scaled to the whole
+    arrived = rows_of(ingested, "silver.arrivals", "sampled")
+    assert {(row["count_kind"], row["sampling_rate"]) for row in arrived} == {("sampled", 0.25)}
+    in_part = sum(row["record_count"] for row in part if not row["is_control"])
+    assert sum(row["record_count"] for row in arrived) == in_part
+    (status,) = {row["missing"] for row in rows_of(ingested, "bronze.window_status", "sampled")}
+    assert status is None
+
+
+@NEWEST_ONLY
+def test_the_state_of_the_cluster_is_told(ingested):
+    live = rows_of(ingested, "bronze.cluster_state", "live")
+    disks = {
+        (r["window_start"], r["topic"], r["partition"], r["replica_id"]): r
+        for r in rows_of(ingested, "bronze.cluster_state", "disks")
+    }
+    same = (
+        "topic_id",
+        "leader_id",
+        "leader_epoch",
+        "is_leader",
+        "is_preferred_leader",
+        "is_in_sync",
+        "size_bytes",
+        "log_end_offset",
+    )
+    for row in live:
+        other = disks[row["window_start"], row["topic"], row["partition"], row["replica_id"]]
+        assert {name: row[name] for name in same} == {name: other[name] for name in same}
+    assert len(live) == len(disks)
+    status = rows_of(ingested, "bronze.window_status", "live")
+    assert [(r["arrived_count"], r["missing"]) for r in status] == [(r["expected_count"], None) for r in status]
+
+
+def planned(cluster, topic):
+    """What is to be fetched of a topic's first partition, and what cannot be."""
+    now_ms = time.time_ns() // 1_000_000
+    with connected(live_source(cluster)) as connection:
+        state = read_live_state(connection, topics=[topic])
+        return plan_fetches(
+            connection, state, [TopicPartition(topic, 0)], span_of(cluster), lateness_ms=0, as_of_ms=now_ms
+        )
+
+
+@NEWEST_ONLY
+def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, cluster, tmp_path):
+    config = write_config(tmp_path, cluster, live=("live", {}))
+    (run,) = plan_runs(config, span_of(cluster), run_id="killed", now_ms=span_of(cluster).end_ms + MINUTE_MS)
+    killing = kill_once_talked_to(cluster, 2)
+    try:
+        ingest.run(spark, run)
+        killing.join(10)
+        assert not killing.is_alive()
+        gates.check_ingested(spark, run)
+        windows = score_health.pending_windows(run)
+        score_health.run(spark, run, windows)
+        health = gates.check_health(spark, run, windows)
+        raise_incidents.run(run, health.verdicts)
+        reads, (leaderless,) = planned(cluster, "lone")  # its first partition is on broker 2 alone
+    finally:
+        killing.join(10)
+        cluster.start_broker(2)
+    assert (reads, leaderless.reason) == ((), "it has no leader")
+    assert not health.success
+    shares = [v for v in health.verdicts if v.rule == "broker_share"]
+    assert {v.verdict for v in shares} == {"incomplete"}
+    assert len({v.window_start_ms for v in shares}) == MINUTES
+    (incident,) = stored(config.warehouse, "gold.incidents")
+    assert (incident["rule"], incident["subject"], incident["state"]) == ("source_arrival", "live_cluster", "new")
+    (queued,) = stored(config.warehouse, "gold.alert_outbox")
+    mail = email.message_from_bytes(queued["payload"])
+    assert "the pipeline is blind on cluster live since" in mail["Subject"]
+    text = gates.describe_health(health, run)
+    assert "blind" in text
+    assert "healthy, no broker" not in text

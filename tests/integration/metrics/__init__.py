@@ -1,0 +1,1 @@
+"""Producers and brokers watched by a Prometheus server and by files: one window of traffic for all modules of this folder."""
