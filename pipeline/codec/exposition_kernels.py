@@ -58,9 +58,7 @@ def _equal(data: Array, start: int, arena: Array, other: int, length: int) -> bo
 
 
 @part
-def _find(
-    data: Array, start: int, end: int, arena: Array, hashes: Array, slots: Array
-) -> int:
+def _find(data: Array, start: int, end: int, arena: Array, hashes: Array, slots: Array) -> int:
     """The slot of a text, or the empty one where it belongs; `slots` holds start, end and place of each."""
     mask = len(hashes) - 1
     wanted = _hash_bytes(data, start, end)
