@@ -15,6 +15,16 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.environment import environment_secret
 from pipeline.section import Duration, Section
 
+METRIC_KINDS = (
+    "producer_metrics",
+    "broker_metrics",
+    "exporter_urls",
+    "prometheus",
+    "librdkafka_statistics",
+    "perf_test_output",
+)
+"""In order of precedence where two sources tell of the same client: the nearest to the client first."""
+
 
 class BasicAuth(Section):
     """`basic_auth` of Prometheus' own configuration, with the password in an environment variable."""

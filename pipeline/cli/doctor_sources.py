@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError, InputError, SourceUnreachableError
 from pipeline.live_source import LiveCluster
-from pipeline.metric_sources import ExporterUrls, Prometheus
+from pipeline.metric_sources import METRIC_KINDS, ExporterUrls, Prometheus
 from pipeline.model.finding import Finding
-from pipeline.tables.capabilities import given_by
+from pipeline.tables.capabilities import COLUMNS, given_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,15 @@ def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
         source: As configured.
     """
     name = f"{cluster}: {source.kind}"
+    findings = list(_examine(name, source))
+    yield from findings
+    column = _column_of(source)
+    if column is not None and all(finding.is_ok for finding in findings):
+        gives, lacks = given_by(column)
+        yield Finding(name=f"{name}, gives", is_ok=True, found=f"{'; '.join(gives)}. Not: {'; '.join(lacks)}")
+
+
+def _examine(name: str, source: Source) -> Iterator[Finding]:
     if isinstance(source, LiveCluster):
         yield from _live(name, source)
     elif isinstance(source, Prometheus):
@@ -43,6 +52,15 @@ def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
         yield from (_path(name, path) for path in paths)
 
 
+def _column_of(source: Source) -> str | None:
+    """The source's column in the table of what sources give; None for texts that only add to another source."""
+    if isinstance(source, LiveCluster) and source.read == "offsets":
+        return "live_cluster, read: offsets"
+    if source.kind in METRIC_KINDS:
+        return "metrics"
+    return source.kind if source.kind in COLUMNS else None
+
+
 def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
     from pipeline.sources.live.checkup import examine_live_cluster  # the client takes 0.2 s
 
@@ -50,15 +68,9 @@ def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
     try:
         for told in examine_live_cluster(quick):
             yield replace(told, name=f"{name}, {told.name}")
-        yield Finding(name=f"{name}, gives", is_ok=True, found=_scope(source))
     except (SourceUnreachableError, ConfigError) as error:
         advice = "correct the source's addresses or client settings, or see why the brokers are away"
         yield Finding(name=name, is_ok=False, found=str(error), advice=advice)
-
-
-def _scope(source: LiveCluster) -> str:
-    gives, lacks = given_by("live_cluster" if source.read == "record_batches" else "live_cluster, read: offsets")
-    return f"{'; '.join(gives)}. Not: {'; '.join(lacks)}"
 
 
 def _prometheus(name: str, source: Prometheus) -> Finding:
@@ -85,6 +97,9 @@ def _exporter(name: str, source: ExporterUrls, url: str) -> Finding:
 
 
 def _path(name: str, path: Path) -> Finding:
+    named = sorted(path.parent.glob(path.name))
+    if named and not path.exists():
+        return Finding(name=name, is_ok=True, found=f"{path}: {len(named):,} files")
     if not path.exists():
         return Finding(name=name, is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.live_source import LIVE_CLUSTER
-from pipeline.metric_sources import ExporterUrls
+from pipeline.metric_sources import METRIC_KINDS, ExporterUrls
 from pipeline.model.window import instant_of, parse_duration_ms
 from pipeline.sources.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
 from pipeline.sources.metric_pages import expected_pages
-from pipeline.sources.metric_readings import METRIC_KINDS, name_metric_sources
+from pipeline.sources.metric_readings import name_metric_sources
 from pipeline.sources.sample_arrivals import expected_points
 
 if TYPE_CHECKING:

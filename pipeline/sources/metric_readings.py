@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.file_sources import BrokerMetrics, ProducerMetrics
-from pipeline.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
+from pipeline.metric_sources import METRIC_KINDS, ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.model.log import Problem
 from pipeline.model.window import parse_duration_ms
 from pipeline.sources.http_text import HttpReader, shown
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from pipeline.config import Cluster, Source
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metric_pages import MetricPage
-
-METRIC_KINDS = (
-    "producer_metrics",
-    "broker_metrics",
-    "exporter_urls",
-    "prometheus",
-    "librdkafka_statistics",
-    "perf_test_output",
-)
-"""In order of precedence where two sources tell of the same client: the nearest to the client first."""
 
 _SCRAPED = (ProducerMetrics, BrokerMetrics, ExporterUrls)
 _PERF_TEST_SUFFIXES = (".out", ".txt", ".log")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pipeline.cli.doctor_sources import examine_source
-from pipeline.file_sources import LogDirectories
+from pipeline.file_sources import DumpLog, GetOffsets, LogDirectories
 from pipeline.live_source import LiveCluster
 from pipeline.tables import TABLES
 from pipeline.tables.capabilities import CAPABILITIES, COLUMNS, given_by
@@ -64,6 +64,14 @@ def test_a_secret_that_is_not_set_is_named_and_nobody_is_asked(monkeypatch):
 def test_paths_are_looked_at(tmp_path):
     found = list(examine_source("c", LogDirectories(kind="log_directories", paths=(tmp_path, tmp_path / "gone"))))
     assert [finding.is_ok for finding in found] == [True, False]
+    (tmp_path / "a.txt").touch()
+    dumps = DumpLog(kind="dump_log", paths=(tmp_path, tmp_path / "*.txt"))
+    *found, gives = examine_source("c", dumps)
+    assert [finding.is_ok for finding in found] == [True, True]
+    assert "gold.broker_share: record_count (exact)" in gives.found
+    assert "gold.latency" in gives.found.partition("Not: ")[2]
+    texts = GetOffsets(kind="get_offsets", path=tmp_path / "a.txt")
+    assert [finding.name for finding in examine_source("c", texts)] == ["c: get_offsets"]  # adds to others only
 
 
 def test_every_number_has_a_source_and_a_word_for_each():
