@@ -7,8 +7,9 @@ import unicodedata
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from pipeline.model.window import MINUTE_MS
+
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_MINUTE_MS = 60_000
 _MINUS = "\N{MINUS SIGN}"
 
 
@@ -122,7 +123,7 @@ def format_span(duration_ms: int) -> str:
     >>> format_span(60_000), format_span(5_400_000), format_span(30_000), format_span(93_600_000)
     ('1 minute', '1 h 30 min', '30 s', '1 day 2 h')
     """
-    minutes, rest_ms = divmod(duration_ms, _MINUTE_MS)
+    minutes, rest_ms = divmod(duration_ms, MINUTE_MS)
     if minutes < 1:
         return f"{rest_ms / 1000:g} s"
     if minutes < 60:

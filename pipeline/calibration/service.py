@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.client import MS
 from pipeline.simulator.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario import Broker
 
 MEASURED, INFERRED, CONFIGURED, ASSUMED = "measured", "inferred", "configured", "assumed"
-MINUTE_MS = 60_000
 _NS_PER_MS = 1e6
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""

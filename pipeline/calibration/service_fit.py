@@ -25,7 +25,6 @@ from pipeline.calibration.service import (
     CONFIGURED,
     INFERRED,
     MEASURED,
-    MINUTE_MS,
     SAME_LEVEL,
     Parameter,
     ServiceModel,
@@ -33,6 +32,7 @@ from pipeline.calibration.service import (
     is_fit_minute,
     service_ms,
 )
+from pipeline.model.window import MINUTE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,8 +24,6 @@ UNNAMED_EMPTY_KEY = -3
 
 CREATE_TIME = "CreateTime"
 
-MINUTE_MS = 60_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionTraffic:
@@ -108,12 +106,6 @@ class SessionTraffic:
             partition=self.partition[is_chosen],
             key_index=self.key_index[is_chosen],
         )
-
-    @property
-    def is_even_minute(self) -> NDArray[np.bool_]:
-        """By record: it came in an even minute of UTC."""
-        is_even: NDArray[np.bool_] = (self.start_ms // MINUTE_MS + self.elapsed_ms // MINUTE_MS) % 2 == 0
-        return is_even
 
 
 def join_minutes(rows: pa.Table | pa.RecordBatch) -> SessionTraffic:

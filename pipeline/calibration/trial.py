@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import INFERRED, MINUTE_MS, Parameter, is_fit_minute, make_broker
+from pipeline.calibration.service import INFERRED, Parameter, is_fit_minute, make_broker
 from pipeline.calibration.traffic import choose_pattern, place_within_ms
+from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.measured import MEASURED_COSTS
 from pipeline.simulator.producer_settings import resolve_producer
 from pipeline.simulator.result import Connection, Lane

@@ -15,9 +15,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pipeline.calibration.baseline import Baseline, identify_baseline
 from pipeline.calibration.batches import SessionBatches
 from pipeline.calibration.rows import session_row
-from pipeline.calibration.service import MINUTE_MS
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.settings import measure_compression
+from pipeline.model.window import MINUTE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

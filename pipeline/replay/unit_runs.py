@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import MINUTE_MS, is_fit_minute
+from pipeline.calibration.service import is_fit_minute
+from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.latency_histogram import merge_histograms
 from pipeline.simulator.random_stream import derive_stream
 from pipeline.simulator.record_size import BATCH_HEADER_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.model.window import milliseconds_of
+from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.concerns import LogFacts
 from pipeline.storage.files import iter_file_rows, list_files
 from pipeline.storage.rows import load_rows
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
 
-_MINUTE_MS = 60_000
 _MINUTES = ("window_start", "topic", "topic_id", "minute_start")
 _STARTS = ("window_start", "topic", "topic_id", "partition", "log_start_offset")
 
@@ -37,7 +36,7 @@ def load_log_facts(run: RunContext, windows: Sequence[TimeWindow]) -> dict[Topic
         traffic[place_of(row)].append(row)
     starts = _load_starts(run, windows)
     minutes = _list_minutes(run, windows)
-    expected = run.config.window_ms // _MINUTE_MS
+    expected = run.config.window_ms // MINUTE_MS
     return {
         place: _sum_up(rows, starts.get(place, {}), max(0, expected - len(minutes[place])) if minutes[place] else 0)
         for place, rows in traffic.items()

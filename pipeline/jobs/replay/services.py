@@ -6,9 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.service import MINUTE_MS
 from pipeline.calibration.service_fit import SATURATED, NodeMetrics, fit_services, take_out_stale
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of
 from pipeline.replay.client_matches import match_clients
 from pipeline.storage.rows import load_rows
 from pipeline.tables.silver import PRODUCER_NODES
