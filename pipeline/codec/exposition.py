@@ -115,7 +115,7 @@ class ExpositionReader:
         if is_torn:
             page.bad_lines.append(BadLine(len(places) + 1, torn, "the page ends within a line: torn"))
         rows = np.flatnonzero(places <= NOT_MET)
-        for row, (start, end) in zip(rows.tolist(), bounds[rows].tolist(), strict=True):
+        for row, start, end in zip(rows.tolist(), *bounds[rows].T.tolist(), strict=True):
             line = data[start:end].decode()
             if places[row] <= HARD_NUMBER:
                 self._read_hard(row, line, places, values, page)

@@ -30,11 +30,12 @@ class SeriesTable:
         self._arena = np.empty(_FIRST_BYTES, np.uint8)
         self._hashes = np.zeros(_FIRST_SLOTS, np.uint64)
         self._slots = np.full(3 * _FIRST_SLOTS, EMPTY, np.int64)
-        self._new: list[tuple[bytes, int]] = []
+        self._new_texts: list[bytes] = []
+        self._new_places: list[int] = []
 
     def __len__(self) -> int:
         """How many texts there are."""
-        return self._count + len(self._new)
+        return self._count + len(self._new_texts)
 
     def remember(self, text: bytes, place: int) -> None:
         """Enters a text that is not there yet, in time for the next page.
@@ -43,7 +44,8 @@ class SeriesTable:
             text: As it stands before the value's blank.
             place: What `match` gives for it.
         """
-        self._new.append((text, place))
+        self._new_texts.append(text)
+        self._new_places.append(place)
 
     def match(self, page: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Finds the lines of a page.
@@ -62,22 +64,23 @@ class SeriesTable:
         return bounds.reshape(count, 2), places, values
 
     def _enter_new(self) -> None:
-        if not self._new:
+        if not self._new_texts:
             return
-        data = b"".join(text for text, _ in self._new)
+        data = b"".join(self._new_texts)
         end = self._used_bytes + len(data)
         if end > len(self._arena):
             larger = np.empty(max(2 * len(self._arena), end), np.uint8)
             larger[: self._used_bytes] = self._arena[: self._used_bytes]
             self._arena = larger
         self._arena[self._used_bytes : end] = np.frombuffer(data, np.uint8)
-        self._make_room(self._count + len(self._new))
-        ends = self._used_bytes + np.cumsum([len(text) for text, _ in self._new])
+        self._make_room(self._count + len(self._new_texts))
+        ends = self._used_bytes + np.cumsum([len(text) for text in self._new_texts])
         starts = np.concatenate([[self._used_bytes], ends[:-1]])
-        texts = np.column_stack([starts, ends, [place for _, place in self._new]]).astype(np.int64)
+        texts = np.column_stack([starts, ends, self._new_places]).astype(np.int64)
         self._count += enter_texts(self._arena, texts.ravel(), self._hashes, self._slots)
         self._used_bytes = end
-        self._new.clear()
+        self._new_texts.clear()
+        self._new_places.clear()
 
     def _make_room(self, count: int) -> None:
         """Makes the table so large that half of it stays empty."""
