@@ -30,6 +30,7 @@ LEFT_OUT = 5
 """Commits a repeated run may save: merges that change nothing."""
 UNHEALTHY = 4
 DEADLINE_S = 300
+pytestmark = pytest.mark.timeout(1200)  # five runs of everything stand behind the first test
 
 
 def count_commits(warehouse):

@@ -27,6 +27,7 @@ from tests.dags.airflow_process import AIRFLOW
 from tests.lab.process import free_ports
 
 BOUND_S = 600
+pytestmark = pytest.mark.timeout(2 * BOUND_S)  # the ranged run's comes first
 DAGS_WITH_WINDOWS = 3  # ingest, replay, health
 RUNS = "SELECT dag_id, partition_key, state FROM dag_run WHERE dag_id IN ('ingest', 'replay', 'health')"
 TASKS = """
