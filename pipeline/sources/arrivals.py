@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.live_source import LIVE_CLUSTER
 from pipeline.metric_sources import METRIC_KINDS, ExporterUrls
+from pipeline.model.cluster import TOPICS_DESCRIBE
 from pipeline.model.window import instant_of, parse_duration_ms
 from pipeline.sources.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
@@ -36,7 +37,7 @@ def iter_arrivals(
     """Per window and source: expected, arrived, newest instant. Metrics sources count apart, others by kind.
 
     Log directories: expected are the brokers registered at the window's end, arrived those whose disks were found.
-    Dumps of segments: nothing is expected, arrived are the partitions dumped.
+    Dumps of segments: expected are the partitions described, where a text does, arrived those dumped.
     Live cluster: expected are its brokers and partitions, arrived those that answered and could be read whole.
     Scrapes and statistics: expected is one an interval while each instance was told of, and of a source that told of none
     in the window as many as of one instance: silence is not health. Described groups and outputs of tools: nothing is
@@ -55,7 +56,10 @@ def iter_arrivals(
             yield from _of_live_cluster(reading.live, windows)
             continue
         for window in windows:
-            yield window, _row(source.kind, *_of_source(source, reading, window, newest_batch_ms), None)
+            if source.kind == DUMP_LOG:
+                yield window, _of_dumps(cluster, reading, window, newest_batch_ms)
+            else:
+                yield window, _row(source.kind, *_of_source(source, reading, window, newest_batch_ms), None)
     for name, source in name_metric_sources(cluster).items():
         own = [arrival for arrival in told if arrival.source == name]
         pages = listed.get(name)
@@ -97,6 +101,25 @@ def _one_of_each_kind(cluster: Cluster) -> tuple[Source, ...]:
     return tuple(kinds.values())
 
 
+def _of_dumps(
+    cluster: Cluster, reading: ClusterReading, window: TimeWindow, newest_batch_ms: int | None
+) -> dict[str, Any]:
+    """Expected are the partitions of the topics wanted that `kafka-topics --describe` names, arrived those dumped."""
+    dumped = {partition.topic_partition for _, partition in reading.tree.iter_partitions()}
+    if reading.history.state_source != TOPICS_DESCRIBE:
+        return _row(DUMP_LOG, None, len(dumped), newest_batch_ms, None)
+    described = reading.history.state_at(window.end_ms).partitions
+    wanted = {key for key in described if not cluster.topics or key.topic in cluster.topics}
+    missing = _name_some("no dump of", [str(key) for key in sorted(wanted - dumped)])
+    return _row(DUMP_LOG, len(wanted), len(wanted & dumped), newest_batch_ms, missing)
+
+
+def _name_some(what: str, names: Sequence[str]) -> str | None:
+    """What is missing, in words; None where nothing is."""
+    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{what} {', '.join(names[:NAMED])}{others}" if names else None
+
+
 def _of_source(
     source: Source, reading: ClusterReading, window: TimeWindow, newest_batch_ms: int | None
 ) -> tuple[int | None, int, int | None]:
@@ -108,8 +131,6 @@ def _of_source(
         }
         registered = set(reading.history.state_at(window.end_ms).brokers) | arrived
         return len(registered), len(arrived), newest_batch_ms
-    if source.kind == DUMP_LOG:
-        return None, sum(1 for _ in reading.tree.iter_partitions()), newest_batch_ms
     moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
     return None, sum(moment in window for moment in moments), max(moments, default=None)
 
@@ -125,9 +146,7 @@ def _name_missing(
     }
     if isinstance(source, ExporterUrls):
         lived = {*source.producers, *map(str, source.brokers)}
-    names = sorted(lived - {name for name, at in instants if at in window})
-    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return f"no sample of {shown}" if names else None
+    return _name_some("no sample of", sorted(lived - {name for name, at in instants if at in window}))
 
 
 def _of_metrics(

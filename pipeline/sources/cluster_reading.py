@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline.file_sources import DumpLog, LogDirectories, TopicsDescribe
 from pipeline.live_source import LIVE_CLUSTER, LiveCluster
 from pipeline.sources.cluster_rows import count_directories
-from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.cluster_state import read_cluster_history, read_replica_states, with_named_brokers
 from pipeline.sources.dumped_logs import discover_dumps, with_topic_ids
 from pipeline.sources.live.reading import LiveReading, read_live_cluster
 from pipeline.sources.log_directories import discover_logs
@@ -146,7 +146,7 @@ def _read_files(cluster: Cluster, as_of_ms: int) -> ClusterReading:
     problems[DUMP_LOG if dumps else LOG_DIRECTORIES] += [*tree.problems, *history_problems, *replica_problems]
     return ClusterReading(
         tree=with_topic_ids(tree, leaders) if dumps else tree,
-        history=history,
+        history=with_named_brokers(history) if dumps else history,
         replicas=(*replicas, *described),
         groups=read_described_groups(cluster.sources, problems),
         problems={kind: tuple(found) for kind, found in problems.items()},

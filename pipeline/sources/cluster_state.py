@@ -6,6 +6,7 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from pipeline.model.cluster import (
     NO_LEADER,
     ONLY_REPLICA,
     TOPICS_DESCRIBE,
+    Broker,
     ClusterHistory,
     PartitionState,
     ReplicaState,
@@ -61,6 +63,17 @@ def read_cluster_history(
         if history is not None:
             return history, tuple(problems)
     return infer_from_replicas(tree), tuple(problems)
+
+
+def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
+    """The history with the brokers that hold replicas, where no source registers any."""
+    if history.brokers:
+        return history
+    states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
+    named = sorted({broker_id for state in states for broker_id in state.replicas})
+    return replace(
+        history, brokers={broker_id: Timeline((_ALWAYS_MS,), (Broker(broker_id=broker_id),)) for broker_id in named}
+    )
 
 
 def infer_from_replicas(tree: LogTree) -> ClusterHistory:

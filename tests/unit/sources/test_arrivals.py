@@ -7,14 +7,21 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import Cluster
-from pipeline.file_sources import BrokerMetrics, ConsumerGroups, LogDirectories, ProducerMetrics, TopicsDescribe
+from pipeline.file_sources import (
+    BrokerMetrics,
+    ConsumerGroups,
+    DumpLog,
+    LogDirectories,
+    ProducerMetrics,
+    TopicsDescribe,
+)
 from pipeline.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
 from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.arrivals import iter_arrivals
-from pipeline.sources.cluster_reading import ClusterReading
+from pipeline.sources.cluster_reading import ClusterReading, read_cluster
 from pipeline.sources.metric_pages import MetricPage, discover_pages, discover_texts, expected_pages, pages_within
 from pipeline.sources.sample_arrivals import InstanceArrivals
 from tests.unit.sources.trees import log_directory
@@ -63,6 +70,34 @@ def test_log_directories_expect_the_brokers_registered_at_the_windows_end():
     ]
     found = reading(disks=disks, brokers={1: 0, 2: 70 * S, 100: 500 * S})
     assert arrivals(LOGS, found) == [(2, 2), (3, 2)]  # 3 was found though nobody registered it
+
+
+DESCRIBED = """Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tConfigs:
+\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: t\tPartition: 1\tLeader: 3\tReplicas: 3,2\tIsr: 3,2
+\tTopic: u\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("topics", "described", "told", "brokers"),
+    [
+        ((), False, (None, 1, None), [7]),
+        ((), True, (3, 1, "no dump of t-1, u-0"), [1, 2, 3]),
+        (("u",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
+    ],
+)
+def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, described, told, brokers):
+    (tmp_path / "dump.txt").write_text("Dumping /d/t-0/00000000000000000000.log\nLog starting offset: 0\n")
+    (tmp_path / "topics.txt").write_text(DESCRIBED)
+    sources = [DumpLog(kind="dump_log", paths=(tmp_path / "dump.txt",), broker=7)]
+    if described:
+        sources.append(TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt"))
+    cluster = Cluster(sources=sources, topics=topics)
+    found = read_cluster("c", cluster, WINDOWS, as_of_ms=0)
+    (_, row), _ = iter_arrivals(cluster, found, WINDOWS, None, listed={})
+    assert (row["expected_count"], row["arrived_count"], row["missing"]) == told
+    assert [*found.history.state_at(0).brokers] == brokers
 
 
 def test_groups_are_described_when_somebody_cares_to():
