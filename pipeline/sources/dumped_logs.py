@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,9 @@ class DumpedLogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """A dumped segment: whose, and where its batches begin and end."""
+    """A dumped segment: whose (-1: nobody said), and where its batches begin and end."""
 
-    broker_id: int | None
+    broker_id: int
     log_directory: str
     key: TopicPartition
     file: SegmentFile
@@ -73,25 +74,26 @@ def discover_dumps(sources: Sequence[DumpLog]) -> DumpedLogs:
         sources: Texts and whose disk each was made of.
     """
     problems: list[Problem] = []
-    held: dict[tuple[int | None, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
+    held: dict[tuple[int, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
     for source in sources:
         for text in list_files(source.paths, ("*.txt",), problems):
-            for segment in _read_text(text, source.broker, problems):
+            for segment in _read_text(text, -1 if source.broker is None else source.broker, problems):
                 segments = held[segment.broker_id, segment.log_directory, segment.key]
                 known = segments.get(segment.file.base_offset or 0)
                 if known is None or known.file.size_bytes < segment.file.size_bytes:  # dumped twice: what shows more
                     segments[segment.file.base_offset or 0] = segment
-    directories: dict[tuple[int, str], LogDirectory] = {}
-    replicas = []
-    for (broker_id, path, key), by_offset in sorted(held.items(), key=lambda item: (item[0][2], item[0][0] or -1)):
-        in_order = [by_offset[offset] for offset in sorted(by_offset)]
-        partition = _as_directory(path, key, in_order)
-        place = (-1 if broker_id is None else broker_id, path)
-        directory = directories.setdefault(place, LogDirectory(path=path, broker_id=broker_id))
-        directories[place] = replace(directory, partitions=(*directory.partitions, partition))
-        replicas.append(_as_replica(path, broker_id, partition, in_order[-1].end_offset))
-    tree = LogTree(directories=tuple(directories[place] for place in sorted(directories)), problems=tuple(problems))
-    return DumpedLogs(tree=tree, replicas=tuple(replicas))
+    directories, replicas = [], []
+    for (broker_id, path), places in groupby(sorted(held), key=lambda place: place[:2]):
+        known_id = None if broker_id < 0 else broker_id
+        partitions = []
+        for place in places:
+            segments = held[place]
+            in_order = [segments[offset] for offset in sorted(segments)]
+            partitions.append(_as_directory(path, place[2], in_order))
+            replicas.append(_as_replica(path, known_id, partitions[-1], in_order[-1].end_offset))
+        directories.append(LogDirectory(path=path, broker_id=known_id, partitions=tuple(partitions)))
+    replicas.sort(key=lambda replica: (replica.topic_partition, -1 if replica.broker_id is None else replica.broker_id))
+    return DumpedLogs(tree=LogTree(directories=tuple(directories), problems=tuple(problems)), replicas=tuple(replicas))
 
 
 def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]) -> LogTree:
@@ -138,7 +140,7 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
     return HeaderScan(rows=rows, problems=limit_problems(path, wrong), valid_bytes=end, file_bytes=end)
 
 
-def _read_text(path: Path, broker_id: int | None, problems: list[Problem]) -> Iterator[_Segment]:
+def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[_Segment]:
     """The segments of one text; what is wrong with one costs that one."""
     try:
         data = path.read_bytes()
@@ -151,9 +153,10 @@ def _read_text(path: Path, broker_id: int | None, problems: list[Problem]) -> It
         problems.append(Problem(path=str(path), position=None, reason=reason, first_bytes=data[:64]))
         return
     ends = [start for start, _ in starts[1:]] + [len(data)]
+    line, counted = 1, 0
     for (start, dumped), end in zip(starts, ends, strict=True):
         part = TextPart(str(path), start, end)
-        line = data.count(b"\n", 0, start) + 1
+        line, counted = line + data.count(b"\n", counted, start), start
         try:
             yield from _read_segment(part, dumped, line, broker_id, problems)
         except InputError as error:
@@ -163,7 +166,7 @@ def _read_text(path: Path, broker_id: int | None, problems: list[Problem]) -> It
 
 
 def _read_segment(
-    part: TextPart, dumped: str, line: int, broker_id: int | None, problems: list[Problem]
+    part: TextPart, dumped: str, line: int, broker_id: int, problems: list[Problem]
 ) -> Iterator[_Segment]:
     """The segment a part shows; none for side files and what is no load.
 
