@@ -1,0 +1,40 @@
+"""One mail for many changes. Oracle: the order and the units worked out by hand."""
+
+from __future__ import annotations
+
+from pipeline.alerting.digest import describe_digest
+from pipeline.model.incident import IncidentChange
+from tests.unit.alerting.examples import T0_MS
+
+NEW = (("broker_share", 1.5, 1.2), ("disk_hours_to_full", 12.0, 48.0), ("leaderless", 3.0, 1.0))
+MORE = (("preferred_leader", 0.25, 0.1), ("source_arrival", 0.5, 0.0), ("topic_peak", None, 2.0))
+
+
+def change(rule, value, limit):
+    return IncidentChange(
+        incident_id=f"K-{rule}",
+        state="new",
+        rule=rule,
+        subject=rule.replace("_", " "),
+        since_ms=T0_MS,
+        window_start_ms=T0_MS,
+        value=value,
+        peak_value=value,
+        limit_value=limit,
+        window_count=1,
+    )
+
+
+def test_the_gravest_come_first_by_how_far_they_are_beyond_their_limits_each_in_its_unit():
+    """A source's limit is 0: any lack is beyond it without bound. 12 h of 48 are four times beyond, 3 of 1 three times."""
+    content = describe_digest("demo", [change(*told) for told in NEW + MORE])
+    (table,) = [section.table for section in content.sections if section.table]
+    assert [(row[0], row[3], row[4]) for row in table.rows] == [
+        ("K-source_arrival", "50 %", "0 %"),
+        ("K-disk_hours_to_full", "12 h", "48 h"),
+        ("K-leaderless", "3", "1"),
+        ("K-preferred_leader", "25 %", "10 %"),
+        ("K-broker_share", "1.50x", "1.20x"),
+        ("K-topic_peak", "", "2.00x"),
+    ]
+    assert "The gravest is source arrival." in content.headline
