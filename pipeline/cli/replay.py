@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -87,8 +88,9 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
 
     config = inputs.configure(folder)
     replay.check(config)
-    (run,) = plan_runs(config, inputs.span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
+    (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
+    run = dataclasses.replace(read, windows=tuple(inputs.span.split(config.window_ms)))
     with running_session(config.spark) as spark:
-        ingested = ingest.run(spark, run)
+        ingested = ingest.run(spark, read)
         replayed = replay.run(spark, run, run.windows)
     return describe_replay(run, notes=(*ingested.notes, *replayed.notes))

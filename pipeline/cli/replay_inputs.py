@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
+_MOST_BEFORE_MS = 5 * MINUTE_MS
+"""Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
 _LEAST_MEMORY = "2g"
 _STATISTICS = (".json", ".jsonl")
 
@@ -42,6 +44,7 @@ class ReplayInputs:
         span: What is replayed.
         window_ms: Length of a window.
         as_of_ms: The end of the recording.
+        before_ms: How much before the span is read too, a window or nothing: Kafka's averages hold a part of that.
     """
 
     paths: tuple[Path, ...]
@@ -52,6 +55,12 @@ class ReplayInputs:
     span: TimeWindow
     window_ms: int
     as_of_ms: int
+    before_ms: int = 0
+
+    @property
+    def read_span(self) -> TimeWindow:
+        """What is read."""
+        return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     def configure(self, folder: Path) -> PipelineConfig:
         """The configuration of a warehouse in a folder.
@@ -112,6 +121,7 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
         span=span,
         window_ms=window_ms,
         as_of_ms=last_ms + 1,
+        before_ms=window_ms if args.window and args.metrics and window_ms <= _MOST_BEFORE_MS else 0,
     )
 
 

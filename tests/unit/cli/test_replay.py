@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
-from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_metric_source
+from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_inputs, read_metric_source
 from pipeline.cli.replay_text import format_replay
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import TimeWindow
@@ -79,6 +80,27 @@ def test_the_span_is_that_of_the_topics_records(tmp_path):
     assert last_ms >= START_MS + 5_000
     with pytest.raises(NothingUsableError):
         find_span([tmp_path / "__consumer_offsets-0"])
+
+
+@pytest.mark.parametrize(
+    ("window", "has_metrics", "before_minutes"),
+    [("PT4M", True, 1), ("PT4M", False, 0), (None, True, 0), ("PT59M", True, 1), ("PT1H", True, 0)],
+)
+def test_a_window_before_is_read_for_what_averages_hold_of_it(tmp_path, window, has_metrics, before_minutes):
+    """Where metrics are to be had for it and a window is short: an odd span has windows of a minute."""
+    log = tmp_path / "orders-0/00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(make_batch(make_records(3, start_ms=START_MS)))
+    pages = tmp_path / "load-0/1.prom"
+    pages.parent.mkdir()
+    pages.write_text("")
+    start = "2026-11-21T09:00:00Z" if window == "PT1H" else "2026-11-21T09:41:00Z"
+    arguments = argparse.Namespace(
+        paths=[tmp_path], metrics=[str(tmp_path)] if has_metrics else [], candidates=None, seeds=1, topics=[],
+        window=f"{start}/{window}" if window else None,
+    )  # fmt: skip
+    inputs = read_inputs(arguments)
+    assert inputs.read_span == TimeWindow(inputs.span.start_ms - 60_000 * before_minutes, inputs.span.end_ms)
 
 
 def test_the_text_has_a_table_per_topic():
