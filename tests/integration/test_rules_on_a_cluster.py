@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 
 import pytest
 import yaml
@@ -13,7 +13,10 @@ from pipeline.config import load_config
 from pipeline.jobs import ingest, measure_rules, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
+from pipeline.sources.live.connection import connected
+from pipeline.sources.live.state import read_live_state
 from pipeline.storage.window_status import trust_windows
+from tests.integration.live.runs import live_source, wait_for_checkpoints, wait_until
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.spark.capture_runs import stored
@@ -40,14 +43,8 @@ def cluster(tmp_path_factory):
         for topic, (assignment, configs) in TOPICS.items():
             running.create_topic(topic, assignment, **configs)
         running.kill_broker(DEAD)
-        wait_for(lambda: len(listed(running, "--under-replicated-partitions")) == 3)
+        wait_until(lambda: len(listed(running, "--under-replicated-partitions")) == 3, "partition short of replicas")
         yield running
-
-
-def wait_for(condition, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, condition
 
 
 def listed(cluster, *options):
@@ -81,6 +78,7 @@ def measured(spark, cluster, tmp_path_factory):
     start_ms = coming_minutes()
     produce(cluster, start_ms)
     describe_group(cluster, folder / f"groups-{start_ms + 1_000}.txt")
+    wait_for_checkpoints(cluster)  # records above the high watermark on disk, up to 5 s old, are no traffic yet
     config = write_config(folder, cluster)
     window = TimeWindow(start_ms, start_ms + MINUTE_MS)
     (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
@@ -114,7 +112,7 @@ def describe_group(cluster, path):
     try:
         for consumer in consumers:
             consumer.subscribe(["single"])
-        wait_for(lambda: own_one_each(consumers))
+        wait_until(lambda: own_one_each(consumers), "partition for each consumer")
         internal = f"127.0.0.1:{cluster.brokers[0].internal_port}"
         path.write_text(
             run(cluster, "kafka-consumer-groups", "--bootstrap-server", internal, "--describe", "--group", "readers")
@@ -175,6 +173,19 @@ def test_a_group_is_told_how_unevenly_it_reads_and_what_assignors_would_change(m
     assert row["value"] == pytest.approx(4 / 3, abs=0.01)
     for assignor in ("range", "roundrobin", "sticky"):
         assert f"{assignor} 1.33" in row["detail"]
+
+
+def test_volumes_of_log_directories_are_what_the_file_system_says(cluster):
+    """Others write to the same volume meanwhile: what is left is known to a tenth."""
+    alive = {broker.node_id: broker.log_directory for broker in cluster.brokers if broker.node_id != DEAD}
+    with connected(live_source(cluster)) as connection:
+        spaces = read_live_state(connection).spaces
+    assert spaces.keys() == alive.keys()
+    for broker_id, folder in alive.items():
+        volume = os.statvfs(folder)
+        (space,) = spaces[broker_id].values()
+        assert space.total_bytes == volume.f_blocks * volume.f_frsize
+        assert space.usable_bytes == pytest.approx(volume.f_bavail * volume.f_frsize, rel=0.1)
 
 
 def test_the_critical_rule_fails_the_gate_and_names_the_topic(measured):
