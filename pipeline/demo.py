@@ -15,7 +15,15 @@ from pipeline.model.window import TimeWindow, format_instant
 
 CAPTURE_ARCHIVE = Path(__file__).resolve().parents[1] / "tests/data/capture.tar.zst"
 CLUSTER = "demo"
-DEMO_SEEDS = 5
+# What somebody who reads of a client's upgrade wants to see. By version: each with the defaults it brings.
+DEMO_CANDIDATES = (
+    {"name": "client 3.2.3", "client": "3.2.3"},
+    {"name": "client 3.9.1", "client": "3.9.1"},
+    {"name": "client 4.1.1", "client": "4.1.1"},
+    {"name": "linger.ms=5", "config": {"linger.ms": 5}},
+    {"name": "librdkafka", "partitioner": "librdkafka-consistent_random"},
+    {"name": "twice the partitions", "partitions": "x2"},
+)
 _MAX_WINDOW_BYTES = 1 << 27
 # A JVM that lives for a minute on few cores spends a third of its time compiling; measured 132 s of CPU without, 85 with.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
@@ -78,7 +86,7 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "window": f"PT{clock['window_ms'] // 1000}S",
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
-        "replay": {"seeds": DEMO_SEEDS},
+        "candidates": list(DEMO_CANDIDATES),
         "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_JAVA}},
         "clusters": {
             CLUSTER: {
