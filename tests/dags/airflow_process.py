@@ -43,7 +43,7 @@ class AirflowHome:
         shutil.copy(self.folder / "airflow.db", folder)
         return AirflowHome(folder, config, overrides)
 
-    def run_script(self, name: str, *arguments: str, timeout_s: float = 480) -> Any:
+    def run_script(self, name: str, *arguments: str, timeout_s: float = 540) -> Any:
         """Run a module of this folder; the JSON on the last line of its output."""
         done = self.run([sys.executable, "-m", f"tests.dags.{name}", *arguments], timeout_s=timeout_s)
         return json.loads(done.stdout.splitlines()[-1])
