@@ -84,7 +84,8 @@ def _describe_moves(candidates: Sequence[Row]) -> str:
             names[round(100 * row["keys_moved_ratio"])].append(row["candidate"])
     if not names:
         return "not known"
-    moving = (f"{percent}{_TIE}% {' / '.join(names[percent])}" for percent in sorted(names, reverse=True) if percent)
+    tied = {percent: [name.replace(" ", _TIE) for name in found] for percent, found in names.items()}
+    moving = (f"{percent}{_TIE}% {' / '.join(tied[percent])}" for percent in sorted(tied, reverse=True) if percent)
     return "; ".join(moving) or "none"
 
 
