@@ -76,7 +76,7 @@ def test_tables_from_brokers_equal_those_from_their_disks(ingested):
 @NEWEST_ONLY
 def test_tables_from_texts_of_the_tools_equal_those_from_the_disks(ingested):
     """But for what a dump does not print: keys, and a batch's first timestamp."""
-    unknown = ("base_timestamp", "heavy_keys", "hash_luck", "remainder", "without_luck", "log_directory_count")
+    unknown = ("base_timestamp", "heavy_keys", "hash_luck", "remainder", "without_luck", "chance", "unit")
     for name in ("silver.record_batches", "silver.partition_traffic", "gold.broker_share", "gold.partition_health"):
         disks, dumps = (
             [
