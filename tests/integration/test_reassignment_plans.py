@@ -1,21 +1,34 @@
-"""A plan carried out on a real cluster with Kafka's own tools. Oracle: the brokers afterwards, and the bytes they lead.
+"""Plans carried out on a real cluster with Kafka's own tools: the files attached to a mail, by the commands it shows.
 
-The cluster is made skewed: broker 1 leads most of what is written.
+The cluster is made skewed: broker 1 leads most of what is written. Oracle: the brokers afterwards, and the bytes they lead.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
+from email import message_from_bytes
+from email.policy import default
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 
-from pipeline.codec.reassignment_json import format_election, format_reassignment
-from pipeline.measures.reassignment import plan_leaders, plan_replicas
+from expectations import gates
+from pipeline.alerting.action_sections import action_attachments, execute_section
+from pipeline.alerting.recommendations import HotBroker, recommend
+from pipeline.config import load_config
+from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
+from pipeline.jobs import recommend as recommend_job
 from pipeline.model.placement import PlacedPartition, PlacementBroker
-from tests.lab.cluster import start_cluster
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.storage.window_status import trust_windows
+from tests.integration.live.runs import wait_for_checkpoints
+from tests.lab.cluster import run_tool, start_cluster
+from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 
 pytestmark = pytest.mark.timeout(600)
 TARGET = 1.1
@@ -26,11 +39,12 @@ ASSIGNMENT = {
 }
 RECORDS = {"orders": 200, "single": 200}
 VALUE = bytes(512)
+BROKER_LINE = re.compile(r"[> ] +(\d) +[\d.]+ % +[\d.]+ % +[\d.]+x +[\d.]+ [kM]?B +([\d.]+) %")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Three brokers, each a rack of its own; nothing elects leaders unasked."""
+    """Three brokers; nothing elects leaders unasked."""
     unasked = {"auto.leader.rebalance.enable": "false"}
     with start_cluster(
         tmp_path_factory.mktemp("plans"),
@@ -44,14 +58,16 @@ def cluster(tmp_path_factory):
         yield running
 
 
-def produce(cluster):
-    """The same number of records to every partition of a topic, one batch each time."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "compression.type": "none"})
+def produce(cluster, start_ms):
+    """The same number of records to every partition of a topic, a batch each, spread over a minute."""
+    settings = {"linger.ms": 0, "batch.num.messages": 1, "compression.type": "none"}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     for topic, count in RECORDS.items():
         for partition in range(len(ASSIGNMENT[topic])):
-            for _ in range(count):
-                producer.produce(topic, VALUE, partition=partition)
-    assert producer.flush(30) == 0
+            for number in range(count):
+                stamp = start_ms + number * MINUTE_MS // count
+                producer.produce(topic, VALUE, partition=partition, timestamp=stamp)
+    assert producer.flush(60) == 0
 
 
 def described(cluster):
@@ -80,13 +96,14 @@ def placed(cluster):
     ]
 
 
-def carried(cluster, before):
-    """Share ratio of every broker by how far end offsets grew since: all records are alike."""
+def carried(cluster, start_ms):
+    """Share of every broker in what is written now, by how far end offsets grow: all records are alike."""
+    before = end_offsets(cluster)
+    produce(cluster, start_ms)
     loads, now = dict.fromkeys(range(3), 0), end_offsets(cluster)
     for key, (leader_id, _, _) in described(cluster).items():
         loads[leader_id] += now[key] - before[key]
-    total = sum(loads.values())
-    return {broker_id: 3 * load / total for broker_id, load in loads.items()}
+    return {broker_id: load / sum(loads.values()) for broker_id, load in loads.items()}
 
 
 def end_offsets(cluster):
@@ -98,45 +115,101 @@ def end_offsets(cluster):
     return found
 
 
-def carry_out(cluster, folder, moves):
-    """`--execute`, `--verify` until all is complete, then the election: as the mail tells it."""
-    reassignment, election = folder / "reassignment.json", folder / "election.json"
-    reassignment.write_text(format_reassignment((m.topic, m.partition, m.new_replicas) for m in moves))
-    election.write_text(format_election((m.topic, m.partition) for m in moves))
-    said = cluster.run_tool("kafka-reassign-partitions", "--reassignment-json-file", str(reassignment), "--execute")
+def carry_out(cluster, folder, files, commands):
+    """What a mail says: its files in a folder, its commands one by one, `--verify` until all is complete.
+
+    Checks that every partition lies and is led as the files say afterwards, and that no other has changed.
+    """
+    before = described(cluster)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    wanted = replicas_of(files["reassignment.json"])
+    execute, verify, elect = (as_run(line, cluster, folder) for line in commands)
+    said = run_tool(*execute, artifacts=cluster.artifacts)
     assert "Successfully started partition reassignment" in said
     # what the tool prints for a rollback is what we hand over for one
-    printed = json.loads(next(line for line in said.splitlines() if line.startswith('{"version"')))
-    ours = json.loads(format_reassignment((m.topic, m.partition, m.replicas) for m in moves))
-    by_key = lambda document: {(p["topic"], p["partition"]): p["replicas"] for p in document["partitions"]}  # noqa: E731
-    assert by_key(printed) == by_key(ours)
+    printed = next(line for line in said.splitlines() if line.startswith('{"version"'))
+    assert replicas_of(printed) == replicas_of(files["rollback.json"])
     deadline = time.monotonic() + 120
-    while True:
-        said = cluster.run_tool("kafka-reassign-partitions", "--reassignment-json-file", str(reassignment), "--verify")
-        if said.count("is completed.") == len(moves):
-            break
+    while (said := run_tool(*verify, artifacts=cluster.artifacts)).count("is completed.") < len(wanted):
         assert time.monotonic() < deadline, said
-    said = cluster.run_tool(
-        "kafka-leader-election", "--election-type", "preferred", "--path-to-json-file", str(election)
-    )
+    said = run_tool(*elect, artifacts=cluster.artifacts)
     assert "Successfully completed" in said or "Valid replica already elected" in said
-
-
-@pytest.mark.parametrize("make", [plan_leaders, plan_replicas], ids=["leaders", "replicas"])
-def test_a_plan_verifies_and_brings_the_shares_where_it_said(cluster, make, tmp_path):
-    before = described(cluster)
-    plan = make(placed(cluster), BROKERS, target_ratio=TARGET)
-    assert plan.moves
-    assert (plan.moved_bytes == 0) == (make is plan_leaders)
-    carry_out(cluster, tmp_path, plan.moves)
     after = described(cluster)
-    for move in plan.moves:
-        leader_id, replicas, isr = after[move.topic, move.partition]
-        assert (leader_id, replicas, set(isr)) == (move.new_replicas[0], move.new_replicas, set(replicas))
-    moved = {(move.topic, move.partition) for move in plan.moves}
-    assert {key: row for key, row in after.items() if key not in moved} == {
-        key: row for key, row in before.items() if key not in moved
+    assert {key: (after[key][0], after[key][1]) for key in wanted} == {
+        key: (replicas[0], replicas) for key, replicas in wanted.items()
     }
-    offsets = end_offsets(cluster)
-    produce(cluster)
-    assert carried(cluster, offsets) == pytest.approx(plan.ratios, abs=0.01)
+    assert all(set(isr) == set(replicas) for _, replicas, isr in after.values())
+    assert {key: row for key, row in after.items() if key not in wanted} == {
+        key: row for key, row in before.items() if key not in wanted
+    }
+
+
+def replicas_of(text):
+    return {(p["topic"], p["partition"]): tuple(p["replicas"]) for p in json.loads(text)["partitions"]}
+
+
+def as_run(line, cluster, folder):
+    """A command as somebody pastes it, in the folder that holds the files."""
+    words = shlex.split(line.replace("$BOOTSTRAP", cluster.internal_bootstrap))
+    return [str(folder / word) if (folder / word).is_file() else word for word in words]
+
+
+def test_handing_over_leaders_verifies_and_brings_the_shares_where_it_said(cluster, tmp_path):
+    hot = HotBroker(broker_id=1, window_start_ms=0, share_ratio=3 * 10 / 14, target_ratio=TARGET, load_follows=False)
+    leaders = [r for r in recommend(hot, placed(cluster), BROKERS, ()) if r.action == "move_leaders"]
+    assert leaders[0].moved_bytes == 0
+    files = {file.name: file.text for file in action_attachments(leaders)}
+
+    carry_out(cluster, tmp_path, files, execute_section(leaders).code.splitlines())
+
+    shares = carried(cluster, coming_minutes())
+    assert {broker: 3 * share for broker, share in shares.items()} == pytest.approx(leaders[0].broker_ratios, abs=0.01)
+
+
+@pytest.fixture
+def mail(spark, cluster, tmp_path):
+    """The one mail about a minute of traffic that this cluster got: read, judged and told by the pipeline."""
+    start_ms = coming_minutes() + MINUTE_MS  # no other traffic is stamped so late
+    produce(cluster, start_ms)
+    wait_for_checkpoints(cluster)
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "window": "PT1M",
+        "keys": {"secret": "secret"},
+        "clusters": {
+            "lab": {
+                "sources": [{"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers]}],
+                "topics": list(ASSIGNMENT),
+                "gate": {"k": 1, "n": 1},
+            }
+        },
+    }
+    path = tmp_path / "partition-health.yaml"
+    path.write_text(yaml.safe_dump(document))
+    config, window = load_config(path), TimeWindow(start_ms, start_ms + MINUTE_MS)
+    (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
+    ingest.run(spark, context)
+    trust_windows(context.warehouse, context.cluster_name, context.windows)
+    score_health.run(spark, context, context.windows)
+    recommend_job.run(context, context.windows)
+    raise_incidents.run(context, gates.check_health(spark, context, context.windows).verdicts)
+    deliver_alerts.run(config, None, now_ms=context.now_ms)
+    (written,) = config.outbox.glob("*.eml")
+    return message_from_bytes(written.read_bytes(), policy=default)
+
+
+def test_a_plan_from_a_mail_verifies_and_brings_the_shares_where_the_mail_said(cluster, mail, tmp_path):
+    assert mail["Subject"].startswith("[FAIL] lab broker 1 carries ")
+    text = mail.get_body(("plain",)).get_content()
+    files = {part.get_filename(): part.get_content().decode() for part in mail.iter_attachments()}
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+
+    carry_out(cluster, folder, files, [line for line in text.splitlines() if line.startswith("kafka-")])
+
+    predicted = {int(broker_id): float(percent) / 100 for broker_id, percent in BROKER_LINE.findall(text)}
+    assert sorted(predicted) == [0, 1, 2]
+    assert max(predicted.values()) <= TARGET / 3
+    assert carried(cluster, coming_minutes()) == pytest.approx(predicted, abs=0.005)
