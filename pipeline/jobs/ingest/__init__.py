@@ -9,9 +9,10 @@ scrapes were rotated away) keeps that source's stored rows and is marked `source
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pipeline.at_once import write_at_once
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.arrivals import write_arrivals
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
@@ -32,6 +33,8 @@ from pipeline.tables.bronze import WINDOW_STATUS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pipeline.jobs.ingest.found import Found
+    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
 
 JOB = "ingest"
@@ -61,14 +64,24 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     found_now = read_input(spark, run, reading, metrics)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else list_expired_windows(run, found_now, stored)
-    with ThreadPoolExecutor(1) as beside:  # Spark has two tables to write, and rarely work for all cores in one
-        metrics_written = beside.submit(write_metrics, run, found_now, expired)
-        versions = write_cluster(run, found_now.reading, expired) | write_traffic(spark, run, found_now, expired)
-        versions |= write_keys(spark, run, found_now, expired)
-        versions |= write_arrivals(spark, run, found_now, expired)
-    versions |= metrics_written.result() | merge_files(run, found_now)
+    versions = _write_tables(spark, run, found_now, expired) | merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = commit_windows(run, found_now, stored, expired, versions)
-    found_now.samples.unpersist()
-    if found_now.fetched is not None:
-        found_now.fetched.unpersist()
+    for cached in (found_now.samples, found_now.fetched):
+        if cached is not None:
+            cached.unpersist()
     return JobReport(job=JOB, table_versions=versions, notes=describe_kept(expired))
+
+
+def _write_tables(
+    spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
+) -> dict[str, int]:
+    """What belongs to windows, all tables at once."""
+    return write_at_once(
+        (
+            partial(write_traffic, spark, run, found, expired),
+            partial(write_keys, spark, run, found, expired),
+            partial(write_arrivals, spark, run, found, expired),
+            partial(write_metrics, run, found, expired),
+            partial(write_cluster, run, found.reading, expired),
+        )
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,10 @@ from pipeline.sources.live.frames import (
 )
 from pipeline.sources.live.reading import with_losses
 from pipeline.sources.problem_rows import problems_of
-from pipeline.sources.sample_arrivals import count_samples
+from pipeline.sources.sample_arrivals import SampleCounts, count_samples
 from pipeline.sources.segment_plan import choose_replicas, plan_reads
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.model.log import Problem
@@ -49,7 +48,7 @@ class Found:
         batches: Rows of `kafka_record_batches`.
         fetched: What a live cluster gave, cached; None for files.
         summaries: Rows of `kafka_segment_summaries`.
-        samples: Rows of `SAMPLE_SCHEMA`, cached.
+        samples: Rows of `SAMPLE_SCHEMA`, cached; None where no metrics source held anything.
         row_counts: Record batches, samples and described partitions, by source and window.
         problems: By source.
     """
@@ -61,7 +60,7 @@ class Found:
     batches: DataFrame
     fetched: DataFrame | None
     summaries: list[dict[str, Any]]
-    samples: DataFrame
+    samples: DataFrame | None
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
 
@@ -85,11 +84,11 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
     """
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
-    samples = sample_frame(spark, metrics.pages, metrics.batches).cache()
+    samples = None if metrics.is_empty else sample_frame(spark, metrics.pages, metrics.batches).cache()
     with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(count_samples, samples, run.windows)
+        counting = None if samples is None else beside.submit(count_samples, samples, run.windows)
         reading, batches, fetched, summaries = _read_batches(spark, run, reading, reads)
-    row_counts, page_problems, arrivals = counting.result()
+    row_counts, page_problems, arrivals = SampleCounts(Counter(), {}, ()) if counting is None else counting.result()
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:

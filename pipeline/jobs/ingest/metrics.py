@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.jobs.ingest.writing import replace_fresh
+from pipeline.jobs.ingest.writing import clear, replace_fresh
 from pipeline.sources.metric_readings import client_configs, name_metric_sources, sample_intervals_ms, tells_of_brokers
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.ingest.found import Found
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
+    from pipeline.tables import Table
 
 
 def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
@@ -37,6 +38,8 @@ def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWind
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
         return {}
+    if found.samples is None:  # no query over nothing: Spark would plan and compile it all the same
+        return {table.name: clear(run, table, fresh) for table in _list_tables(run)}
     window_ms, samples = run.config.window_ms, found.samples.where("row_kind = 'sample'")
     nodes = summarise_producer_nodes(
         samples,
@@ -53,6 +56,11 @@ def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWind
         PRODUCER_NODES.name: replace_fresh(run, PRODUCER_NODES, nodes, fresh),
     }
     return versions | (_write_broker_metrics(run, samples, fresh) if tells_of_brokers(run.cluster) else {})
+
+
+def _list_tables(run: RunContext) -> tuple[Table, ...]:
+    of_brokers = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if tells_of_brokers(run.cluster) else ()
+    return (METRIC_SAMPLES, PRODUCER_NODES, *of_brokers)
 
 
 def _write_broker_metrics(run: RunContext, samples: DataFrame, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
