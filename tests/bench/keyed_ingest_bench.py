@@ -30,7 +30,7 @@ from pipeline.partitioners.hashes import murmur2
 from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
 from tests.batches import START_MS, make_batch, make_records
-from tests.bench.scan_bench import DUMP_LOG, format_figures, write_segment
+from tests.bench.scan_bench import DUMP_LOG, format_figures, write_index, write_segment
 from tests.lab.artifacts import BROKER, cache_directory, class_path, java_program
 
 DISTINCT_KEYS = 100_000
@@ -59,9 +59,15 @@ def make_segments(folder):
             partial = first.with_suffix(".partial")
             write_segment(partial, batches, BATCHES_PER_SEGMENT[kind])
             partial.rename(first)
-            for number in range(1, count):
-                (folder / kind / f"bench-{number}").mkdir(exist_ok=True)
-                os.link(first, folder / kind / f"bench-{number}" / first.name)
+        index = first.with_suffix(".index")
+        if not index.exists():
+            write_index(first)
+        for number in range(1, count):
+            directory = folder / kind / f"bench-{number}"
+            directory.mkdir(exist_ok=True)
+            for file in (first, index):
+                if not (directory / file.name).exists():
+                    os.link(file, directory / file.name)
         first.read_bytes()  # both sides find it in the page cache
     return {kind: folder / kind for kind in SEGMENTS}
 
