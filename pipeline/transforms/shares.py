@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
+from pipeline.tables.arrow_types import format_sql_schema
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.transforms.measured import measured_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
 _KEYS = ("heavy_ratio", "light_ratio", "light_unit_count")
-_ARROW_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
-_SPARK_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType()}
+_BROKERS = measured_schema(BROKER_SHARE, BrokerMeasures)
+_PARTITIONS = measured_schema(PARTITION_HEALTH, PartitionMeasures)
 
 
 def partition_loads(traffic: DataFrame, cluster_state: DataFrame) -> DataFrame:
@@ -35,16 +37,19 @@ def partition_loads(traffic: DataFrame, cluster_state: DataFrame) -> DataFrame:
         traffic: `silver.partition_traffic`.
         cluster_state: `bronze.cluster_state` of the same windows; who leads at the window's end.
     """
-    carried = traffic.groupBy(*_PARTITION, "leader_id").agg(*(F.sum(name).alias(name) for name in _LOADS))
-    led = (
-        cluster_state.where("is_leader").select(*_PARTITION, "leader_id", F.lit(col=True).alias("is_leader")).distinct()
-    )
-    joined = carried.join(led, [*_PARTITION, "leader_id"], "full_outer")
-    return joined.select(
-        *_PARTITION,
-        "leader_id",
-        *(F.coalesce(F.col(name), F.lit(0)).cast(traffic.schema[name].dataType).alias(name) for name in _LOADS),
-        F.coalesce("is_leader", F.lit(col=False)).alias("is_leader"),
+    place = (*_PARTITION, "leader_id")
+    types = {name: traffic.schema[name].dataType for name in _LOADS}
+    carried = traffic.select(*place, *_LOADS, F.lit(col=False).alias("is_leader"))
+    nothing = (F.lit(0).cast(kind).alias(name) for name, kind in types.items())
+    led = cluster_state.where("is_leader").select(*place, *nothing, F.lit(col=True).alias("is_leader"))
+    # one aggregation of both: a full join would sort them
+    return (
+        carried.unionByName(led)
+        .groupBy(*place)
+        .agg(
+            *(F.coalesce(F.sum(name), F.lit(0)).cast(kind).alias(name) for name, kind in types.items()),
+            F.bool_or("is_leader").alias("is_leader"),
+        )
     )
 
 
@@ -107,12 +112,12 @@ def measure_broker_shares(
     known_windows = loads.join(F.broadcast(registered.select("window_start")), "window_start", "left_semi")
 
     def lift(window: pa.Table, side: pa.Table) -> pa.Table:
-        return _table_of(measure(window, side), BrokerMeasures, side["window_start"][0])
+        return _table_of(measure(window, side), _BROKERS, side["window_start"][0])
 
     return (
         known_windows.groupBy("window_start")
         .cogroup(sides.groupBy("window_start"))
-        .applyInArrow(lift, _schema_of(BrokerMeasures))
+        .applyInArrow(lift, _with_window(_BROKERS))
     )
 
 
@@ -124,9 +129,9 @@ def measure_partition_health(loads: DataFrame) -> DataFrame:
     """
 
     def lift(window: pa.Table) -> pa.Table:
-        return _table_of(measure_partition_columns(loads_of(window)), PartitionMeasures, window["window_start"][0])
+        return _table_of(measure_partition_columns(loads_of(window)), _PARTITIONS, window["window_start"][0])
 
-    return loads.groupBy("window_start").applyInArrow(lift, _schema_of(PartitionMeasures))
+    return loads.groupBy("window_start").applyInArrow(lift, _with_window(_PARTITIONS))
 
 
 def loads_of(window: pa.Table) -> WindowLoads:
@@ -162,19 +167,11 @@ def loads_of(window: pa.Table) -> WindowLoads:
     )
 
 
-def _kinds_of(row_type: type[Any]) -> dict[str, str]:
-    return {field.name: str(field.type).split(" |", maxsplit=1)[0] for field in fields(row_type)}
+def _with_window(measures: pa.Schema) -> str:
+    return f"window_start timestamp, {format_sql_schema(measures)}"
 
 
-def _schema_of(row_type: type[Any]) -> StructType:
-    columns = [StructField(name, _SPARK_TYPES[kind]) for name, kind in _kinds_of(row_type).items()]
-    return StructType([StructField("window_start", TimestampType()), *columns])
-
-
-def _table_of(measured: Mapping[str, Any], row_type: type[Any], window_start: pa.Scalar) -> pa.Table:
-    columns = {
-        name: pa.array(measured[name], _ARROW_TYPES[kind], from_pandas=True)
-        for name, kind in _kinds_of(row_type).items()
-    }
+def _table_of(measured: Mapping[str, Any], measures: pa.Schema, window_start: pa.Scalar) -> pa.Table:
+    columns = {field.name: pa.array(measured[field.name], field.type, from_pandas=True) for field in measures}
     starts = pa.repeat(window_start, len(next(iter(columns.values()))))
     return pa.table({"window_start": starts, **columns})

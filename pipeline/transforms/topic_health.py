@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from pipeline.measures.bootstrap import derive_window_seed
 from pipeline.measures.topic_health import TopicCounts, TopicMeasures, measure_topic
+from pipeline.tables.health import TOPIC_HEALTH
+from pipeline.transforms.measured import measured_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,7 +22,7 @@ _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("cluster_name", "batch_unit_count", "light_unit_count", "broker_count")
-_TYPES = {"int": (LongType(), pa.int64()), "float": (DoubleType(), pa.float64()), "str": (StringType(), pa.string())}
+_MEASURES = measured_schema(TOPIC_HEALTH, TopicMeasures)
 
 
 def measure_topic_health(
@@ -127,16 +130,15 @@ def _count_consumers(consumer_groups: DataFrame) -> DataFrame:
 
 
 def _measure(joined: DataFrame) -> DataFrame:
-    kinds = {field.name: str(field.type).split(" |", maxsplit=1)[0] for field in fields(TopicMeasures)}
-    schema = StructType([*joined.schema.fields, *(StructField(name, _TYPES[kind][0]) for name, kind in kinds.items())])
+    schema = StructType([*joined.schema.fields, *from_arrow_schema(_MEASURES).fields])
     counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
 
     def lift(window: pa.Table) -> pa.Table:
         starts = [start.as_py() for start in window["window_start"]]
         rows = window.select(["cluster_name", "topic", *counts]).to_pylist()
         measured = [_measure_row(row, round(start.timestamp() * 1000)) for row, start in zip(rows, starts, strict=True)]
-        for name, kind in kinds.items():
-            window = window.append_column(name, pa.array([row[name] for row in measured], _TYPES[kind][1]))
+        for field in _MEASURES:
+            window = window.append_column(field.name, pa.array([row[field.name] for row in measured], field.type))
         return window
 
     return joined.groupBy("window_start").applyInArrow(lift, schema).drop(*_INPUTS)
