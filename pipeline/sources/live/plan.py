@@ -43,6 +43,7 @@ class FetchRead:
         is_first: First range of its partition: takes the batch that its start lies within.
         is_last: Last range of its partition.
         size_bytes: About how much there is to read.
+        taken_until: Batches that begin before this offset were read with an earlier slice of the time.
     """
 
     topic: str
@@ -54,6 +55,7 @@ class FetchRead:
     is_first: bool
     is_last: bool
     size_bytes: int
+    taken_until: int = 0
 
     @property
     def path(self) -> str:
@@ -158,7 +160,7 @@ def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list
         if end is None:
             joined.append(read)
         elif read.end_offset > end:
-            joined.append(replace(read, start_offset=max(read.start_offset, end), is_first=False))
+            joined.append(replace(read, start_offset=max(read.start_offset, end), taken_until=end))
     return joined
 
 

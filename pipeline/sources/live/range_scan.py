@@ -83,8 +83,9 @@ def scan_range(
             continue
         state.next_offset = int(scan.last_offset.max()) + 1
         is_ours = scan.base_offset < read.end_offset
-        if not read.is_first:
-            is_before = scan.base_offset < read.start_offset
+        lowest = read.taken_until if read.is_first else read.start_offset
+        if lowest:
+            is_before = scan.base_offset < lowest
             if is_before.any():
                 straddled_until = max(straddled_until, int(scan.last_offset[is_before].max()) + 1)
             is_ours &= ~is_before

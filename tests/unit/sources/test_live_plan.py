@@ -134,5 +134,6 @@ def test_of_reads_that_overlap_the_later_ones_begin_where_the_earlier_end():
     joined = join_reads([read(0, 10)], [read(7, 12), read(3, 9), read(7, 12, topic="other")])
     joined = join_reads(joined, [read(20, 30)])
 
-    told = [(one.topic, one.start_offset, one.end_offset, one.is_first) for one in joined]
-    assert told == [("t", 0, 10, True), ("t", 10, 12, False), ("other", 7, 12, True), ("t", 20, 30, False)]
+    told = [(one.topic, one.start_offset, one.end_offset, one.taken_until) for one in joined]
+    assert told == [("t", 0, 10, 0), ("t", 10, 12, 10), ("other", 7, 12, 0), ("t", 20, 30, 12)]
+    assert all(one.is_first for one in joined)  # the batch that a later slice begins within is its own
