@@ -78,7 +78,8 @@ def measured(spark, cluster, tmp_path_factory):
     start_ms = coming_minutes()
     produce(cluster, start_ms)
     describe_group(cluster, folder / f"groups-{start_ms + 1_000}.txt")
-    wait_for_checkpoints(cluster)  # records above the high watermark on disk, up to 5 s old, are no traffic yet
+    # Records above the high watermark on disk, up to 5 s old, are no traffic yet; below min.insync.replicas they stay so.
+    wait_for_checkpoints(cluster, topics=("single", "held"))
     config = write_config(folder, cluster)
     window = TimeWindow(start_ms, start_ms + MINUTE_MS)
     (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)

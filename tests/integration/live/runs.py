@@ -29,12 +29,13 @@ def wait_until(condition, what, timeout_s=60):
         time.sleep(0.2)
 
 
-def wait_for_checkpoints(cluster, timeout_s=60):
-    """Until `replication-offset-checkpoint`, written every five seconds, names the end of every log."""
+def wait_for_checkpoints(cluster, topics=(), timeout_s=60):
+    """Until `replication-offset-checkpoint`, written every five seconds, names the end of every log (of some topics)."""
     deadline = time.monotonic() + timeout_s
     while True:
         states, _ = read_replica_states(discover_logs([b.log_directory for b in cluster.brokers]))
-        behind = [s for s in states if s.log_end_offset and s.high_watermark != s.log_end_offset]
+        wanted = [s for s in states if not topics or s.topic in topics]
+        behind = [s for s in wanted if s.log_end_offset and s.high_watermark != s.log_end_offset]
         if not behind:
             return
         assert time.monotonic() < deadline, behind[:3]
