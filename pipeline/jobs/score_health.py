@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.at_once import write_at_once
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.delta import load, replace_windows
@@ -63,6 +65,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     brokers = _of_windows(spark, run, BROKERS, windows)
     key_traffic = _of_windows(spark, run, KEY_TRAFFIC, windows)
     plain = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()
+    if key_traffic.isEmpty():
+        key_traffic = key_traffic.limit(0)  # Spark's optimiser then drops all that would be done with it
     weighed = weigh_keys(key_traffic, plain).cache()
     topic_keys = sum_topic_keys(weighed).cache()
     partition_keys = sum_partition_keys(key_traffic, weighed, topic_keys)
@@ -79,13 +83,19 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     )
     slots = sum_slots(_of_windows(spark, run, RECORD_BATCHES, windows), run.config.window_ms)
     shares = measure_broker_shares(loads, slots, brokers, run.cluster.capacity)
-    versions = {
-        BROKER_SHARE.name: _replace(run, BROKER_SHARE, shares, windows),
-        PARTITION_HEALTH.name: _replace(run, PARTITION_HEALTH, partitions, windows),
-        TOPIC_HEALTH.name: _replace(run, TOPIC_HEALTH, topics, windows),
-        HOT_KEYS.name: _replace(run, HOT_KEYS, rank_hot_keys(weighed), windows),
-        LATENCY.name: _replace(run, LATENCY, _latency(spark, run, windows), windows),
-    }
+    partition_count = partitions.count()  # fills what the tables have in common
+    versions = write_at_once(
+        [
+            partial(_replace, run, table, frame, windows, row_count)
+            for table, frame, row_count in (
+                (PARTITION_HEALTH, partitions, partition_count),
+                (BROKER_SHARE, shares, None),
+                (TOPIC_HEALTH, topics, None),
+                (HOT_KEYS, rank_hot_keys(weighed), None),
+                (LATENCY, _latency(spark, run, windows), None),
+            )
+        ]
+    )
     for cached in (partitions, loads, topic_keys, weighed, plain):
         cached.unpersist()
     return JobReport(job=JOB, table_versions=versions)
@@ -103,6 +113,17 @@ def _latency(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ..
     return compared.where(F.unix_millis("window_start").isin(starts))
 
 
-def _replace(run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...]) -> int:
+def _replace(
+    run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...], row_count: int | None
+) -> dict[str, int]:
     rows = frame.withColumn("cluster", F.lit(run.cluster_name))
-    return replace_windows(rows, run.warehouse, table, cluster=run.cluster_name, windows=windows, run_id=run.run_id)
+    version = replace_windows(
+        rows,
+        run.warehouse,
+        table,
+        cluster=run.cluster_name,
+        windows=windows,
+        run_id=run.run_id,
+        row_count=row_count,
+    )
+    return {table.name: version}

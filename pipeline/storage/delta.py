@@ -7,8 +7,10 @@ References:
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from delta.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -111,7 +113,8 @@ def replace_windows(
         raise TableMismatchError(f"{table.name} is merged, not replaced")
     fitted = fit_frame(frame, table, run_id=run_id)
     if not table.is_large or (row_count is not None and row_count <= FEW_ROWS):
-        return replace_rows(fitted.toArrow(), warehouse, table, cluster=cluster, windows=windows)
+        rows_at_hand = _collect(fitted, windows, row_count or 0)
+        return replace_rows(rows_at_hand, warehouse, table, cluster=cluster, windows=windows)
     # One file per date below the target size, whatever number of Spark partitions the rows come in.
     rows = fitted.hint("rebalance", "window_date")
     predicate = format_predicate(table, cluster, windows)
@@ -125,6 +128,17 @@ def replace_windows(
         else:
             return DeltaTable(path).version()
     raise StorageConflictError(f"{table.name}: other writers came first {_ATTEMPTS} times") from conflict
+
+
+def _collect(frame: DataFrame, windows: Sequence[TimeWindow], row_count: int) -> pa.Table:
+    """Rows, some windows at a time: what Spark collects lies in its driver's heap until the last row is there."""
+    parts = min(len(windows), max(1, -(-row_count // FEW_ROWS)))
+    if parts == 1:
+        return frame.toArrow()
+    starts = [[window.start_ms for window in windows[part::parts]] for part in range(1, parts)]
+    in_part = [F.coalesce(F.unix_millis("window_start").isin(found), F.lit(False)) for found in starts]  # noqa: FBT003
+    others = reduce(lambda left, right: left & right, (~part for part in in_part))  # and rows that lie in no window
+    return pa.concat_tables([frame.where(part).toArrow() for part in (others, *in_part)])
 
 
 def merge(frame: DataFrame, warehouse: Path, table: Table, *, run_id: str, insert_only: bool = False) -> int:

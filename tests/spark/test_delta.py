@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -10,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.catalog import register_tables
-from pipeline.storage.delta import ensure_tables, load, merge, replace_windows
+from pipeline.storage.delta import FEW_ROWS, ensure_tables, load, merge, replace_windows
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
 
@@ -74,6 +75,16 @@ def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, ware
     with pytest.raises(AnalysisException, match="DELTA_REPLACE_WHERE_MISMATCH"):
         replace_windows(frame(spark, (5, 1, 10)), warehouse, LOADS, cluster="c", windows=windows(0), run_id="a")
     assert stored(spark, warehouse) == []
+
+
+def test_many_rows_of_a_small_table_are_collected_some_windows_at_a_time(spark, warehouse):
+    small = replace(LOADS, is_large=False)
+    sizes = [(minute, broker, 10 * minute + broker) for minute in range(5) for broker in range(3)]
+    told = {"cluster": "c", "windows": windows(*range(5)), "run_id": "a", "row_count": 3 * FEW_ROWS}
+    replace_windows(frame(spark, *sizes), warehouse, small, **told)
+    assert stored(spark, warehouse) == sizes
+    with pytest.raises(TableMismatchError, match="a row lies outside"):
+        replace_windows(frame(spark, *sizes, (7, 1, 10)), warehouse, small, **told)
 
 
 def test_a_frame_that_does_not_fit_is_refused_naming_every_column(spark, warehouse):
