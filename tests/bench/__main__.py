@@ -13,6 +13,7 @@ from tests.bench import (
     live_bench,
     placement_bench,
     replay_bench,
+    replay_command_bench,
     scan_bench,
     simulator_bench,
 )
@@ -24,6 +25,7 @@ if __name__ == "__main__":
     arrivals_bench.main()
     keyed_replay_bench.main()
     replay_bench.main()
+    replay_command_bench.main()
     exposition_bench.main()
     live_bench.main()
     simulator_bench.main()
