@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.alerting.numbers import format_name
+from pipeline.partitioners.strategy import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,8 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     also = f" and set {settings}" if settings else ""
     partitioner = candidate.partitioner or baseline
     if candidate.client is not None:
-        return f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE
+        is_upgrade = _is_built_in_java(candidate.client) and baseline.startswith(_OLD_JAVA)
+        return (f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE) if is_upgrade else None
     if partitioner == baseline:
         return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
     if partitioner in _UPGRADES and baseline.startswith(_OLD_JAVA):
@@ -69,6 +71,16 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
         return f"use {partitioner} for producers of {name}{also}", PARTITIONER
     return None
+
+
+def _is_built_in_java(client: str) -> bool:
+    """Tells whether a Java client places keyless records by its built-in partitioner.
+
+    >>> [_is_built_in_java(client) for client in ("4.1.1", "kafka-clients 3.2.3", "librdkafka 2.16.0")]
+    [True, False, False]
+    """
+    *family, version = client.split()
+    return family in ([], ["kafka-clients"]) and parse_version(version) >= parse_version("3.3")
 
 
 def describe_partitioner(topic: str, partitioner: str) -> str:

@@ -99,6 +99,9 @@ CANDIDATES = {
         OLD,
         ("upgrade producers of orders to client 4.1.1", 2, ""),
     ),
+    "the client in use": ({"client": "3.2.3"}, OLD, None),
+    "an older client": ({"client": "3.2.3"}, {"baseline": "java-builtin"}, None),
+    "another family's client": ({"client": "librdkafka 2.16.0"}, OLD, None),
     "a replay that is not trusted": (
         {"config": {"linger.ms": 5}},
         {**OLD, "trust": "not trustworthy: too few batches"},
