@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.measures.chance import significant
 from pipeline.model.rule import FALLING_RULES
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,18 +97,7 @@ def judge_rules(
 
 
 def _held_back(row: RuleMeasure, limit: RuleLimit, hold: Hold) -> Verdict:
-    return Verdict(
-        window_start_ms=row.window_start_ms,
-        rule=row.rule,
-        subject=row.subject,
-        value=row.value,
-        limit_value=limit.limit,
-        chance_value=None,
-        is_above=False,
-        above_count=0,
-        verdict=hold.kind,
-        reason=f"not judged: {hold.reason}",
-    )
+    return _say(row, limit, hold.kind, f"not judged: {hold.reason}")
 
 
 def _is_judged(row: RuleMeasure) -> bool:
@@ -122,6 +111,7 @@ def _is_beyond(row: RuleMeasure, limit: RuleLimit) -> bool:
 
 
 def _verdict(row: RuleMeasure, limit: RuleLimit, above_count: int, *, is_above: bool) -> Verdict:
+    kind: VerdictKind
     if not _is_judged(row):
         kind, reason = "not_enough_traffic", f"{row.detail}; not enough to judge"
     elif not is_above:
@@ -130,6 +120,12 @@ def _verdict(row: RuleMeasure, limit: RuleLimit, above_count: int, *, is_above: 
         is_failure = above_count >= limit.k and limit.severity == "critical"
         kind = "fail" if is_failure else "warn"
         reason = f"{row.detail}; limit {limit.limit:g}, beyond it in {above_count} of the last {limit.n} windows"
+    return _say(row, limit, kind, reason, is_above=is_above, above_count=above_count)
+
+
+def _say(
+    row: RuleMeasure, limit: RuleLimit, kind: VerdictKind, reason: str, *, is_above: bool = False, above_count: int = 0
+) -> Verdict:
     return Verdict(
         window_start_ms=row.window_start_ms,
         rule=row.rule,
@@ -139,6 +135,6 @@ def _verdict(row: RuleMeasure, limit: RuleLimit, above_count: int, *, is_above: 
         chance_value=None,
         is_above=is_above,
         above_count=above_count,
-        verdict=kind,  # type: ignore[arg-type]  # a str to the type checker
+        verdict=kind,
         reason=reason,
     )
