@@ -169,7 +169,7 @@ def _choose_minute(
         return (
             abs(delays.get(node.start_ms, level_ms) - level_ms) > SAME_LEVEL * max(level_ms, _LEAST_DELAY_MS),
             not is_settled,
-            abs(before_ms - level_ms) > level_ms / 2,
+            abs(before_ms - level_ms) > SAME_LEVEL * level_ms,
             not is_fit_minute(node.start_ms),
             node.start_ms,
         )

@@ -91,15 +91,10 @@ def _take_as_quick(model: ServiceModel) -> ServiceModel:
 
 
 def _take_found(model: ServiceModel, delay: Parameter, told: str, *, is_clear: bool) -> ServiceModel:
-    if is_clear:
-        return replace(
-            model, delay_ms=delay, delay_series=(), is_identifiable=True, assumptions=(*model.assumptions, told)
-        )
-    if not model.is_settled:
-        return replace(
-            model, delay_ms=delay, delay_series=(), is_identifiable=False, assumptions=(*model.assumptions, told)
-        )
-    return replace(model, assumptions=(*model.assumptions, told))
+    assumptions = (*model.assumptions, told)
+    if is_clear or not model.is_settled:
+        return replace(model, delay_ms=delay, delay_series=(), is_identifiable=is_clear, assumptions=assumptions)
+    return replace(model, assumptions=assumptions)
 
 
 def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: float) -> float:
