@@ -152,7 +152,7 @@ def create_many_topics(bootstrap):
             admin.create_topics({f"many-{n}": placed for n in range(first, first + 100)}, wait_for_metadata=False)
     with connected(LiveCluster(kind="live_cluster", bootstrap_servers=bootstrap)) as connection:
         while len(read_live_state(connection).high_watermarks) < ADMIN_TOPICS * ADMIN_PARTITIONS:
-            time.sleep(1)
+            time.sleep(1)  # leaders of new partitions are told one after the other
 
 
 def measure(*, quick):

@@ -12,9 +12,15 @@ from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.evidence import Arrival, VerdictEvidence
 from pipeline.alerting.message import render_message
 from pipeline.alerting.rule_alert import describe_rule
-from pipeline.model.recommendation import Recommendation
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
-from tests.unit.alerting.examples import MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
+from tests.unit.alerting.examples import (
+    MINUTE_MS,
+    T0_MS,
+    broker_load,
+    new_evidence,
+    new_recommendation,
+    resolved_evidence,
+)
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -36,22 +42,17 @@ def hostile():
 def advised():
     """Actions whose predicted share is a range: the widest table there is."""
     actions = [
-        Recommendation(
-            window_start_ms=T0_MS,
-            subject="broker 1",
+        new_recommendation(
             rank=rank,
             action="replay:upgrade",
             title=title,
             text="The replay of the window's own traffic puts the highest broker at 1.07x. " * 2,
-            topic="orders",
-            share_ratio=1.65,
             predicted_ratio=1.07,
             predicted_ratio_low=1.01,
             predicted_ratio_high=1.12,
             predicted_peak_ratio=1.07,
             moved_bytes=39_500_000,
             moved_partition_count=1,
-            is_enough=True,
             config_diff="+linger.ms=5",
             broker_ratios={1: 1.07, 2: 0.98, 3: 0.95},
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms, HotPartition, ProduceLatency, excess_by_topic
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
+from pipeline.model.recommendation import Recommendation
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
@@ -31,6 +32,29 @@ def broker_load(broker_id, share, *, expected_share=1 / 3, minute=6):
         share_ratio=share / expected_share,
         effective_unit_count=1_812.4,
     )
+
+
+def new_recommendation(**changes):
+    """The replay's first advice about broker 1: a line of the producers' configuration."""
+    action = Recommendation(
+        window_start_ms=T0_MS,
+        subject="broker 1",
+        rank=1,
+        action="replay:linger",
+        title="set `linger.ms=5` on producers of orders",
+        text="The replay says so.",
+        topic="orders",
+        share_ratio=1.65,
+        predicted_ratio=1.05,
+        predicted_ratio_low=1.02,
+        predicted_ratio_high=1.11,
+        predicted_peak_ratio=1.05,
+        moved_bytes=0,
+        moved_partition_count=0,
+        is_enough=True,
+        broker_ratios={1: 1.05, 2: 1.0},
+    )
+    return replace(action, **changes)
 
 
 def new_evidence(**changes):

@@ -15,8 +15,15 @@ from pipeline.alerting.content import Column, Table, render_table
 from pipeline.alerting.evidence import Arrival, CauseTerms, HotPartition, TopicExcess, excess_by_topic
 from pipeline.alerting.message import addresses, join_addresses, render_message
 from pipeline.model.load import BrokerLoad
-from pipeline.model.recommendation import Recommendation
-from tests.unit.alerting.examples import LOADS, MINUTE_MS, T0_MS, broker_load, new_evidence, resolved_evidence
+from tests.unit.alerting.examples import (
+    LOADS,
+    MINUTE_MS,
+    T0_MS,
+    broker_load,
+    new_evidence,
+    new_recommendation,
+    resolved_evidence,
+)
 
 VOID = {"meta", "img", "br"}
 
@@ -281,31 +288,13 @@ def test_room_left_disk_and_completeness_are_told_where_they_are_known():
 
 
 def test_the_first_action_is_in_the_first_sentences_and_its_shares_beside_those_of_now():
-    action = Recommendation(
-        window_start_ms=T0_MS,
-        subject="broker 1",
-        rank=1,
-        action="replay:linger",
-        title="set `linger.ms=5` on producers of orders",
-        text="The replay says so.",
-        topic="orders",
-        share_ratio=1.65,
-        predicted_ratio=1.05,
-        predicted_ratio_low=1.02,
-        predicted_ratio_high=1.11,
-        predicted_peak_ratio=1.05,
-        moved_bytes=0,
-        moved_partition_count=0,
-        is_enough=True,
-        broker_ratios={1: 1.05, 2: 1.0},
-    )
-    content = describe_broker_share(new_evidence(recommendations=(action,)))
+    content = describe_broker_share(new_evidence(recommendations=(new_recommendation(),)))
     said = "First thing to do: set linger.ms=5 on producers of orders (share then 35.0 % [34.0, 37.0])."
     assert content.headline.endswith(said)
     table = next(section.table for section in content.sections if section.title.startswith("Brokers, "))
     after = [column.title for column in table.columns].index("after 1.")
     assert [row[after] for row in table.rows] == ["35.0 %", "33.3 %", ""]
-    resolved = describe_broker_share(resolved_evidence(recommendations=(action,)))
+    resolved = describe_broker_share(resolved_evidence(recommendations=(new_recommendation(),)))
     assert "after 1." not in {column.title for s in resolved.sections if s.table for column in s.table.columns}
 
 
