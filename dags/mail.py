@@ -14,12 +14,12 @@ from pydantic import SecretStr
 
 from pipeline.alerting.delivery import deliver
 from pipeline.alerting.message import ID_DOMAIN
-from pipeline.config import load_config
+from pipeline.config.mail import Smtp
+from pipeline.config.pipeline_config import load_config
 from pipeline.jobs import deliver_alerts
-from pipeline.mail_settings import Smtp
 
 if TYPE_CHECKING:
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 CONNECTION_ID = "smtp_default"
 _log = logging.getLogger(__name__)

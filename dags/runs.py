@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dags.secrets import lend_secrets
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, parse_instant_ms
 from pipeline.runs import RunContext, plan_runs
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:

@@ -10,7 +10,7 @@ from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, parse_instant_ms
 
 if TYPE_CHECKING:
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pipeline.environment import provide_secrets, variable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 
 def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:

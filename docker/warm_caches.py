@@ -16,8 +16,8 @@ import google_crc32c
 
 import pipeline.codec
 import pipeline.measures
-from pipeline.codec.segment import SMALL_FILE_BYTES, scan_headers
-from pipeline.config import Spark
+from pipeline.codec.log.segment import SMALL_FILE_BYTES, scan_headers
+from pipeline.config.pipeline_config import Spark
 from pipeline.storage.session import create_session, stop_session
 
 RECORD = bytes.fromhex("0e 00 00 00 01 02 76 00")  # length 7, no key, the value b"v", no headers

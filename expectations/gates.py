@@ -51,7 +51,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    from pipeline.sources.metric_readings import tells_of_brokers
+    from pipeline.sources.metrics.metric_readings import tells_of_brokers
     from pipeline.storage.window_status import trust_windows
 
     limits: dict[str, Any] = {

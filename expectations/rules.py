@@ -9,10 +9,10 @@ from great_expectations.expectations.expectation import BatchExpectation
 
 from expectations.metrics import declare_rows, rows_for
 from expectations.rows import judged
+from pipeline.config.rules import Rule
 from pipeline.measures.rules import RuleLimit, judge_rules
 from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
-from pipeline.rule_settings import Rule
 
 if TYPE_CHECKING:
     from great_expectations.execution_engine import SparkDFExecutionEngine

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pipeline.config import Cluster, PipelineConfig
+    from pipeline.config.pipeline_config import Cluster, PipelineConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.codec.key_ids import KeySecret
+from pipeline.codec.records.key_ids import KeySecret
 from pipeline.model.window import TimeWindow
-from pipeline.sources.arrival_scan import ArrivalScanSettings, iter_arrivals
-from pipeline.sources.arrival_source import make_chunk
-from pipeline.sources.record_scan import RecordScanSettings
-from pipeline.sources.segment_plan import SegmentRead
+from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.records.arrival_scan import ArrivalScanSettings, iter_arrivals
+from pipeline.sources.records.arrival_source import make_chunk
+from pipeline.sources.records.record_scan import RecordScanSettings
 from tests.batches import START_MS
 
 HOUR_MS = 3_600_000

@@ -74,7 +74,7 @@ def fail_unless_allowed(config, report):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """`local[2]`, UTC, Delta: one session, about 7 s, for all lanes of a run that need one."""
-    from pipeline.config import Spark  # noqa: PLC0415  # lanes without Spark do not pay for its import
+    from pipeline.config.pipeline_config import Spark  # noqa: PLC0415  # lanes without Spark do not pay for its import
     from pipeline.storage.session import create_session, stop_session  # noqa: PLC0415
 
     session = create_session(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.calibration.batches import SessionBatches
 from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
-from pipeline.codec.segment import scan_records
+from pipeline.codec.log.segment import scan_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,23 +8,23 @@ import numpy as np
 
 from pipeline.calibration.batches import SessionBatches
 from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
-from pipeline.simulator.client import MS
-from pipeline.simulator.distribution import ZERO, Distribution, Steps
-from pipeline.simulator.measured import (
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.engine.simulate import simulate
+from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
     MEASURED_OVERSLEEP,
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.producer_settings import resolve_producer
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
-from pipeline.simulator.simulate import simulate
-from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Traffic
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.simulator.result import SimulationResult
+    from pipeline.simulator.engine.result import SimulationResult
 
 EPOCH_MS = 1_795_000_080_000
 """Even minutes of UTC begin so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Attachment, Column, Section, Table
-from pipeline.alerting.numbers import format_bytes, format_percent, format_ratio
+from pipeline.model.number_text import format_bytes, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

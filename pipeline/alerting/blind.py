@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Figure, Section
 from pipeline.alerting.incident_content import REASON_LIMIT, describe_incident
-from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_span
 from pipeline.alerting.queries import sql_instant, sql_text
 from pipeline.measures.source_arrivals import RECORD_SOURCES
+from pipeline.model.number_text import format_clock, format_name, format_percent, format_span
 
 if TYPE_CHECKING:
     from pipeline.alerting.content import Content

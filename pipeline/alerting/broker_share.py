@@ -23,8 +23,8 @@ from pipeline.alerting.broker_share_sections import (
 from pipeline.alerting.cause_sections import causes_section, keys_section, name_cause, partitions_section
 from pipeline.alerting.content import Figure
 from pipeline.alerting.incident_content import BADGES, STATES, describe_incident
-from pipeline.alerting.numbers import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.alerting.queries import incident_span
+from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
 
 if TYPE_CHECKING:
     from pipeline.alerting.content import Content

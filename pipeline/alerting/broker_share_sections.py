@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Column, Picture, Section, Table
-from pipeline.alerting.numbers import (
+from pipeline.alerting.queries import broker_share_query, incident_span, topic_excess_query
+from pipeline.charts.broker_share import render_broker_shares, shown_brokers
+from pipeline.charts.share_over_windows import render_shares_over_windows
+from pipeline.model.number_text import (
     format_bar,
     format_between,
     format_bytes,
@@ -16,9 +19,6 @@ from pipeline.alerting.numbers import (
     format_points,
     format_ratio,
 )
-from pipeline.alerting.queries import broker_share_query, incident_span, topic_excess_query
-from pipeline.charts.broker_share import render_broker_shares, shown_brokers
-from pipeline.charts.share_over_windows import render_shares_over_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.candidate_effects import describe_partitioner
+from pipeline.advice.candidate_effects import describe_partitioner
 from pipeline.alerting.content import Column, Section, Table
-from pipeline.alerting.numbers import format_bytes, format_name, format_percent, format_points, format_ratio
+from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
 
 if TYPE_CHECKING:
     from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.message import WINDOW_HEADER
-from pipeline.alerting.numbers import format_name, format_slug
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.model.number_text import format_name, format_slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from email.message import EmailMessage
 
-    from pipeline.mail_settings import Smtp
+    from pipeline.config.mail import Smtp
 
 _REASON_LIMIT = 300
 

@@ -9,9 +9,9 @@ import io
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import DIGEST, Attachment, Column, Content, Figure, Section, Table
-from pipeline.alerting.numbers import format_clock, format_count, format_name
 from pipeline.alerting.queries import sql_instant, sql_text
 from pipeline.alerting.rule_words import format_measure
+from pipeline.model.number_text import format_clock, format_count, format_name
 from pipeline.model.rule import times_worse
 
 if TYPE_CHECKING:

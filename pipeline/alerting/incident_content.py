@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Content
-from pipeline.alerting.numbers import format_clock, format_name
+from pipeline.model.number_text import format_clock, format_name
 
 if TYPE_CHECKING:
     from pipeline.alerting.content import Attachment, Figure, Section

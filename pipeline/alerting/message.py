@@ -21,8 +21,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from pipeline.alerting.content import DIGEST, render_table
-from pipeline.alerting.numbers import format_name, format_slug
-from pipeline.mail_settings import MAIL_CHANNEL
+from pipeline.config.mail import MAIL_CHANNEL
+from pipeline.model.number_text import format_name, format_slug
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
+from pipeline.config.section import Instant, Section, format_invalid
 from pipeline.errors import ConfigError
 from pipeline.model.window import parse_instant_ms
-from pipeline.section import Instant, Section, format_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

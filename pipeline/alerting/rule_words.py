@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.numbers import format_count, format_percent, format_ratio
+from pipeline.model.number_text import format_count, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,13 +13,13 @@ import httpx
 
 from pipeline.alerting.content import render_table
 from pipeline.alerting.message import AlertMessage, message_id_of, render_text, subject_line_of
-from pipeline.alerting.numbers import format_name
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
     from pipeline.alerting.content import Content, Section
-    from pipeline.mail_settings import Webhook
+    from pipeline.config.mail import Webhook
 
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900

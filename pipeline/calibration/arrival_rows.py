@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pipeline.calibration.arrival_order import Records, derive_seed, put_in_order, sort_within
 from pipeline.calibration.session_traffic import NO_KEY
-from pipeline.codec.arrival_layout import COUNTS
+from pipeline.codec.records.arrival_layout import COUNTS
 from pipeline.tables.arrivals import RECORDS_PER_ROW
 
 if TYPE_CHECKING:

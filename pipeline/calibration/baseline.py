@@ -25,9 +25,9 @@ from pipeline.calibration.in_use import (
 from pipeline.calibration.rules import Rule, RuleEvidence, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.calibration.settings import CONFIGURED, DEFAULT, INFERRED, Setting, infer_settings, measure_compression
-from pipeline.simulator.client import MS, Compression
-from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
-from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.clients.client import MS, Compression
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
+from pipeline.simulator.clients.producer_settings import resolve_producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pipeline.calibration.rules import Rule
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.simulator.client import PLACEMENTS
-from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
+from pipeline.simulator.clients.client import PLACEMENTS
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.calibration.settings import DEFAULT, INFERRED
-from pipeline.simulator.producer_configs import JAVA
+from pipeline.simulator.clients.producer_configs import JAVA
 
 if TYPE_CHECKING:
     from pipeline.calibration.baseline import Baseline

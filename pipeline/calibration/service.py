@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pipeline.model.window import MINUTE_MS
-from pipeline.simulator.client import MS
-from pipeline.simulator.distribution import ZERO, Distribution, Steps
-from pipeline.simulator.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
-from pipeline.simulator.scenario import Broker
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
+from pipeline.simulator.scenario.scenario import Broker
 
 MEASURED, INFERRED, CONFIGURED, ASSUMED = "measured", "inferred", "configured", "assumed"
 _NS_PER_MS = 1e6

@@ -9,9 +9,9 @@ import numpy as np
 
 from pipeline.calibration.batching import DEFAULT_BATCH_BYTES, USUAL_BATCH_BYTES, USUAL_LINGERS_MS, Bounds
 from pipeline.calibration.rules import Rule, RuleEvidence
-from pipeline.simulator.client import Compression
-from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA
-from pipeline.simulator.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.clients.client import Compression
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 
 if TYPE_CHECKING:
     from pipeline.calibration.batches import SessionBatches

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.random_stream import derive_stream
+from pipeline.simulator.engine.random_stream import derive_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,12 +10,12 @@ import numpy as np
 from pipeline.calibration.service import INFERRED, Parameter, is_fit_minute, make_broker
 from pipeline.calibration.traffic import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS
-from pipeline.simulator.measured import MEASURED_COSTS
-from pipeline.simulator.producer_settings import resolve_producer
-from pipeline.simulator.result import Connection, Lane
-from pipeline.simulator.scenario import Producer, Scenario, Topic
-from pipeline.simulator.simulate import simulate
-from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
+from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.engine.result import Connection, Lane
+from pipeline.simulator.engine.simulate import simulate
+from pipeline.simulator.scenario.measured import MEASURED_COSTS
+from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.calibration.batches import SessionBatches
     from pipeline.calibration.service import ServiceModel
     from pipeline.calibration.session_traffic import SessionTraffic
-    from pipeline.simulator.client import Compression
+    from pipeline.simulator.clients.client import Compression
 
 SEEDS = (1, 2)
 MOST_RECORDS = 60_000

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from pipeline.simulator.scenario_file import ScenarioFile
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile
     from pipeline.simulator.summary import Range, VariantSummary
 
 _WIDTH_INCH = 9.6

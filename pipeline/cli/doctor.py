@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from pipeline.alerting.delivery import probe
 from pipeline.cli.doctor_sources import examine_source
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
 from pipeline.model.finding import Finding
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 DISTRIBUTION = "partition-health"
 _SMTP_TIMEOUT_S = 5.0

@@ -7,17 +7,17 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pipeline.config.live_source import LiveCluster
+from pipeline.config.metric_sources import METRIC_KINDS, ExporterUrls, Prometheus
 from pipeline.errors import ConfigError, InputError, SourceUnreachableError
-from pipeline.live_source import LiveCluster
-from pipeline.metric_sources import METRIC_KINDS, ExporterUrls, Prometheus
 from pipeline.model.finding import Finding
-from pipeline.tables.capabilities import COLUMNS, given_by
+from pipeline.sources.capabilities import COLUMNS, given_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pipeline.config import Source
+    from pipeline.config.pipeline_config import Source
 
 _HTTP_TIMEOUT_S = 5.0
 _LIVE_TIMEOUT = "PT5S"
@@ -74,7 +74,7 @@ def _live(name: str, source: LiveCluster) -> Iterator[Finding]:
 
 
 def _prometheus(name: str, source: Prometheus) -> Finding:
-    from pipeline.sources.prometheus import probe_prometheus
+    from pipeline.sources.metrics.prometheus import probe_prometheus
 
     access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
     try:
@@ -85,7 +85,7 @@ def _prometheus(name: str, source: Prometheus) -> Finding:
 
 
 def _exporter(name: str, source: ExporterUrls, url: str) -> Finding:
-    from pipeline.sources.http_text import HttpReader, shown
+    from pipeline.sources.metrics.http_text import HttpReader, shown
 
     access = source.access.model_copy(update={"timeout_s": _HTTP_TIMEOUT_S, "attempts": 1})
     try:

@@ -14,16 +14,16 @@ from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import parse_instant_ms
-from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.log_lookup import look_up_instant, look_up_offset
-from pipeline.sources.segment_summary import summarise_partition
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
+from pipeline.sources.records.segment_summary import summarise_partition
 
 if TYPE_CHECKING:
     import argparse
 
     from pipeline.cli.inspect_rows import Row
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory
-    from pipeline.sources.log_lookup import SegmentLookup
+    from pipeline.sources.files.log_lookup import SegmentLookup
 
 _EPOCH_MS = re.compile(r"[0-9]{1,18}")
 _DESCRIPTION = """\

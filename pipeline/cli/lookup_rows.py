@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.inspect_rows import Row, problem_row
 from pipeline.cli.inspect_text import format_instant
-from pipeline.codec.lookup import IndexLookup, OffsetLookup, TimestampLookup
+from pipeline.codec.log.lookup import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec
 
 if TYPE_CHECKING:
-    from pipeline.sources.log_lookup import SegmentLookup
+    from pipeline.sources.files.log_lookup import SegmentLookup
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
-from pipeline.alerting.numbers import format_name
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.config import load_config
+from pipeline.cli.text_table import format_table
+from pipeline.config.pipeline_config import load_config
+from pipeline.config.section import format_invalid
 from pipeline.errors import ConfigError
-from pipeline.section import format_invalid
-from pipeline.text_table import format_table
+from pipeline.model.number_text import format_name
 
 if TYPE_CHECKING:
     import argparse

@@ -6,12 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pipeline.alerting.numbers import format_clock, format_name
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.config import load_config
+from pipeline.cli.text_table import format_table
+from pipeline.config.pipeline_config import load_config
 from pipeline.errors import ConfigError
+from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered
-from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     import argparse

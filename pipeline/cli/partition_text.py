@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.cli.text_table import format_table
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from pipeline.config import PipelineConfig
-from pipeline.demo import QUICK_JAVA
+from pipeline.cli.demo import QUICK_JAVA
+from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.replay import DEFAULT_CANDIDATES
+from pipeline.config.section import format_invalid
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
-from pipeline.replay_settings import DEFAULT_CANDIDATES
-from pipeline.section import format_invalid
-from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.segment_summary import summarise_partition
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.records.segment_summary import summarise_partition
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from pipeline.text_table import format_table
+from pipeline.cli.text_table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from expectations import gates
 from expectations.replay_gate import check_replayed
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.window import TimeWindow
@@ -23,7 +23,7 @@ from pipeline.storage.session import running_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.runs import RunContext
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from pipeline.simulator.scenario_file import ScenarioFile, Variant
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile, Variant
     from pipeline.simulator.summary import VariantSummary
 
 _DESCRIPTION = """\
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: There is no such scenario or variant, the file is wrong, or an option is.
     """
-    from pipeline.simulator.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
-    from pipeline.simulator.schema import SCHEMA
+    from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
+    from pipeline.simulator.scenario.schema import SCHEMA
 
     if args.schema:
         sys.stdout.write(SCHEMA)
@@ -129,7 +129,7 @@ def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_js
 def _write_trace(path: Path, variants: Sequence[Variant], seed: int) -> None:
     import pyarrow.parquet as pq
 
-    from pipeline.simulator.batch_trace import trace_batches
+    from pipeline.simulator.engine.batch_trace import trace_batches
 
     try:
         with pq.ParquetWriter(path, (first := trace_batches(variants[0], seed)).schema, compression="zstd") as writer:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.simulator.comparison import Comparison
-    from pipeline.simulator.scenario_file import ScenarioFile
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile
     from pipeline.simulator.summary import VariantSummary
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.cli.text_table import format_table
 from pipeline.simulator.figures import RUN_FIGURES
-from pipeline.simulator.recovery import TOLERANCE, WINDOW_S
+from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
-from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.simulator.comparison import Comparison
-    from pipeline.simulator.scenario_file import Recovery, ScenarioFile
+    from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioFile
     from pipeline.simulator.summary import Range, VariantSummary
 
 _MB = 1 << 20

@@ -11,12 +11,12 @@ from pyspark.errors import PySparkException
 
 from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_shell import read_statements
-from pipeline.config import load_config
+from pipeline.cli.text_table import format_table
+from pipeline.config.pipeline_config import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.session import running_session
 from pipeline.tables import TABLES
-from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     import argparse

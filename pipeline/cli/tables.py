@@ -9,10 +9,10 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.options import add_json_option
+from pipeline.cli.text_table import format_table
 from pipeline.errors import ConfigError
+from pipeline.sources.capabilities import CAPABILITIES, COLUMNS
 from pipeline.tables import TABLES
-from pipeline.tables.capabilities import CAPABILITIES, COLUMNS
-from pipeline.text_table import format_table
 
 if TYPE_CHECKING:
     import argparse

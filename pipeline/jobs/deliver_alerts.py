@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from pipeline.alerting.delivery import deliver
 from pipeline.alerting.message import addresses
 from pipeline.alerting.webhook import post
+from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import DeliveryError, UnusableServerError
-from pipeline.mail_settings import MAIL_CHANNEL
 from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config import PipelineConfig
-    from pipeline.mail_settings import Smtp
+    from pipeline.config.mail import Smtp
+    from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.storage.outbox import OutboxMessage
 
 JOB = "deliver_alerts"

@@ -8,7 +8,7 @@ from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired_keys, maintain_tables
 
 if TYPE_CHECKING:
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
 
 JOB = "maintain"
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.alerting.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
-from pipeline.alerting.numbers import format_name
-from pipeline.alerting.recommendations import CandidateEffect, HotBroker, recommend
-from pipeline.alerting.rekeying import find_rekeyings
+from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
+from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.advice.rekeying import find_rekeyings
+from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport
@@ -24,8 +24,8 @@ from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pipeline.config.rules import Gate
     from pipeline.model.recommendation import Recommendation
-    from pipeline.rule_settings import Gate
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.at_once import write_at_once
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import JobReport
+from pipeline.storage.at_once import write_at_once
 from pipeline.storage.delta import load, replace_windows
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.rows import load_rows

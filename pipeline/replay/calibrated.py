@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.calibration.baseline import Configured
     from pipeline.calibration.session_traffic import SessionTraffic
-    from pipeline.simulator.client import Compression
+    from pipeline.simulator.clients.client import Compression
 
     Session = tuple[int, int, int]
     """Start of the window, producer id, producer epoch."""

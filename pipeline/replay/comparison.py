@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.replay import IN_USE
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.estimates import Range, measure_effective_partitions, measure_peak_to_mean, of_range
 from pipeline.replay.placements import measure_broker_peak
 from pipeline.replay.topic_results import AS_RECORDED, place_candidate, place_recorded, recorded_parts
-from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from pipeline.simulator.random_stream import derive_stream
+from pipeline.simulator.engine.random_stream import derive_stream
 
 _ONE = 1 << 64
 

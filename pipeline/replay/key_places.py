@@ -11,7 +11,7 @@ from pipeline.partitioners.modulo_kernels import take_modulos
 from pipeline.partitioners.recorded import choose_for_no_key, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
-from pipeline.simulator.traffic import KEYLESS
+from pipeline.simulator.scenario.traffic import KEYLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pipeline.partitioners.strategy import Strategy
     from pipeline.replay.units import UnitTopic
-    from pipeline.simulator.producer_settings import ResolvedProducer
+    from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
 AS_RECORDED = -2
 """In place of a key's partition: its records stay where they were recorded."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.replay.estimates import Loads, Range
-from pipeline.simulator.random_stream import derive_stream, draw_index
+from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

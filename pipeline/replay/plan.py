@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom, load_custom
 from pipeline.partitioners.recorded import is_replayable, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay.producers import check_producer, is_simulated, name_strategy
-from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pipeline.config.replay import Candidate
     from pipeline.model.window import TimeWindow
     from pipeline.partitioners.recorded import Family, KeyFunction
     from pipeline.partitioners.strategy import Strategy
-    from pipeline.replay_settings import Candidate
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.registry import find_strategy
-from pipeline.simulator.client import PLACEMENTS, Compression
-from pipeline.simulator.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
-from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.clients.client import PLACEMENTS, Compression
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
+from pipeline.simulator.clients.producer_settings import resolve_producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pipeline.calibration.baseline import Baseline
-    from pipeline.replay_settings import Candidate
-    from pipeline.simulator.producer_settings import ResolvedProducer
+    from pipeline.config.replay import Candidate
+    from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
 HASHED_ALWAYS = ("librdkafka-consistent", "librdkafka-murmur2", "librdkafka-fnv1a")
 """Strategies that the simulator follows although they leave no record for a partitioner."""
@@ -53,7 +53,7 @@ def is_simulated(strategy_name: str) -> bool:
 def read_client(candidate: Candidate) -> tuple[str, str] | None:
     """Client and version that a candidate names, or None.
 
-    >>> from pipeline.replay_settings import Candidate
+    >>> from pipeline.config.replay import Candidate
     >>> read_client(Candidate(name="new", client="4.1.1"))
     ('kafka-clients', '4.1.1')
     """

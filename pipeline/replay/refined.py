@@ -15,7 +15,7 @@ from pipeline.calibration.trial import SessionTopic
 from pipeline.calibration.trial_fit import needs_trial, sharpen_services
 from pipeline.calibration.variant import choose_variant
 from pipeline.replay.calibrated import select_batches
-from pipeline.simulator.client import PLACEMENTS
+from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.model.window import instant_of
 from pipeline.replay import buckets
@@ -23,7 +24,6 @@ from pipeline.replay.topic_results import (
     replay_in_use,
 )
 from pipeline.replay.verdicts import judge_topic, verdict_row
-from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

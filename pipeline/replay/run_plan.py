@@ -14,9 +14,9 @@ from pipeline.replay.units import deal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pipeline.config.replay import Candidate
     from pipeline.replay.producers import CandidateProducer
     from pipeline.replay.units import ReplayUnit, UnitSession
-    from pipeline.replay_settings import Candidate
 
 _RUN_RECORDS = 20_000
 """What laying out a run costs, in records."""

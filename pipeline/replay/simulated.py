@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import CELLS, TopicRun, run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
-from pipeline.simulator.latency_histogram import BUCKET_COUNT, LatencyHistogram
+from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, LatencyHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

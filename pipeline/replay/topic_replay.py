@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.replay import IN_USE
 from pipeline.model.window import instant_of
 from pipeline.replay.back_tests import TRUSTED, back_test, join_sentences
 from pipeline.replay.simulated_rows import (
@@ -18,7 +19,6 @@ from pipeline.replay.simulated_rows import (
     skew_columns,
 )
 from pipeline.replay.topic_results import AS_RECORDED
-from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pipeline.config.replay import IN_USE
 from pipeline.partitioners.recorded import choose_for_no_key
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
@@ -17,7 +18,6 @@ from pipeline.replay.estimates import Loads, of_loads, spread_unknown
 from pipeline.replay.packing import UNNAMED_KINDS
 from pipeline.replay.placements import Placements, draw_placements, sum_by_broker
 from pipeline.replay.plan import resolve_strategy
-from pipeline.replay_settings import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.calibration.traffic import choose_pattern, place_within_ms
 from pipeline.replay.key_places import AS_RECORDED
-from pipeline.simulator.traffic import KEYLESS
+from pipeline.simulator.scenario.traffic import KEYLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,11 +9,11 @@ import numpy as np
 
 from pipeline.calibration.service import is_fit_minute
 from pipeline.model.window import MINUTE_MS
-from pipeline.simulator.latency_histogram import merge_histograms
-from pipeline.simulator.random_stream import derive_stream
-from pipeline.simulator.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.result import Connection, Lane, ProducerCount
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.engine.latency_histogram import merge_histograms
+from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pipeline.replay.unit_arrivals import UnitArrivals
     from pipeline.replay.unit_scenario import UnitScenario
     from pipeline.replay.units import ReplayUnit
-    from pipeline.simulator.latency_histogram import LatencyHistogram
-    from pipeline.simulator.result import SimulationResult
+    from pipeline.simulator.engine.latency_histogram import LatencyHistogram
+    from pipeline.simulator.engine.result import SimulationResult
 
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and

@@ -9,20 +9,20 @@ from pipeline.calibration.service import make_broker, vary_untimed
 from pipeline.replay.even_draws import Step, draw_evenly
 from pipeline.replay.placements import draw_placements
 from pipeline.replay.producers import resolve_candidate
-from pipeline.simulator.client import MS
-from pipeline.simulator.cluster_section import scale_service
-from pipeline.simulator.distribution import PPM, ZERO, Steps
-from pipeline.simulator.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
-from pipeline.simulator.run_to_run import settle_costs
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
-from pipeline.simulator.traffic import KEYLESS, Recorded, Target, Traffic
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.scenario.cluster_section import scale_service
+from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
+from pipeline.simulator.scenario.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
+from pipeline.simulator.scenario.run_to_run import settle_costs
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
+    from pipeline.config.replay import Candidate, CandidateBroker
     from pipeline.replay.key_places import KeyHashes
     from pipeline.replay.producers import CandidateProducer
     from pipeline.replay.unit_arrivals import UnitArrivals
     from pipeline.replay.units import ReplayUnit
-    from pipeline.replay_settings import Candidate, CandidateBroker
 
 # Recorded times are those of `send()` calls that had metadata, and the connections of a running producer stand.
 _COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)

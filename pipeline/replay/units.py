@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pipeline.calibration.baseline import Baseline
     from pipeline.calibration.service import ServiceModel
-    from pipeline.simulator.client import Compression
+    from pipeline.simulator.clients.client import Compression
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 In a notebook:
 
-    from pipeline.simulator.result import Lane
-    from pipeline.simulator.scenario_file import load_scenario
-    from pipeline.simulator.simulate import simulate
+    from pipeline.simulator.engine.result import Lane
+    from pipeline.simulator.scenario.scenario_file import load_scenario
+    from pipeline.simulator.engine.simulate import simulate
     from pipeline.simulator.summary import summarise_variants
 
     [variant] = load_scenario("kip-794-1mb").select(["adaptive"])      # or the path of a YAML file

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
-from pipeline.simulator.yaml_entries import gather_each
+from pipeline.simulator.scenario.yaml_entries import gather_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.simulator.cluster_section import BrokerSection
-    from pipeline.simulator.yaml_entries import Entry
+    from pipeline.simulator.scenario.cluster_section import BrokerSection
+    from pipeline.simulator.scenario.yaml_entries import Entry
 
 LABELS = ("published", "real here")
 _BROKER_FIGURES = LOAD_FIGURES[1:]

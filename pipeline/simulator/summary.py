@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
+from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.figures import (
     LATENCY_QUANTILES,
     LOAD_FIGURES,
@@ -16,16 +19,13 @@ from pipeline.simulator.figures import (
     PRODUCER_FIGURES,
     REQUEST_FIGURES,
 )
-from pipeline.simulator.record_size import FIXED_BODY_BYTES, measure_varint_bytes
-from pipeline.simulator.recovery import measure_backlog_s, measure_recovery_s
-from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pipeline.simulator.latency_histogram import LatencyHistogram
-    from pipeline.simulator.scenario_file import Recovery, Variant
+    from pipeline.simulator.engine.latency_histogram import LatencyHistogram
+    from pipeline.simulator.scenario.scenario_file import Recovery, Variant
 
 _NS_PER_MS = 1e6
 _NS_PER_S = 1e9

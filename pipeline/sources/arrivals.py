@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.live_source import LIVE_CLUSTER
-from pipeline.metric_sources import METRIC_KINDS, ExporterUrls
+from pipeline.config.live_source import LIVE_CLUSTER
+from pipeline.config.metric_sources import METRIC_KINDS, ExporterUrls
 from pipeline.model.cluster import TOPICS_DESCRIBE
 from pipeline.model.window import instant_of, parse_duration_ms
-from pipeline.sources.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
+from pipeline.sources.files.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
-from pipeline.sources.metric_pages import expected_pages
-from pipeline.sources.metric_readings import name_metric_sources
-from pipeline.sources.sample_arrivals import expected_points
+from pipeline.sources.metrics.metric_pages import expected_pages
+from pipeline.sources.metrics.metric_readings import name_metric_sources
+from pipeline.sources.metrics.sample_arrivals import expected_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pipeline.config import Cluster, Source
+    from pipeline.config.pipeline_config import Cluster, Source
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.files.cluster_reading import ClusterReading
     from pipeline.sources.live.reading import LiveReading
-    from pipeline.sources.metric_pages import MetricPage
-    from pipeline.sources.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.metric_pages import MetricPage
+    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
 
 
 def iter_arrivals(

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.mail_settings import MAIL_CHANNEL
+from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.window import format_instant, milliseconds_of
 from pipeline.storage.rows import commit, load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from pipeline.config import Spark
+    from pipeline.config.pipeline_config import Spark
 
 _JVM_EXIT_TIMEOUT_S = 20
 _LOG4J = """rootLogger.level = error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.codec.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
+from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
 from pipeline.transforms.counters import with_increases, with_scrape_before
 from pipeline.transforms.exact_sums import exact_mean
 

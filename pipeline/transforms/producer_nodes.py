@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pipeline.codec.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, CLIENT_VERSION, LIBRDKAFKA_PREFIX, NODE_PREFIX
+from pipeline.codec.metrics.metric_names import (
+    APP_INFO_PREFIX,
+    CLIENT_PREFIX,
+    CLIENT_VERSION,
+    LIBRDKAFKA_PREFIX,
+    NODE_PREFIX,
+)
 from pipeline.transforms.counters import with_increases, with_scrape_before
 from pipeline.transforms.exact_sums import exact_mean
 

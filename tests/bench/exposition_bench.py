@@ -15,8 +15,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.codec.exposition import ExpositionReader
-from pipeline.codec.metric_names import Series
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.metric_names import Series
 from tests.bench.scan_bench import best_of, format_figures
 from tests.lab.archive import COMMITTED, unpack_once
 

@@ -19,13 +19,13 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import functions as F
 
-from pipeline.config import Spark
+from pipeline.config.pipeline_config import Spark
+from pipeline.config.replay import Candidate
 from pipeline.jobs.replay import read_sums
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.replay.plan import plan_replay
 from pipeline.replay.results import ClusterFacts, make_rows
-from pipeline.replay_settings import Candidate
 from pipeline.storage.delta import load
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path

@@ -20,9 +20,9 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from pipeline.config import Spark, load_config
+from pipeline.config.live_source import LiveCluster
+from pipeline.config.pipeline_config import Spark, load_config
 from pipeline.jobs import ingest
-from pipeline.live_source import LiveCluster
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.live.connection import connected

@@ -25,7 +25,8 @@ from pipeline.calibration.baseline import Baseline
 from pipeline.calibration.service import assume_service
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.settings import Setting
-from pipeline.config import PipelineConfig, Spark
+from pipeline.config.pipeline_config import PipelineConfig, Spark
+from pipeline.config.replay import Candidate
 from pipeline.jobs.replay.services import SessionServices
 from pipeline.jobs.replay.sessions import read_sessions
 from pipeline.jobs.replay.simulation import simulate_traffic
@@ -36,7 +37,6 @@ from pipeline.replay.results import ClusterFacts
 from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
-from pipeline.replay_settings import Candidate
 from pipeline.runs import plan_runs
 from pipeline.storage.files import list_files
 from pipeline.storage.session import create_session, stop_session

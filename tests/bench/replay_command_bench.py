@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from pipeline.model.log import Record
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.engine.simulate import simulate
 from tests.batches import make_batch
 from tests.bench.replay_bench import PeakMemory
 from tests.bench.scan_bench import format_figures, write_index

@@ -38,7 +38,7 @@ def write_segment(path, batches, batch_count):
 
 def write_index(segment):
     """The offset index that a broker keeps beside a segment; of batches above `index.interval.bytes` each has an entry."""
-    from pipeline.codec.segment import scan_headers  # noqa: PLC0415 - its import is measured
+    from pipeline.codec.log.segment import scan_headers  # noqa: PLC0415 - its import is measured
 
     scan = scan_headers(segment, check_crc=False)
     first, rows = int(scan.base_offset[0]), scan.rows[1:]  # the first one needs none
@@ -119,7 +119,7 @@ def our_command(paths, *, deep):
 
 def scan_files(kind, paths):
     """What a child process does: scan, checksums verified, and count."""
-    from pipeline.codec.segment import iter_record_scans, scan_headers  # noqa: PLC0415 - its import is measured
+    from pipeline.codec.log.segment import iter_record_scans, scan_headers  # noqa: PLC0415 - its import is measured
 
     for path in paths:
         if kind == "headers":
@@ -164,9 +164,9 @@ def best_of(rounds, action, clock=time.perf_counter):
 
 def measure_kernel(path, *, window_bytes=256 << 20):
     """Records per second and core of the decoder alone, on uncompressed batches."""
-    from pipeline.codec.header_kernels import walk_rows  # noqa: PLC0415
-    from pipeline.codec.record_kernels import decode_batches  # noqa: PLC0415
-    from pipeline.codec.scans import HEADER_ROW, RECORD_ROW  # noqa: PLC0415
+    from pipeline.codec.log.header_kernels import walk_rows  # noqa: PLC0415
+    from pipeline.codec.log.scans import HEADER_ROW, RECORD_ROW  # noqa: PLC0415
+    from pipeline.codec.records.record_kernels import decode_batches  # noqa: PLC0415
 
     data = np.fromfile(path, np.uint8, count=window_bytes)
     rows = np.empty(len(data) // 128, HEADER_ROW)
@@ -183,8 +183,8 @@ def measure_kernel(path, *, window_bytes=256 << 20):
 
 def measure_compressed(path):
     """A deep scan over the time that decompression of the same batches takes alone."""
-    from pipeline.codec.compression import decompress_into  # noqa: PLC0415
-    from pipeline.codec.segment import iter_record_scans, scan_headers  # noqa: PLC0415
+    from pipeline.codec.log.compression import decompress_into  # noqa: PLC0415
+    from pipeline.codec.log.segment import iter_record_scans, scan_headers  # noqa: PLC0415
 
     data, output = path.read_bytes(), np.empty(1 << 20, np.uint8).data
     scan = scan_headers(path)

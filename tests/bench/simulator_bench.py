@@ -13,11 +13,11 @@ import time
 from dataclasses import replace
 
 from pipeline.environment import count_cores
+from pipeline.simulator.engine.result import Lane
+from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.reference.run import simulate_reference
-from pipeline.simulator.result import Lane
-from pipeline.simulator.scenario import Topic
-from pipeline.simulator.scenario_file import load_scenario
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.scenario.scenario import Topic
+from pipeline.simulator.scenario.scenario_file import load_scenario
 from pipeline.simulator.summary import summarise_variants
 
 EXPERIMENTS = ("kip-794-1mb", "kip-794-2mb")

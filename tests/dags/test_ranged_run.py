@@ -6,7 +6,7 @@ from collections import Counter
 
 from deltalake import DeltaTable
 
-from pipeline.rule_settings import DEFAULT_RULES
+from pipeline.config.rules import DEFAULT_RULES
 from pipeline.storage.row_counts import count_rows
 from tests.key_search import make_pattern, search_files, search_tables
 

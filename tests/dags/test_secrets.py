@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from dags.secrets import named_variables
-from pipeline.config import PipelineConfig
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.environment import provide_secrets
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from expectations.gate import run_suite
-from pipeline.rule_settings import Rule, over_defaults
+from pipeline.config.rules import Rule, over_defaults
 from tests.gates.rows import MINUTE_0_MS, at, frame_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.demo import CAPTURE_ARCHIVE, unpack_capture
+from pipeline.cli.demo import CAPTURE_ARCHIVE, unpack_capture
 
 SHARED = "PARTITION_HEALTH_SHARED"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.simulator.scenario_file import load_scenario
+from pipeline.simulator.scenario.scenario_file import load_scenario
 from pipeline.simulator.summary import summarise_variants
 
 

@@ -18,6 +18,7 @@ from pipeline.calibration.baseline import identify_baseline
 from pipeline.calibration.service_fit import NodeMetrics, fit_services
 from pipeline.calibration.trial import SessionTopic, cut_topic
 from pipeline.calibration.trial_fit import sharpen_services
+from pipeline.config.replay import Candidate
 from pipeline.replay.back_tests import SHARE_BAR_POINTS
 from pipeline.replay.key_places import NO_HASHES
 from pipeline.replay.seed_ranges import expect_range
@@ -25,7 +26,6 @@ from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import CELL_LOG_BYTES, run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
 from pipeline.replay.units import ReplayUnit, UnitSession, UnitTopic
-from pipeline.replay_settings import Candidate
 from tests.recorded_sessions import read_sessions
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
-from pipeline.codec.segment import scan_headers
-from pipeline.codec.tool_text import parse_topics_describe
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.tools.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
+from pipeline.codec.tools.tool_text import parse_topics_describe
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
-from pipeline.sources.cluster_state import read_cluster_history, read_log_end_offset, read_replica_states
-from pipeline.sources.log_directories import discover_logs
+from pipeline.sources.files.cluster_state import read_cluster_history, read_log_end_offset, read_replica_states
+from pipeline.sources.files.log_directories import discover_logs
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.codec.scans import HEADER_ROW
-from pipeline.codec.segment import scan_headers
-from pipeline.file_sources import DumpLog
-from pipeline.sources.dumped_logs import discover_dumps, scan_dump
+from pipeline.codec.log.scans import HEADER_ROW
+from pipeline.codec.log.segment import scan_headers
+from pipeline.config.file_sources import DumpLog
+from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
 
 TOLD = [name for name in HEADER_ROW.names if name != "base_timestamp_ms"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.engine.simulate import simulate
 from tests.lab.fidelity.compare import compare
 from tests.lab.fidelity.misses import explain
 from tests.lab.fidelity.profile import LAB, make_profile

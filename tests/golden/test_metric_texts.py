@@ -14,10 +14,10 @@ from collections import defaultdict
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.codec.exposition import ExpositionReader
-from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.metric_names import CLIENT_VERSION, Series
-from pipeline.codec.perf_test_output import parse_perf_test_output
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+from pipeline.codec.metrics.metric_names import CLIENT_VERSION, Series
+from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 
 
 def keep(name, labels):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.client import MS
-from pipeline.simulator.producer_configs import JAVA, list_configs
-from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.clients.producer_configs import JAVA, list_configs
+from pipeline.simulator.clients.producer_settings import resolve_producer
 
 HERE = Path(__file__).parent
 

@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.codec.plain_segment import read_entry_records
-from pipeline.codec.segment import scan_headers, scan_records
+from pipeline.codec.log.plain_segment import read_entry_records
+from pipeline.codec.log.segment import scan_headers, scan_records
 from pipeline.model.log import Codec
 
 ENGINES = pytest.mark.parametrize("engine", [1 << 30, 0], ids=["plain", "kernels"])

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.codec.cluster_metadata import parse_metadata_record
-from pipeline.codec.header_walk import BATCH_HEADER_BYTES
-from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.producer_snapshot import read_producer_snapshot
-from pipeline.codec.record_batch import read_batch_header, read_records
-from pipeline.codec.segment import scan_headers
-from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
+from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.producer_snapshot import read_producer_snapshot
+from pipeline.codec.log.record_batch import read_batch_header, read_records
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
+from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.model.log_tree import LeaderEpoch
-from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.metadata_log import read_metadata_log
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.metadata_log import read_metadata_log
 
 DUMPING = re.compile(r"Dumping (?P<broker>\w+)/(?P<partition>[^/]+)/(?P<file>\S+)")
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec import reassignment_text, tool_text
-from pipeline.codec.dump_text import parse_dump_log
+from pipeline.codec.tools import reassignment_text, tool_text
+from pipeline.codec.tools.dump_text import parse_dump_log
 
 PARSERS = {
     "get-offsets-": tool_text.parse_offsets,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.config import Spark, load_config
+from pipeline.config.pipeline_config import Spark, load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.cluster_reading import read_cluster
-from pipeline.sources.frames import batch_frame, register_sources
-from pipeline.sources.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.files.cluster_reading import read_cluster
+from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.records.frames import batch_frame, register_sources
 from pipeline.storage.session import create_session, stop_session
 
 

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
+from pipeline.config.live_source import LiveCluster
 from pipeline.errors import SourceUnreachableError
-from pipeline.live_source import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
 from pipeline.sources.live.connection import connected
 from tests.integration.command_line import places_of, run_command

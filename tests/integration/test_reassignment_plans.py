@@ -17,9 +17,9 @@ import yaml
 from confluent_kafka import Producer
 
 from expectations import gates
+from pipeline.advice.recommendations import HotBroker, recommend
 from pipeline.alerting.action_sections import action_attachments, execute_section
-from pipeline.alerting.recommendations import HotBroker, recommend
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
 from pipeline.model.placement import PlacedPartition, PlacementBroker

@@ -9,7 +9,7 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from expectations import gates
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.jobs import ingest, measure_rules, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs

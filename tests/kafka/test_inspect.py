@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.producer_snapshot import read_producer_snapshot
-from pipeline.codec.tool_text import parse_log_dirs_describe
+from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.producer_snapshot import read_producer_snapshot
+from pipeline.codec.tools.tool_text import parse_log_dirs_describe
 from tests.lab.cluster import run_tool
 
 BATCH = re.compile(

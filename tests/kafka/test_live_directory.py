@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
-from pipeline.sources.cluster_state import read_cluster_history, read_replica_states
-from pipeline.sources.log_directories import discover_logs
-from pipeline.sources.log_lookup import look_up_instant, look_up_offset
-from pipeline.sources.metadata_log import read_metadata_log
+from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
+from pipeline.sources.files.metadata_log import read_metadata_log
 from tests.lab.cluster import start_cluster
 from tests.lab.process import wait_until
 

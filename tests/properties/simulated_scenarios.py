@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from pipeline.simulator.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
-from pipeline.simulator.distribution import ALIKE, Distribution, Steps
-from pipeline.simulator.record_size import measure_body_bytes
-from pipeline.simulator.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
-from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
+from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
+from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 
 JAVA_PLACEMENTS = [placement for placement in Placement if placement not in {Placement.TIMED_STICKY, Placement.RANDOM}]
 LIBRDKAFKA_PLACEMENTS = [Placement.TIMED_STICKY, Placement.RANDOM]

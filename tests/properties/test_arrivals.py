@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from pipeline.calibration.arrival_order import Records, put_in_order
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.codec.arrival_layout import NO_WINDOW
-from pipeline.codec.arrival_packing import KernelKeyNumbers, KernelPacker, make_key_numbers
-from pipeline.codec.arrivals import BatchTimes, PlainPacker
-from pipeline.codec.buffers import decode_buffer, scan_buffer
-from pipeline.codec.key_numbers import PlainKeyNumbers, UnnamedKeys
+from pipeline.codec.log.buffers import decode_buffer, scan_buffer
+from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.arrival_packing import KernelKeyNumbers, KernelPacker, make_key_numbers
+from pipeline.codec.records.arrivals import BatchTimes, PlainPacker
+from pipeline.codec.records.key_numbers import PlainKeyNumbers, UnnamedKeys
 from pipeline.model.log import Codec
 from tests.arrivals import SECRET, join
 from tests.batches import START_MS, make_batch, make_records

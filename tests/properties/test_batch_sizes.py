@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.simulator.compression_estimate import FIRST_RATIO, estimate_compressed_bytes, update_ratio
-from pipeline.simulator.record_size import (
+from pipeline.simulator.engine.compression_estimate import FIRST_RATIO, estimate_compressed_bytes, update_ratio
+from pipeline.simulator.engine.record_size import (
     BATCH_HEADER_BYTES,
     estimate_batch_bytes,
     measure_body_bytes,
     measure_record_bytes,
     measure_varint_bytes,
 )
-from pipeline.simulator.size_kernels import measure_all
+from pipeline.simulator.engine.size_kernels import measure_all
 from tests.batches import make_batch, make_records
 
 RATIOS = st.floats(0.0009765625, 3, width=32)

@@ -10,21 +10,21 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cli import main
-from pipeline.codec.checkpoints import (
+from pipeline.codec.log.checkpoints import (
     parse_leader_epochs,
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from pipeline.codec.cluster_metadata import parse_metadata_record
-from pipeline.codec.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
-from pipeline.codec.directory_names import parse_directory_name
-from pipeline.codec.exposition import ExpositionReader
-from pipeline.codec.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.perf_test_output import parse_perf_test_output
-from pipeline.codec.producer_snapshot import parse_producer_snapshot
-from pipeline.codec.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.producer_snapshot import parse_producer_snapshot
+from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
+from pipeline.codec.tools.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
+from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
 
 BYTE_PARSERS = [

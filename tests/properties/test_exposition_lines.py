@@ -12,8 +12,8 @@ from functools import partial
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.codec.exposition import ExpositionReader
-from pipeline.codec.metric_names import EXPOSED_PREFIXES, Series, name_series
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, Series, name_series
 
 NAMES = st.from_regex(r"[a-z_:][a-z0-9_:]{0,12}", fullmatch=True)
 VALUES = st.one_of(

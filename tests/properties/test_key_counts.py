@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec import key_id_kernels  # noqa: F401  (loaded, it serves however few the keys are)
-from pipeline.codec.key_counts import KernelKeyCounts, PlainKeyCounts, make_key_counter
-from pipeline.codec.key_ids import KeySecret, make_key_ids
-from pipeline.codec.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+from pipeline.codec.log.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+from pipeline.codec.records import key_id_kernels  # noqa: F401  (loaded, it serves however few the keys are)
+from pipeline.codec.records.key_counts import KernelKeyCounts, PlainKeyCounts, make_key_counter
+from pipeline.codec.records.key_ids import KeySecret, make_key_ids
 
 KEYS = st.one_of(st.none(), st.integers(0, 12).map(lambda n: b"key-%d" % n), st.binary(max_size=3))
 RECORDS = st.tuples(KEYS, st.integers(7, 500), st.booleans())

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.simulator.histogram_kernels import LARGEST, LEAST, SUM, count_latencies
-from pipeline.simulator.latency_histogram import (
+from pipeline.simulator.engine.histogram_kernels import LARGEST, LEAST, SUM, count_latencies
+from pipeline.simulator.engine.latency_histogram import (
     BUCKET_COUNT,
     MAX_BITS,
     RELATIVE_ERROR,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.simulator import random_kernels
-from pipeline.simulator.random_stream import (
+from pipeline.simulator.engine import random_kernels
+from pipeline.simulator.engine.random_stream import (
     MAX_TABLE_VALUE,
     TABLE_LENGTH,
     derive_stream,

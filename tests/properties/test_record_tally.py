@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.header_sums import sum_headers
-from pipeline.codec.record_tally import TOP_KEY_COUNT, KernelTally, PlainTally
-from pipeline.codec.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+from pipeline.codec.log.header_sums import sum_headers
+from pipeline.codec.log.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
+from pipeline.codec.records.record_tally import TOP_KEY_COUNT, KernelTally, PlainTally
 from pipeline.model.segment_summary import RecordSummary, TopKey
 
 KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.scenario_file import parse_scenario
+from pipeline.simulator.scenario.scenario_file import parse_scenario
 from tests.unit.simulator.test_schema import EVERY_KEY
 
 PLACE = re.compile(r"s\.yaml:\d+: \S|.*: no such|s\.yaml: not YAML")

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.compression import decompress
-from pipeline.codec.legacy import write_message
-from pipeline.codec.plain_segment import read_entry_records
-from pipeline.codec.segment import iter_record_scans, scan_headers, scan_records
-from pipeline.codec.varints import read_varlong, write_varint
+from pipeline.codec.log.compression import decompress
+from pipeline.codec.log.legacy import write_message
+from pipeline.codec.log.plain_segment import read_entry_records
+from pipeline.codec.log.segment import iter_record_scans, scan_headers, scan_records
+from pipeline.codec.log.varints import read_varlong, write_varint
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import compress, make_batch, make_wrapper
 

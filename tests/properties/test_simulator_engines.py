@@ -12,17 +12,17 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.simulator.client import Family
-from pipeline.simulator.distribution import Distribution, Steps
-from pipeline.simulator.feed import FED_RECORD_COUNT
-from pipeline.simulator.lay_out import lay_out
-from pipeline.simulator.layout import HEAP
+from pipeline.simulator.clients.client import Family
+from pipeline.simulator.engine.feed import FED_RECORD_COUNT
+from pipeline.simulator.engine.lay_out import lay_out
+from pipeline.simulator.engine.layout import HEAP
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.engine.run_kernels import FINISHED, continue_run, start_run
+from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.reference.run import simulate_reference
-from pipeline.simulator.result import Connection, Lane, ProducerCount
-from pipeline.simulator.run_kernels import FINISHED, continue_run, start_run
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Service, Topic
-from pipeline.simulator.simulate import simulate
-from pipeline.simulator.traffic import PerfTest, Traffic
+from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.traffic import PerfTest, Traffic
 from tests.properties.simulated_scenarios import scenarios
 
 

@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from pipeline.calibration.session_traffic import NO_KEY, iter_sessions
-from pipeline.codec.key_ids import KeySecret, make_key_id
-from pipeline.codec.key_numbers import number_of_id
-from pipeline.simulator.record_size import measure_body_bytes
+from pipeline.codec.records.key_ids import KeySecret, make_key_id
+from pipeline.codec.records.key_numbers import number_of_id
+from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.arrivals import ARRIVALS

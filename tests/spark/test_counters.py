@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.metric_sources import METRIC_KINDS
+from pipeline.config.metric_sources import METRIC_KINDS
 from pipeline.model.window import TimeWindow
 from pipeline.transforms.counters import with_increases
 from pipeline.transforms.producer_nodes import summarise_producer_nodes

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipeline.codec.key_ids import KeySecret, make_key_id
-from pipeline.sources.key_frames import question_frame
-from pipeline.sources.key_questions import Question
-from pipeline.sources.key_rows import SCHEMA, KeyRowMaker
-from pipeline.sources.key_scan import iter_window_keys
-from pipeline.sources.packed_keys import KEYS, count_rows, iter_pieces, pack_rows
+from pipeline.codec.records.key_ids import KeySecret, make_key_id
+from pipeline.sources.records.key_frames import question_frame
+from pipeline.sources.records.key_questions import Question
+from pipeline.sources.records.key_rows import SCHEMA, KeyRowMaker
+from pipeline.sources.records.key_scan import iter_window_keys
+from pipeline.sources.records.packed_keys import KEYS, count_rows, iter_pieces, pack_rows
 from pipeline.storage.delta import FEW_ROWS, merge_in_parts
 from pipeline.storage.fitting import fit_frame
 from pipeline.storage.frames import fit_rows

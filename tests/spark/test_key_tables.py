@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from pipeline.codec.segment import scan_records
+from pipeline.codec.log.segment import scan_records
 from pipeline.model.window import milliseconds_of
 from pipeline.partitioners.hashes import HashName, hash_key
 from tests.kafka_python import MemoryRecords

@@ -13,13 +13,13 @@ from collections import Counter, defaultdict
 import pytest
 
 from expectations.replay_gate import check_replayed
+from pipeline.cli.replay_summary import describe_keys
+from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate
 from pipeline.errors import ConfigError, DataGateError
 from pipeline.jobs import replay
-from pipeline.jobs.replay_summary import describe_keys
 from pipeline.model.window import milliseconds_of
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
-from pipeline.replay_settings import DEFAULT_CANDIDATES, IN_USE, Candidate
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.replay import REPLAY, REPLAY_RESULTS
 from tests.spark.capture_runs import stored

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
 
-from pipeline.sources.frames import register_sources
-from pipeline.sources.record_batches import RecordBatchReader
+from pipeline.sources.records.frames import register_sources
+from pipeline.sources.records.record_batches import RecordBatchReader
 from tests.lab.facts import HEADER
 from tests.spark.capture_runs import MINUTE_MS
 

@@ -15,7 +15,7 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 from pyspark import SparkContext
-from pipeline.config import Spark
+from pipeline.config.pipeline_config import Spark
 from pipeline.storage.session import create_session, stop_session
 
 OURS = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")

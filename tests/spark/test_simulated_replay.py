@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from expectations.replay_gate import check_replayed
+from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs import replay
-from pipeline.replay_settings import IN_USE, Candidate
 from pipeline.tables.replay import REPLAY
 from tests.spark.capture_runs import stored
 

@@ -12,7 +12,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline.at_once import write_at_once
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.arrivals import write_arrivals
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
@@ -22,9 +21,10 @@ from pipeline.jobs.ingest.metrics import write_metrics
 from pipeline.jobs.ingest.traffic import write_traffic
 from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
 from pipeline.runs import JobReport
-from pipeline.sources.cluster_reading import read_cluster
-from pipeline.sources.frames import register_sources
-from pipeline.sources.metric_readings import read_metrics
+from pipeline.sources.files.cluster_reading import read_cluster
+from pipeline.sources.metrics.metric_readings import read_metrics
+from pipeline.sources.records.frames import register_sources
+from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows

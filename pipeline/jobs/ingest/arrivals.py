@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 from pipeline.jobs.ingest.found import reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, replace_fresh
-from pipeline.sources.arrival_frames import arrival_frame
 from pipeline.sources.live.frames import live_arrivals
-from pipeline.sources.record_options import PSEUDONYMOUS
+from pipeline.sources.records.arrival_frames import arrival_frame
+from pipeline.sources.records.record_options import PSEUDONYMOUS
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.transforms.arrivals import join_arrivals
 

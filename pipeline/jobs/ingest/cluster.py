@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import instant_of
-from pipeline.sources.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
-from pipeline.sources.cluster_rows import (
+from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
     retention_ms,
 )
-from pipeline.sources.disk_rows import disk_columns
+from pipeline.sources.files.disk_rows import disk_columns
+from pipeline.sources.files.problem_rows import iter_quarantine_rows
+from pipeline.sources.files.segment_rows import iter_segment_rows
 from pipeline.sources.live.reading import iter_live_group_rows
-from pipeline.sources.problem_rows import iter_quarantine_rows
-from pipeline.sources.segment_rows import iter_segment_rows
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.ingest.found import Found
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.files.cluster_reading import ClusterReading
     from pipeline.tables import Table
 
 

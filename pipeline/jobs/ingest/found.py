@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.live_source import LIVE_CLUSTER
-from pipeline.sources.arrival_frames import arrival_options
-from pipeline.sources.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
-from pipeline.sources.frames import batch_frame, sample_frame, summary_rows
-from pipeline.sources.key_frames import choose_questions, key_options
+from pipeline.config.live_source import LIVE_CLUSTER
+from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.files.problem_rows import problems_of
+from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.live.frames import (
     live_batches,
     live_frame,
@@ -20,9 +19,10 @@ from pipeline.sources.live.frames import (
     offset_summary_rows,
 )
 from pipeline.sources.live.reading import with_losses
-from pipeline.sources.problem_rows import problems_of
-from pipeline.sources.sample_arrivals import SampleCounts, count_samples
-from pipeline.sources.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.metrics.sample_arrivals import SampleCounts, count_samples
+from pipeline.sources.records.arrival_frames import arrival_options
+from pipeline.sources.records.frames import batch_frame, sample_frame, summary_rows
+from pipeline.sources.records.key_frames import choose_questions, key_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.cluster_reading import ClusterReading
-    from pipeline.sources.metric_readings import MetricReading
-    from pipeline.sources.sample_arrivals import InstanceArrivals
-    from pipeline.sources.segment_plan import SegmentRead
+    from pipeline.sources.files.cluster_reading import ClusterReading
+    from pipeline.sources.files.segment_plan import SegmentRead
+    from pipeline.sources.metrics.metric_readings import MetricReading
+    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

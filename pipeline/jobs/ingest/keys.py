@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pipeline.jobs.ingest.found import counts_keys
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, replace_fresh
-from pipeline.sources.key_frames import choose_questions, key_frame, question_frame
+from pipeline.sources.files.problem_rows import problems_of
 from pipeline.sources.live.frames import live_keys
-from pipeline.sources.packed_keys import KEYS, count_rows, iter_pieces, unpack_frame
-from pipeline.sources.problem_rows import problems_of
-from pipeline.sources.record_options import PSEUDONYMOUS
+from pipeline.sources.records.key_frames import choose_questions, key_frame, question_frame
+from pipeline.sources.records.packed_keys import KEYS, count_rows, iter_pieces, unpack_frame
+from pipeline.sources.records.record_options import PSEUDONYMOUS
 from pipeline.storage.delta import FEW_ROWS, merge_in_parts
 from pipeline.storage.frames import fit_rows
 from pipeline.storage.rows import merge_rows, replace_rows

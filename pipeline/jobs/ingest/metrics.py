@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, replace_fresh
-from pipeline.sources.metric_readings import client_configs, name_metric_sources, sample_intervals_ms, tells_of_brokers
+from pipeline.sources.metrics.metric_readings import (
+    client_configs,
+    name_metric_sources,
+    sample_intervals_ms,
+    tells_of_brokers,
+)
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.silver import PRODUCER_NODES

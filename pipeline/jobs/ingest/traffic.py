@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import replace_fresh
-from pipeline.sources.cluster_rows import compacted_topics
-from pipeline.sources.frames import leader_epoch_frame
+from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.live.frames import offset_traffic_frame
+from pipeline.sources.records.frames import leader_epoch_frame
 from pipeline.storage.delta import load
 from pipeline.storage.predicates import format_predicate
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES

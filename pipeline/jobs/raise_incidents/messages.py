@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.message import join_addresses, render_message
 from pipeline.alerting.webhook import render_webhook
+from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.jobs.raise_incidents.evidence import describe_change
-from pipeline.mail_settings import MAIL_CHANNEL
 from pipeline.model.window import instant_of
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import told_changes

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.config import PipelineConfig
+    from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.jobs.replay.services import SessionServices
     from pipeline.replay.calibrated import SessionFinding, SessionKey
     from pipeline.replay.plan import ReplayPlan

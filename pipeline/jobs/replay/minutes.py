@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.model.window import MINUTE_MS, TimeWindow, spanning
-from pipeline.sources.metric_readings import client_configs, name_metric_sources, sample_intervals_ms
+from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, sample_intervals_ms
 from pipeline.storage.delta import load
 from pipeline.storage.predicates import format_predicate
 from pipeline.tables.bronze import METRIC_SAMPLES

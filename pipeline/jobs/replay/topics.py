@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.config.replay import IN_USE
 from pipeline.jobs.replay.log_facts import load_log_facts, place_of
 from pipeline.replay.back_tests import Observed, weigh_latency
 from pipeline.replay.concerns import LogFacts, MetricFacts, list_concerns
 from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 from pipeline.replay.topic_replay import CandidateRuns, KeyedRows, TopicReplay
-from pipeline.replay_settings import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.tables.silver import PARTITION_TRAFFIC
 

@@ -10,9 +10,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.client import MS, Family
-from pipeline.simulator.compression_estimate import FIRST_RATIO, update_ratio
-from pipeline.simulator.record_size import estimate_batch_bytes
+from pipeline.simulator.clients.client import MS, Family
+from pipeline.simulator.engine.compression_estimate import FIRST_RATIO, update_ratio
+from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.reference.batch import Batch
 from pipeline.simulator.reference.buffer_pool import BufferPool
 from pipeline.simulator.reference.kip_794 import LoadStats, weigh_queues
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pipeline.simulator.reference.batch import Record
-    from pipeline.simulator.scenario import Producer, Scenario
+    from pipeline.simulator.scenario.scenario import Producer, Scenario
 
 NEVER = 1 << 62
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.client import Family, Placement
-from pipeline.simulator.record_size import estimate_batch_bytes
+from pipeline.simulator.clients.client import Family, Placement
+from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.reference.kip_480 import NONE, find_sticky, rotate_sticky
 from pipeline.simulator.reference.kip_794 import StickyRun, draw_partition, is_run_over
 from pipeline.simulator.reference.round_robin import take_turn

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.simulator.client import MS, SECOND
-from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Recorded
+from pipeline.simulator.clients.client import MS, SECOND
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
     from pipeline.simulator.reference.chance import Stream
-    from pipeline.simulator.traffic import Traffic
+    from pipeline.simulator.scenario.traffic import Traffic
 
 MIN_SLEEP_NS = 2 * MS
 

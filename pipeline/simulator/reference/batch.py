@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.client import MS
-from pipeline.simulator.compression_estimate import estimate_compressed_bytes
-from pipeline.simulator.record_size import BATCH_HEADER_BYTES, measure_record_bytes
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.engine.compression_estimate import estimate_compressed_bytes
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_record_bytes
 
 if TYPE_CHECKING:
-    from pipeline.simulator.client import Compression
+    from pipeline.simulator.clients.client import Compression
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.random_stream import derive_stream, draw_between, draw_chance, draw_index, draw_quantile
+from pipeline.simulator.engine.random_stream import derive_stream, draw_between, draw_chance, draw_index, draw_quantile
 
 if TYPE_CHECKING:
-    from pipeline.simulator.distribution import Distribution
+    from pipeline.simulator.scenario.distribution import Distribution
 
 
 class Stream:

@@ -10,13 +10,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.client import SECOND
+from pipeline.simulator.clients.client import SECOND
 from pipeline.simulator.reference.chance import Stream
 
 if TYPE_CHECKING:
-    from pipeline.simulator.client import Settings
+    from pipeline.simulator.clients.client import Settings
     from pipeline.simulator.reference.batch import Batch
-    from pipeline.simulator.scenario import Broker
+    from pipeline.simulator.scenario.scenario import Broker
 
 QUOTA_SAMPLE_COUNT = 11
 QUOTA_SAMPLE_NS = SECOND

@@ -1,4 +1,4 @@
-"""The clocks: what happens next, and who is told. See `pipeline/simulator/scenario.py` for the rules of order."""
+"""The clocks: what happens next, and who is told. See `pipeline/simulator/scenario/scenario.py` for the rules of order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pipeline.simulator.reference.connection import Connection, Handlers
 from pipeline.simulator.reference.sender import Sender
 from pipeline.simulator.reference.sending_thread import SendingThread, Waiting
 from pipeline.simulator.reference.tally import Tally
-from pipeline.simulator.run_to_run import settle_run
+from pipeline.simulator.scenario.run_to_run import settle_run
 
 if TYPE_CHECKING:
+    from pipeline.simulator.engine.result import SimulationResult
     from pipeline.simulator.reference.append import Outcome
     from pipeline.simulator.reference.batch import Record
-    from pipeline.simulator.result import SimulationResult
-    from pipeline.simulator.scenario import Scenario
+    from pipeline.simulator.scenario.scenario import Scenario
 
 
 def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:

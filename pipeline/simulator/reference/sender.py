@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.client import MS, Family
+from pipeline.simulator.clients.client import MS, Family
 from pipeline.simulator.reference.accumulator import NEVER, Accumulator
 from pipeline.simulator.reference.chance import Stream
 from pipeline.simulator.reference.connection import Request
@@ -27,7 +27,7 @@ from pipeline.simulator.reference.link import Link
 if TYPE_CHECKING:
     from pipeline.simulator.reference.batch import Batch
     from pipeline.simulator.reference.tally import Tally
-    from pipeline.simulator.scenario import Scenario
+    from pipeline.simulator.scenario.scenario import Scenario
 
 _MAX_DOUBLINGS = 20
 

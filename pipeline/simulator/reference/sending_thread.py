@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.record_size import estimate_batch_bytes, measure_body_bytes
+from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
 from pipeline.simulator.reference.arrivals import start_clock
 from pipeline.simulator.reference.batch import Record
 from pipeline.simulator.reference.chance import Stream
-from pipeline.simulator.traffic import KEYLESS, Recorded, Target
+from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target
 
 if TYPE_CHECKING:
-    from pipeline.simulator.client import Settings
-    from pipeline.simulator.traffic import Traffic
+    from pipeline.simulator.clients.client import Settings
+    from pipeline.simulator.scenario.traffic import Traffic
 
 
 @dataclass

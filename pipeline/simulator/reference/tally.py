@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.simulator.latency_histogram import BUCKET_COUNT, bucket_of
-from pipeline.simulator.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
-from pipeline.simulator.trace import BATCH_TRACE, RECORD_TRACE
+from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, bucket_of
+from pipeline.simulator.engine.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
 
 if TYPE_CHECKING:
     from pipeline.simulator.reference.batch import Batch, Record
     from pipeline.simulator.reference.connection import Request
-    from pipeline.simulator.scenario import Scenario
+    from pipeline.simulator.scenario.scenario import Scenario
 
 
 class Latencies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.model.finding import Finding
-from pipeline.sources.cluster_rows import TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.asking import PAGE_PARTITIONS, Failures
 from pipeline.sources.live.connection import connected
@@ -17,7 +17,7 @@ from pipeline.sources.live.state import BROKER_CONFIGS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.live_source import LiveCluster
+    from pipeline.config.live_source import LiveCluster
     from pipeline.sources.live.admin import Metadata
     from pipeline.sources.live.connection import Connection
 

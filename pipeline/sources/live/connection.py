@@ -26,7 +26,7 @@ from pipeline.sources.live.diagnosis import find_address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.live_source import ClientSettings, LiveCluster
+    from pipeline.config.live_source import ClientSettings, LiveCluster
 
 RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""

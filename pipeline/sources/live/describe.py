@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
-from pipeline.codec.tool_text import DescribedReplica
+from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.asking import (

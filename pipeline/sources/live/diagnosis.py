@@ -23,7 +23,7 @@ from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError, SourceUnreachableError
 
 if TYPE_CHECKING:
-    from pipeline.live_source import ClientSettings, LiveCluster
+    from pipeline.config.live_source import ClientSettings, LiveCluster
 
 PROBE_TIMEOUT_S = 5.0
 _API_VERSIONS, _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _METADATA = 18, 17, 36, 3

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.sources.live.plan import Shortfall, format_fetches
 from pipeline.sources.live.source import ARRIVAL, BATCH, KEY, PROBLEM, RANGE, SOURCE_NAME
-from pipeline.sources.packed_keys import PACKED_SCHEMA
-from pipeline.sources.record_batches import ARROW_SCHEMA
+from pipeline.sources.records.packed_keys import PACKED_SCHEMA
+from pipeline.sources.records.record_batches import ARROW_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

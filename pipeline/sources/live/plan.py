@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin
+from pipeline.sources.records.event_time import TOLERANCE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

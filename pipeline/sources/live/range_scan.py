@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.arrival_layout import NO_WINDOW
-from pipeline.codec.buffers import decode_buffer, scan_buffer
-from pipeline.codec.problems import limit_problems
-from pipeline.codec.scans import HEADER_ROW, HeaderScan
-from pipeline.sources.aborted_batches import match_markers, read_markers
-from pipeline.sources.arrival_scan import time_batches
-from pipeline.sources.event_time import assign_event_times
-from pipeline.sources.key_scan import count_window_keys
+from pipeline.codec.log.buffers import decode_buffer, scan_buffer
+from pipeline.codec.log.problems import limit_problems
+from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
+from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.record_scan import choose_windows
-from pipeline.sources.segment_scan import SENSELESS, ScannedSegment
+from pipeline.sources.records.aborted_batches import match_markers, read_markers
+from pipeline.sources.records.arrival_scan import time_batches
+from pipeline.sources.records.event_time import assign_event_times
+from pipeline.sources.records.key_scan import count_window_keys
+from pipeline.sources.records.record_scan import choose_windows
+from pipeline.sources.records.segment_scan import SENSELESS, ScannedSegment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.arrivals import BatchTimes
-    from pipeline.codec.scans import RecordScan
+    from pipeline.codec.log.scans import RecordScan
+    from pipeline.codec.records.arrivals import BatchTimes
     from pipeline.model.log import Problem
-    from pipeline.sources.arrival_scan import ArrivalScanSettings
-    from pipeline.sources.key_scan import KeyScanSettings, WindowKeys
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
+    from pipeline.sources.records.arrival_scan import ArrivalScanSettings
+    from pipeline.sources.records.key_scan import KeyScanSettings, WindowKeys
 
 SMALL_RANGE_BYTES = 8 << 20
 """Below it plain Python reads the replies: it takes less time than importing Numba."""

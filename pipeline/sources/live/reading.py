@@ -20,8 +20,8 @@ from pipeline.sources.live.state import LiveState, describe_failures, read_live_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pipeline.config import Cluster
-    from pipeline.live_source import LiveCluster
+    from pipeline.config.live_source import LiveCluster
+    from pipeline.config.pipeline_config import Cluster
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.earlier_state import EarlierState
     from pipeline.model.log import TopicPartition

@@ -20,12 +20,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.config.live_source import LiveCluster
 from pipeline.errors import SourceUnreachableError
-from pipeline.live_source import LiveCluster
-from pipeline.sources.arrival_scan import pack_on_the_way
-from pipeline.sources.arrival_source import SLICES, make_chunk, read_settings
-from pipeline.sources.arrow_source import ArrowSource
-from pipeline.sources.key_counts import make_row_maker
 from pipeline.sources.live.connection import connect, read_secrets
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
 from pipeline.sources.live.range_scan import (
@@ -36,17 +32,21 @@ from pipeline.sources.live.range_scan import (
     scan_range,
     time_range_batches,
 )
-from pipeline.sources.packed_keys import PACKED_SCHEMA, pack_rows
-from pipeline.sources.record_batches import ARROW_SCHEMA, batch_rows
+from pipeline.sources.records.arrival_scan import pack_on_the_way
+from pipeline.sources.records.arrival_source import SLICES, make_chunk, read_settings
+from pipeline.sources.records.arrow_source import ArrowSource
+from pipeline.sources.records.key_counts import make_row_maker
+from pipeline.sources.records.packed_keys import PACKED_SCHEMA, pack_rows
+from pipeline.sources.records.record_batches import ARROW_SCHEMA, batch_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.codec.arrivals import PackedArrivals
-    from pipeline.codec.scans import HeaderScan
-    from pipeline.sources.arrival_scan import ArrivalScanSettings
-    from pipeline.sources.key_rows import KeyRowMaker
-    from pipeline.sources.segment_scan import ScannedSegment
+    from pipeline.codec.log.scans import HeaderScan
+    from pipeline.codec.records.arrivals import PackedArrivals
+    from pipeline.sources.records.arrival_scan import ArrivalScanSettings
+    from pipeline.sources.records.key_rows import KeyRowMaker
+    from pipeline.sources.records.segment_scan import ScannedSegment
 
 SOURCE_NAME = "kafka_live_batches"
 BATCH, PROBLEM, RANGE, KEY, ARRIVAL = "batch", "problem", "range", "key", "arrival"

@@ -15,14 +15,14 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
-from pipeline.sources.cluster_rows import TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.asking import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pipeline.codec.tool_text import DescribedReplica
+    from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.model.cluster import DirectorySpace
     from pipeline.model.earlier_state import EarlierState
     from pipeline.sources.live.admin import Metadata, OffsetAt

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka import TopicPartition as ClientTopicPartition
 
-from pipeline.codec.scans import HEADER_ROW
-from pipeline.codec.segment import scan_headers
+from pipeline.codec.log.scans import HEADER_ROW
+from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.connection import connected

@@ -12,9 +12,9 @@ from itertools import pairwise
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.config import load_config
+from pipeline.config.pipeline_config import load_config
 from pipeline.errors import ConfigError
-from pipeline.sources.prometheus import probe_prometheus
+from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.integration.metrics.sources import (
     BY_FILES,
     BY_SERVER,

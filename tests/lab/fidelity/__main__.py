@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.simulate import simulate
+from pipeline.simulator.engine.simulate import simulate
 from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
@@ -45,7 +45,7 @@ the recordings in `tests/golden/fidelity.json`; no parameter is free. Clients ha
 saw them take in the same run; where *client from its start on* stands, the JVM had just started, and brokers take what
 they took right before. Clients' threads cost what was traced between the runs; how much the traces differ is the seeds'
 run-to-run factor. Then the published experiment as run for real on another bed, with that bed's times; Kafka's own rows
-with one fitted parameter, all else as in `pipeline/simulator/measured.py`; and shared recordings where they were at hand.
+with one fitted parameter, all else as in `pipeline/simulator/scenario/measured.py`; and shared recordings where they were at hand.
 
 Quiet is a run in which the proxy let 95 % of the held answers go within half a millisecond of their time; latencies are
 judged on such runs only.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator import measured
-from pipeline.simulator.client import ThreadCosts
-from pipeline.simulator.distribution import ALIKE, PPM, Distribution
-from pipeline.simulator.scenario import Service
+from pipeline.simulator.clients.client import ThreadCosts
+from pipeline.simulator.scenario import measured
+from pipeline.simulator.scenario.distribution import ALIKE, PPM, Distribution
+from pipeline.simulator.scenario.scenario import Service
 from tests.lab.fidelity.services import QUANTILES
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.codec.segment import scan_headers
+from pipeline.codec.log.segment import scan_headers
 from tests.lab.artifacts import BROKER_VERSION, java_program
 from tests.lab.clients import PERF_TOOL, PRODUCERS
 from tests.lab.fidelity.bed import Bed, CpuMeter, start_bed, start_client

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.codec.segment import scan_headers
+from pipeline.codec.log.segment import scan_headers
 from tests.lab.clients import PERF_TOOL, PRODUCERS
 from tests.lab.fidelity.bed import CpuMeter, start_client, write_properties
 from tests.lab.fidelity.services import QUANTILES, read_requests, summarise_services

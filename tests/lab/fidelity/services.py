@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.measured import MEASURED_SERVICE
+from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

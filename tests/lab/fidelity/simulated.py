@@ -12,14 +12,14 @@ import pyarrow as pa
 from pipeline.environment import count_cores
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
-from pipeline.simulator.client import Compression
-from pipeline.simulator.distribution import Distribution, Steps
-from pipeline.simulator.measured import MEASURED_SERVICE
-from pipeline.simulator.producer_settings import resolve_producer
-from pipeline.simulator.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
-from pipeline.simulator.result import Connection, Lane, ProducerCount, SimulationResult
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
-from pipeline.simulator.traffic import KEYLESS, NO_KEY, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.clients.client import Compression
+from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.scenario.measured import MEASURED_SERVICE
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import KEYLESS, NO_KEY, PerfTest, Recorded, Target, Traffic
 from tests.lab.fidelity.arrivals import KEY_COUNT, key_bytes
 from tests.lab.fidelity.profile import Profile, distribute, make_service
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.distribution import Steps
-from pipeline.simulator.scenario_file import load_scenario
+from pipeline.simulator.scenario.distribution import Steps
+from pipeline.simulator.scenario.scenario_file import load_scenario
 from tests.lab.fidelity.compare import (
     CONGESTED_PERCENT,
     OTHER_BATCHES_PERCENT,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.simulator.client import ThreadCosts
+    from pipeline.simulator.clients.client import ThreadCosts
     from pipeline.simulator.comparison import Comparison
-    from pipeline.simulator.result import SimulationResult
-    from pipeline.simulator.scenario import Scenario
+    from pipeline.simulator.engine.result import SimulationResult
+    from pipeline.simulator.scenario.scenario import Scenario
 
     Simulate = Callable[[Scenario, int], SimulationResult]
 

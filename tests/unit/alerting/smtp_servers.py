@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from aiosmtpd.controller import Controller
 
-from pipeline.mail_settings import Smtp
+from pipeline.config.mail import Smtp
 
 
 def free_port():

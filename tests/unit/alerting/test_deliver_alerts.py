@@ -13,11 +13,11 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import join_addresses, render_message
-from pipeline.config import PipelineConfig
+from pipeline.config.file_sources import LogDirectories
+from pipeline.config.mail import Smtp
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError
-from pipeline.file_sources import LogDirectories
 from pipeline.jobs import deliver_alerts
-from pipeline.mail_settings import Smtp
 from pipeline.model.window import instant_of
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
@@ -195,11 +195,11 @@ class KillsAfterAnswering(Mailbox):
 SENDER = """
 import sys
 from pathlib import Path
-from pipeline.config import PipelineConfig
-from pipeline.file_sources import LogDirectories
-from pipeline.mail_settings import Smtp
+from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.file_sources import LogDirectories
+from pipeline.config.mail import Smtp
 from pipeline.jobs import deliver_alerts
-from pipeline.mail_settings import Smtp
+from pipeline.config.mail import Smtp
 base = Path(sys.argv[1])
 config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",
     clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(base,))]}})

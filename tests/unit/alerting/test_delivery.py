@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import deliver, probe
 from pipeline.alerting.message import render_message
+from pipeline.config.mail import Smtp
 from pipeline.errors import ConfigError, DeliveryError
-from pipeline.mail_settings import Smtp
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import (
     DiesAfterAnswering,

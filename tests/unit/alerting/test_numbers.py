@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.alerting.numbers import (
+from pipeline.model.number_text import (
     format_bar,
     format_between,
     format_bytes,

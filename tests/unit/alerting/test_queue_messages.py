@@ -11,11 +11,11 @@ from email.policy import default
 
 import pytest
 
-from pipeline.config import PipelineConfig
-from pipeline.file_sources import LogDirectories
+from pipeline.config.file_sources import LogDirectories
+from pipeline.config.mail import Mail, Webhook
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents.messages import queue_messages
-from pipeline.mail_settings import Mail, Webhook
 from pipeline.measures.source_arrivals import RULE
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict

@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.webhook import post, render_webhook
+from pipeline.config.mail import Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
-from pipeline.mail_settings import Webhook
 from tests.unit.alerting.examples import LOADS, new_evidence
 from tests.unit.alerting.smtp_servers import free_port
 

@@ -11,7 +11,7 @@ from pipeline.calibration.baseline import Configured, identify_baseline
 from pipeline.calibration.rows import service_row, session_row
 from pipeline.calibration.service import assume_service
 from pipeline.calibration.settings import measure_compression
-from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.simulated_sessions import make_scenario, record_session
 

@@ -20,8 +20,8 @@ from pipeline.calibration.service import (
     service_ms,
 )
 from pipeline.calibration.service_fit import NodeMetrics, estimate_request_time, fit_services, take_out_stale
-from pipeline.simulator.distribution import Distribution
-from pipeline.simulator.measured import MEASURED_SERVICE
+from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
 START_MS = 1_795_000_080_000
 MINUTE = 60_000

@@ -11,7 +11,7 @@ from pipeline.calibration.in_use import Choice
 from pipeline.calibration.rules import Rule, RuleEvidence
 from pipeline.calibration.session_traffic import SessionTraffic
 from pipeline.calibration.settings import infer_settings, measure_compression
-from pipeline.simulator.client import Compression
+from pipeline.simulator.clients.client import Compression
 
 CLIENT = Choice("java-builtin", "kafka-clients", "3.9.1", "3.3 to 3.9", 0.0, True)
 FULL = Bounds(8192.0, 7876, 8397.0, "full")

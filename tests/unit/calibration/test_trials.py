@@ -13,8 +13,8 @@ from pipeline.calibration.service_fit import NodeMetrics, fit_services
 from pipeline.calibration.trial import SessionTopic, cut_topic, observe, simulate_trial
 from pipeline.calibration.trial_fit import needs_trial, sharpen_services
 from pipeline.calibration.variant import choose_variant
-from pipeline.simulator.distribution import Steps
-from pipeline.simulator.result import Connection
+from pipeline.simulator.engine.result import Connection
+from pipeline.simulator.scenario.distribution import Steps
 from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
 
 SECONDS = 20

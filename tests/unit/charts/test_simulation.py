@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipeline.charts.palette import LINES
 from pipeline.charts.simulation import render_simulation
-from pipeline.simulator.scenario_file import parse_scenario
+from pipeline.simulator.scenario.scenario_file import parse_scenario
 from pipeline.simulator.summary import Range, VariantSummary
 
 SCENARIO = """\

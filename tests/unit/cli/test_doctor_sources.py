@@ -8,10 +8,10 @@ import time
 import pytest
 
 from pipeline.cli.doctor_sources import examine_source
-from pipeline.file_sources import DumpLog, GetOffsets, LogDirectories
-from pipeline.live_source import LiveCluster
+from pipeline.config.file_sources import DumpLog, GetOffsets, LogDirectories
+from pipeline.config.live_source import LiveCluster
+from pipeline.sources.capabilities import CAPABILITIES, COLUMNS, given_by
 from pipeline.tables import TABLES
-from pipeline.tables.capabilities import CAPABILITIES, COLUMNS, given_by
 
 
 @pytest.fixture

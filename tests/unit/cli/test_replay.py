@@ -9,9 +9,9 @@ import pytest
 
 from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_inputs, read_metric_source
 from pipeline.cli.replay_text import format_replay
+from pipeline.config.replay import DEFAULT_CANDIDATES
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import TimeWindow
-from pipeline.replay_settings import DEFAULT_CANDIDATES
 from tests.batches import START_MS, make_batch, make_records
 
 METRICS = [

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.cli.simulate_text import format_last_line, format_summaries
-from pipeline.simulator.scenario_file import parse_scenario
+from pipeline.simulator.scenario.scenario_file import parse_scenario
 from pipeline.simulator.summary import Range, VariantSummary
 
 TINY = """\

@@ -12,10 +12,10 @@ import struct
 import pytest
 import zstandard
 
-from pipeline.codec.crc import crc32c
-from pipeline.codec.record_batch import write_records
-from pipeline.codec.scans import Flaw
-from pipeline.codec.segment import scan_headers, scan_records
+from pipeline.codec.log.crc import crc32c
+from pipeline.codec.log.record_batch import write_records
+from pipeline.codec.log.scans import Flaw
+from pipeline.codec.log.segment import scan_headers, scan_records
 from pipeline.model.log import Codec
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
 

@@ -11,7 +11,7 @@ import cramjam
 import pytest
 import zstandard
 
-from pipeline.codec.compression import bound_output_bytes, decompress
+from pipeline.codec.log.compression import bound_output_bytes, decompress
 from pipeline.errors import InputError
 from pipeline.model.log import Codec
 from tests.batches import compress, frame_lz4

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.codec import crc_kernels
-from pipeline.codec.crc import CRC32C_POLYNOMIAL, crc32, crc32c, shift_tables
+from pipeline.codec.log import crc_kernels
+from pipeline.codec.log.crc import CRC32C_POLYNOMIAL, crc32, crc32c, shift_tables
 
 RFC_3720 = [
     (bytes(32), 0x8A9136AA),

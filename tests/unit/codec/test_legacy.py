@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from pipeline.codec.legacy import read_message, read_message_set, unwrap, write_message
-from pipeline.codec.segment import scan_headers, scan_records
+from pipeline.codec.log.legacy import read_message, read_message_set, unwrap, write_message
+from pipeline.codec.log.segment import scan_headers, scan_records
 from pipeline.errors import InputError
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import START_MS, frame_lz4, make_records, make_wrapper

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.codec.legacy import write_message
-from pipeline.codec.lookup import IndexLookup, find_offset, find_timestamp, iter_batch_headers, search_index
-from pipeline.codec.segment import scan_headers, scan_records
+from pipeline.codec.log.legacy import write_message
+from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, iter_batch_headers, search_index
+from pipeline.codec.log.segment import scan_headers, scan_records
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
 
 # Batches of 2 to 4 records; offsets 8 and 9 were compacted away, 10 to 12 lost two of three.

@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from pipeline.codec.compression import decompress
-from pipeline.codec.header_walk import BATCH_HEADER_BYTES
-from pipeline.codec.plain_segment import read_entry_records
-from pipeline.codec.record_batch import read_batch_header, read_records, write_records
-from pipeline.codec.varints import write_varint
+from pipeline.codec.log.compression import decompress
+from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
+from pipeline.codec.log.plain_segment import read_entry_records
+from pipeline.codec.log.record_batch import read_batch_header, read_records, write_records
+from pipeline.codec.log.varints import write_varint
 from pipeline.errors import InputError
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import START_MS, make_batch, make_marker, make_records

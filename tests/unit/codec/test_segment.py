@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.codec.scans import HEADER_COLUMNS
-from pipeline.codec.segment import iter_record_scans, scan_headers, scan_records
+from pipeline.codec.log.scans import HEADER_COLUMNS
+from pipeline.codec.log.segment import iter_record_scans, scan_headers, scan_records
 from pipeline.model.log import Codec
 from tests.batches import START_MS, make_batch, make_marker, make_records
 
@@ -149,7 +149,7 @@ def run_python(code, *arguments):
 
 def test_small_files_do_not_import_numba(segment):
     code = (
-        "import sys; from pipeline.codec.segment import scan_headers, scan_records\n"
+        "import sys; from pipeline.codec.log.segment import scan_headers, scan_records\n"
         "scan_headers(sys.argv[1]); print(len(scan_records(sys.argv[1])), 'numba' in sys.modules)"
     )
     assert run_python(code, segment) == "204 False"
@@ -157,7 +157,7 @@ def test_small_files_do_not_import_numba(segment):
 
 MEMORY = """
 import resource, sys
-from pipeline.codec.segment import scan_headers, iter_record_scans
+from pipeline.codec.log.segment import scan_headers, iter_record_scans
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 small, large = sys.argv[1:]
 def scan(path):

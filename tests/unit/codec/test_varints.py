@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.varints import read_varint, read_varlong, write_varint
+from pipeline.codec.log.varints import read_varint, read_varlong, write_varint
 from pipeline.errors import InputError
 
 VARINTS = [

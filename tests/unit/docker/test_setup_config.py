@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pipeline.config import PipelineConfig, load_config
+from pipeline.config.pipeline_config import PipelineConfig, load_config
 from tests.unit.docker.setup_files import ROOT, environment, mounts, read_setup
 
 CONFIG = """

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.alerting.evidence import VerdictEvidence
 from pipeline.alerting.rule_alert import describe_rule
+from pipeline.config.rules import DEFAULT_RULES
 from pipeline.measures.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
 from pipeline.model.incident import IncidentChange
-from pipeline.rule_settings import DEFAULT_RULES
 
 HOUR_MS = 3_600_000
 T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.config.rules import Gate, Rule, over_defaults
 from pipeline.measures.rules import RuleLimit, judge_rules
 from pipeline.measures.source_arrivals import Hold
 from pipeline.model.rule import RuleMeasure
-from pipeline.rule_settings import Gate, Rule, over_defaults
 
 CRITICAL = RuleLimit(limit=2.0, severity="critical", k=2, n=3)
 

@@ -9,11 +9,11 @@ from math import lcm
 import numpy as np
 import pytest
 
+from pipeline.config.replay import Candidate
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.replay import buckets
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.plan import resolve_strategy
-from pipeline.replay_settings import Candidate
 from tests.unit.replay.recorded_keys import (
     HOUR_MS,
     Traffic,

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pipeline.config.replay import Candidate
 from pipeline.replay.back_tests import TRUSTED, Observed, back_test
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.key_places import NO_HASHES
@@ -15,7 +16,6 @@ from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
 from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS, run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
-from pipeline.replay_settings import Candidate
 from tests.unit.replay.units import make_traffic, make_unit
 
 SEEDS = range(1, 8)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.service import INFERRED, Parameter, assume_service
+from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate, CandidateBroker
 from pipeline.errors import ConfigError
 from pipeline.replay.key_places import NO_HASHES, KeyHashes
 from pipeline.replay.run_plan import plan_runs
@@ -23,8 +24,7 @@ from pipeline.replay.unit_runs import (
     run_unit,
 )
 from pipeline.replay.unit_scenario import lay_out_unit
-from pipeline.replay_settings import DEFAULT_CANDIDATES, Candidate, CandidateBroker
-from pipeline.simulator.measured import MEASURED_COSTS
+from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from tests.unit.replay.units import MINUTE_MS, make_baseline, make_traffic, make_unit
 
 STICKY = Candidate(name="sticky", partitioner="java-sticky-2.4")

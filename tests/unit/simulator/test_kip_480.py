@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline.simulator.client import MS, Family, Placement, Settings
-from pipeline.simulator.distribution import Distribution
-from pipeline.simulator.record_size import measure_body_bytes
+from pipeline.simulator.clients.client import MS, Family, Placement, Settings
+from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.reference.accumulator import Accumulator
 from pipeline.simulator.reference.append import Appender
 from pipeline.simulator.reference.batch import Record
 from pipeline.simulator.reference.chance import Stream
 from pipeline.simulator.reference.kip_480 import NONE, rotate_sticky
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
-from pipeline.simulator.traffic import Gaps, Traffic
+from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import Gaps, Traffic
 
 BODY_BYTES = measure_body_bytes(-1, 512)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.simulator import layout
-from pipeline.simulator.client import Placement
-from pipeline.simulator.result import Connection, Lane, ProducerCount
+from pipeline.simulator.clients.client import Placement
+from pipeline.simulator.engine import layout
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 
 
 @pytest.mark.parametrize("names", [Lane, Connection, ProducerCount, Placement])

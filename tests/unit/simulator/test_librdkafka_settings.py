@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.simulator.client import MS
-from pipeline.simulator.producer_settings import resolve_producer
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.clients.producer_settings import resolve_producer
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pipeline.simulator.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
-from pipeline.simulator.distribution import Distribution, Steps
-from pipeline.simulator.measured import (
+from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
+from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.reference.run import simulate_reference
+from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
     MEASURED_OVERSLEEP,
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.record_size import measure_body_bytes
-from pipeline.simulator.reference.run import simulate_reference
-from pipeline.simulator.result import Connection, Lane, ProducerCount
-from pipeline.simulator.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
-from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
-    from pipeline.simulator.result import SimulationResult
+    from pipeline.simulator.engine.result import SimulationResult
 
 VALUE = Distribution.constant(512)
 PERF_TEST = Traffic(PerfTest(4096, MEASURED_PERF_TEST_OVERSLEEP), VALUE, record_count=4000)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.client import MS, ThreadCosts
-from pipeline.simulator.distribution import ZERO, Distribution, Steps
-from pipeline.simulator.scenario import Broker, Producer, Scenario, Topic
-from pipeline.simulator.traffic import Gaps, OnOff, PerfTest, Target, Traffic
+from pipeline.simulator.clients.client import MS, ThreadCosts
+from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Target, Traffic
 
 SENDING = Traffic(PerfTest(1000), record_count=10)
 

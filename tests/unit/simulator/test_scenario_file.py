@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.client import MS, SECOND, Family, Placement
-from pipeline.simulator.distribution import Distribution, Steps
-from pipeline.simulator.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
-from pipeline.simulator.traffic import KEYLESS, Gaps, OnOff, PerfTest
+from pipeline.simulator.clients.client import MS, SECOND, Family, Placement
+from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.scenario.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
+from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest
 
 GOOD = """\
 cluster:

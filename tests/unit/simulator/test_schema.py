@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from pipeline.simulator import cluster_section, producer_section, traffic_section
 from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
-from pipeline.simulator.scenario_file import parse_scenario
-from pipeline.simulator.schema import SCHEMA
+from pipeline.simulator.scenario import cluster_section, producer_section, traffic_section
+from pipeline.simulator.scenario.scenario_file import parse_scenario
+from pipeline.simulator.scenario.schema import SCHEMA
 
 EVERY_KEY = """\
 name: my-scenario

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import Cluster
-from pipeline.file_sources import (
+from pipeline.config.file_sources import (
     BrokerMetrics,
     ConsumerGroups,
     DumpLog,
@@ -15,15 +14,22 @@ from pipeline.file_sources import (
     ProducerMetrics,
     TopicsDescribe,
 )
-from pipeline.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
+from pipeline.config.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
+from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.arrivals import iter_arrivals
-from pipeline.sources.cluster_reading import ClusterReading, read_cluster
-from pipeline.sources.metric_pages import MetricPage, discover_pages, discover_texts, expected_pages, pages_within
-from pipeline.sources.sample_arrivals import InstanceArrivals
+from pipeline.sources.files.cluster_reading import ClusterReading, read_cluster
+from pipeline.sources.metrics.metric_pages import (
+    MetricPage,
+    discover_pages,
+    discover_texts,
+    expected_pages,
+    pages_within,
+)
+from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
 from tests.unit.sources.trees import log_directory
 
 S = 1000

@@ -20,7 +20,7 @@ from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
-from pipeline.sources.cluster_rows import (
+from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     count_directories,
     iter_broker_rows,
@@ -29,7 +29,7 @@ from pipeline.sources.cluster_rows import (
     leader_epoch_rows,
     retention_ms,
 )
-from pipeline.sources.disk_rows import disk_columns
+from pipeline.sources.files.disk_rows import disk_columns
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.file_sources import DumpLog
+from pipeline.config.file_sources import DumpLog
 from pipeline.model.cluster import PartitionState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
-from pipeline.sources.dumped_logs import discover_dumps, with_topic_ids
-from pipeline.sources.segment_plan import choose_replicas, format_plan, parse_plan, plan_reads
-from pipeline.sources.segment_scan import scan_segment
+from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
+from pipeline.sources.files.segment_plan import choose_replicas, format_plan, parse_plan, plan_reads
+from pipeline.sources.records.segment_scan import scan_segment
 
 BATCH = (
     "baseOffset: {base} lastOffset: {last} count: 2 baseSequence: 0 lastSequence: 1 producerId: 7 producerEpoch: 0 "

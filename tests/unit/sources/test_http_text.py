@@ -10,9 +10,9 @@ import socket
 
 import pytest
 
+from pipeline.config.metric_sources import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
-from pipeline.metric_sources import BasicAuth, HttpAccess, TlsConfig
-from pipeline.sources.http_text import HttpReader, shown
+from pipeline.sources.metrics.http_text import HttpReader, shown
 from tests.unit.sources.http_servers import Answer, make_certificate, serving
 
 SECRET = "hunter2-not-to-be-seen"

@@ -14,16 +14,23 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.codec.key_ids import KeySecret
+from pipeline.codec.records.key_ids import KeySecret
 from pipeline.errors import ConfigError
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import HashName, hash_key
-from pipeline.sources.key_questions import NO_ANSWER, Question, ask, format_questions, parse_questions, version_of
-from pipeline.sources.key_rows import SCHEMA, UNNAMED, KeyRowMaker, hash_columns
-from pipeline.sources.key_scan import KeyScanSettings, iter_window_keys
-from pipeline.sources.key_secret import ensure_secret, read_secret
-from pipeline.sources.segment_plan import SegmentRead
+from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.records.key_questions import (
+    NO_ANSWER,
+    Question,
+    ask,
+    format_questions,
+    parse_questions,
+    version_of,
+)
+from pipeline.sources.records.key_rows import SCHEMA, UNNAMED, KeyRowMaker, hash_columns
+from pipeline.sources.records.key_scan import KeyScanSettings, iter_window_keys
+from pipeline.sources.records.key_secret import ensure_secret, read_secret
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 
 HOUR_MS = 3_600_000

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
-from pipeline.sources.event_time import TOLERANCE_MS
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.asking import PAGE_PARTITIONS
 from pipeline.sources.live.plan import FetchRead, format_fetches, join_reads, pack_fetches, parse_fetches, split
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
+from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)
 SPAN = TimeWindow(1_000_000, 2_000_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.live_source import LiveCluster
+from pipeline.config.live_source import LiveCluster
 from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.earlier_state import EarlierState
 from pipeline.model.log import TopicPartition

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from pipeline.codec.exposition import ExpositionReader
-from pipeline.sources.metric_pages import MetricPage, MetricPageReader, PageGroup, format_pages, read_page
-from pipeline.sources.sample_rows import SAMPLE_SCHEMA
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.sources.metrics.metric_pages import MetricPage, MetricPageReader, PageGroup, format_pages, read_page
+from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 
 AT_MS = 1_700_000_000_000
 

@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
-from pipeline.config import Cluster
+from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow
-from pipeline.sources.metric_readings import read_metrics, sample_intervals_ms
-from pipeline.sources.prometheus import plan_coarse_pages, plan_pages, probe_prometheus
-from pipeline.sources.prometheus_queries import FAMILIES, iter_queries
+from pipeline.sources.metrics.metric_readings import read_metrics, sample_intervals_ms
+from pipeline.sources.metrics.prometheus import plan_coarse_pages, plan_pages, probe_prometheus
+from pipeline.sources.metrics.prometheus_queries import FAMILIES, iter_queries
 from tests.unit.sources.http_servers import Answer, serving
 
 NOW_MS = 1_700_000_000_000

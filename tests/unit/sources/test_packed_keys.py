@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pipeline.sources.key_questions import Question
-from pipeline.sources.key_rows import SCHEMA, KeyRowMaker
-from pipeline.sources.key_scan import iter_window_keys
-from pipeline.sources.packed_keys import KEYS, PACKED_SCHEMA, pack_rows, unpack_rows
+from pipeline.sources.records.key_questions import Question
+from pipeline.sources.records.key_rows import SCHEMA, KeyRowMaker
+from pipeline.sources.records.key_scan import iter_window_keys
+from pipeline.sources.records.packed_keys import KEYS, PACKED_SCHEMA, pack_rows, unpack_rows
 from tests.unit.sources.test_key_scan import KEYS as RECORD_KEYS
 from tests.unit.sources.test_key_scan import SECRET, SETTINGS, batch, segment
 

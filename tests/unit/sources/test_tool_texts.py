@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pipeline.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
+from pipeline.config.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.tool_texts import read_described_replicas, read_moving_partitions
+from pipeline.sources.files.tool_texts import read_described_replicas, read_moving_partitions
 
 LOG_DIRS = """Querying brokers for log directories information
 Received log directory information from brokers 1,2

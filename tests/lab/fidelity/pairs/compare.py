@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 

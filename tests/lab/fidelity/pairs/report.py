@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.config import Spark
-from pipeline.demo import QUICK_JAVA
+from pipeline.cli.demo import QUICK_JAVA
+from pipeline.config.pipeline_config import Spark
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, WRONG_WAY, format_rows, format_verdict
 from tests.lab.fidelity.pairs.misses import explain

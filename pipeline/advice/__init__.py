@@ -1,0 +1,1 @@
+"""What to do about a hot broker, and what each action would change."""

@@ -1,0 +1,161 @@
+"""What a candidate of the replay would mean to those who have to do it, and what it does to the brokers' shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.model.number_text import format_name
+from pipeline.partitioners.strategy import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.config.replay import Candidate
+
+CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
+_PARTITIONERS = {
+    "java-sticky-2.4": (
+        "the sticky partitioner of Kafka clients 2.4 to 3.2: it moves on with each new batch, so that a broker that answers "
+        "late gets fuller batches and more of the records"
+    ),
+    "java-round-robin-2.4": "the round-robin partitioner before 3.9.2, which can pass over half of the partitions",
+}
+_UPGRADES = {
+    "java-builtin": "Kafka client 3.3+",
+    "java-builtin-uniform": "Kafka client 3.3+ with `partitioner.adaptive.partitioning.enable=false`",
+}
+TRUSTED = "trusted"
+_OLD_JAVA = ("java-sticky", "java-default", "java-round-robin-2")
+
+
+def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
+    """Title, cost and caveat of a candidate; None where it is no advice, such as another family's client.
+
+    Args:
+        candidate: As configured.
+        topic: Topic it was replayed for.
+        comparison: Its row of `gold.scenario_comparison`, or nothing.
+    """
+    name = format_name(topic)
+    moved = comparison.get("keys_moved_ratio") or 0.0
+    caveat = f"{moved:.0%} of its keys would go to other partitions: their order is at risk once." if moved else ""
+    trust = comparison.get("trust") or TRUSTED
+    if trust != TRUSTED:
+        caveat = f"{caveat} Take it with care: the replay of this topic is {trust}.".strip()
+    if candidate.brokers:
+        return None  # a what-if about brokers is nothing a producer can do
+    if candidate.partitions is not None:
+        count = comparison.get("partition_count")
+        title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
+        return title, PARTITIONS, caveat
+    if "ignore-keys" in (candidate.partitioner or ""):
+        if comparison.get("keyed_record_count") == 0:
+            return None  # there are no keys to ignore
+        title = f"let producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
+        return title, LOSES_ORDER, "Records of one key are then in no order."
+    found = _describe_client(candidate, name, comparison.get("baseline") or "")
+    return None if found is None else (*found, caveat)
+
+
+def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[str, int] | None:
+    settings = ", ".join(f"`{key}={value}`" for key, value in sorted(candidate.config.items()))
+    also = f" and set {settings}" if settings else ""
+    partitioner = candidate.partitioner or baseline
+    if candidate.client is not None:
+        is_upgrade = _is_built_in_java(candidate.client) and baseline.startswith(_OLD_JAVA)
+        return (f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE) if is_upgrade else None
+    if partitioner == baseline:
+        return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
+    if partitioner in _UPGRADES and baseline.startswith(_OLD_JAVA):
+        return f"upgrade producers of {name} to {_UPGRADES[partitioner]}{also}", UPGRADE
+    if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
+        return f"use {partitioner} for producers of {name}{also}", PARTITIONER
+    return None
+
+
+def _is_built_in_java(client: str) -> bool:
+    """Tells whether a Java client places keyless records by its built-in partitioner.
+
+    >>> [_is_built_in_java(client) for client in ("4.1.1", "kafka-clients 3.2.3", "librdkafka 2.16.0")]
+    [True, False, False]
+    """
+    *family, version = client.split()
+    return family in ([], ["kafka-clients"]) and parse_version(version) >= parse_version("3.3")
+
+
+def describe_partitioner(topic: str, partitioner: str) -> str:
+    """The partitioner that a topic's producers use, in a sentence.
+
+    Args:
+        topic: The topic.
+        partitioner: Strategy in use, by its name in the registry.
+    """
+    name = _PARTITIONERS.get(partitioner, f"the partitioner {partitioner}")
+    said = f" ({partitioner})" if partitioner in _PARTITIONERS else ""
+    return f"The producers of {format_name(topic)} use {name}{said}."
+
+
+def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
+    """What changes in the producers' configuration, as a unified diff against nothing; None where no setting does.
+
+    Args:
+        candidate: As configured.
+        topic: Topic it was replayed for.
+        title: What would be done, in a few words.
+    """
+    settings = list_settings(candidate)
+    if not settings:
+        return None
+    name = format_name(topic)
+    lines = [f"# {title}", f"--- producer.properties ({name})", f"+++ producer.properties ({name})"]
+    lines.append(f"@@ -0,0 +1,{len(settings)} @@")
+    lines += [f"+{key}={_setting(value)}" for key, value in sorted(settings.items())]
+    return "\n".join(lines) + "\n"
+
+
+def list_settings(candidate: Candidate) -> dict[str, object]:
+    """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too."""
+    settings: dict[str, object] = dict(candidate.config)
+    if "ignore-keys" in (candidate.partitioner or ""):
+        settings["partitioner.ignore.keys"] = True
+    if candidate.partitioner == "java-builtin-uniform":
+        settings["partitioner.adaptive.partitioning.enable"] = False
+    return settings
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def predict_ratios(
+    shares: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
+) -> dict[int, tuple[float, float, float]]:
+    """Share ratios of all brokers if one topic were spread as a candidate does; everything else stays.
+
+    Args:
+        shares: Rows of `gold.broker_share` of the window.
+        placed: Rows of `gold.replay_brokers` of the candidate and topic.
+        topic_bytes: Bytes of the topic in the window, as on disk.
+
+    Returns:
+        Low, median and high by broker.
+    """
+    total = sum(row["size_bytes"] for row in shares)
+    by_broker = {row["broker_id"]: row for row in placed}
+    ratios = {}
+    for row in shares:
+        to = by_broker.get(row["broker_id"])
+        recorded = (to["recorded_share"] or 0.0) if to else 0.0
+        of_topic = (
+            (0.0, 0.0, 0.0)
+            if to is None
+            else tuple((to[name] if to[name] is not None else recorded) - recorded for name in _SHARES)
+        )
+        low, median, high = (
+            (row["size_bytes"] + change * topic_bytes) / total / row["expected_share"] for change in of_topic
+        )
+        ratios[row["broker_id"]] = (low, median, high)
+    return ratios
+
+
+_SHARES = ("share_low", "share", "share_high")

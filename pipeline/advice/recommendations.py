@@ -1,0 +1,204 @@
+"""What to do about a broker above its share: leadership, replicas, and what the replay predicts for its producers.
+
+Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
+producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
+partitions, and that before other keys. Where most of the excess is neither keys nor their luck the load follows the broker (a slow one gets more
+from sticky producers), and moving partitions away from it comes after what changes the producers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.codec.tools.reassignment_json import format_election, format_reassignment
+from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
+from pipeline.model.number_text import format_bytes, format_ratio
+from pipeline.model.recommendation import Recommendation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.measures.reassignment import ReassignmentPlan
+    from pipeline.model.placement import PlacedPartition, PlacementBroker
+
+MOST_SHOWN = 8
+MOST_ALIKE = 2
+_WORTH = 0.02
+_COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
+_FOLLOWS = 4
+_TITLES = {
+    "elect_preferred": "elect preferred leaders",
+    "move_leaders": "hand over leadership",
+    "move_replicas": "move replicas",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateEffect:
+    """What a change of one topic's producers, keys or partitions is predicted to bring.
+
+    Attributes:
+        action: `replay:` and the candidate's name in the configuration, or `rekey`.
+        topic: Topic.
+        title: What would be done, in a few words.
+        cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order
+            is lost.
+        basis: What the prediction rests on, up to the verb.
+        caveat: What to know before; may be empty.
+        ratios: Share ratio of every broker with this topic so placed: low, median, high.
+        config_diff: What changes in the producers' configuration; None where no setting does.
+        setting_count: Settings that change: of two ways that cost alike the plainer comes first.
+    """
+
+    action: str
+    topic: str
+    title: str
+    cost: int
+    basis: str
+    caveat: str
+    ratios: Mapping[int, tuple[float, float, float]]
+    config_diff: str | None = None
+    setting_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotBroker:
+    """The broker above its share.
+
+    Attributes:
+        broker_id: Its id.
+        window_start_ms: The window, UTC milliseconds.
+        share_ratio: Its share ratio there.
+        target_ratio: Ratio below which incidents resolve.
+        load_follows: Most of its excess is neither heavy keys nor hash luck, nor how leaders are spread.
+    """
+
+    broker_id: int
+    window_start_ms: int
+    share_ratio: float
+    target_ratio: float
+    load_follows: bool
+
+
+def recommend(
+    hot: HotBroker,
+    partitions: Sequence[PlacedPartition],
+    brokers: Sequence[PlacementBroker],
+    effects: Sequence[CandidateEffect],
+) -> tuple[Recommendation, ...]:
+    """Actions for one broker, best first.
+
+    Args:
+        hot: The broker.
+        partitions: All partitions of the cluster.
+        brokers: All its brokers.
+        effects: What the replay predicts.
+
+    Returns:
+        At most eight; none that would not bring the broker down.
+    """
+    found = [((_cost_of_plan(plan, hot), 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
+    found += [
+        ((effect.cost, effect.setting_count), _of_effect(effect, hot))
+        for effect in effects
+        if hot.broker_id in effect.ratios
+    ]
+    useful = [(cost, row) for cost, row in found if row.predicted_ratio < hot.share_ratio - _WORTH]
+    useful.sort(
+        key=lambda entry: (not entry[1].is_enough, entry[0], round(entry[1].predicted_ratio, 3), entry[1].action)
+    )
+    alike: Counter[tuple[int, str]] = Counter()
+    kept = []
+    for (cost, _), row in useful:
+        alike[cost, row.topic] += 1
+        if alike[cost, row.topic] <= MOST_ALIKE:
+            kept.append(row)
+    return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
+
+
+def _plans(
+    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
+) -> list[ReassignmentPlan]:
+    """Dearer plans only where the cheaper ones are not enough."""
+    plans = []
+    for make in (plan_election, plan_leaders, plan_replicas):
+        plan = make(partitions, brokers, target_ratio=hot.target_ratio)
+        if plan.moves:
+            plans.append(plan)
+        if plan.peak_ratio <= hot.target_ratio:
+            break
+    return plans
+
+
+def _cost_of_plan(plan: ReassignmentPlan, hot: HotBroker) -> int:
+    return _COSTS[plan.kind] + (_FOLLOWS if hot.load_follows else 0)
+
+
+def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
+    ratio, count = plan.ratios[hot.broker_id], len(plan.moves)
+    partitions = f"{count} partition{'' if count == 1 else 's'}"
+    costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
+    said = {
+        "elect_preferred": f"The first replica of {partitions} leads again; {costs}.",
+        "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
+        "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
+    }[plan.kind]
+    follows = (
+        " Most of the excess follows the broker, not the partitions: producers may load whatever it leads next."
+        if hot.load_follows
+        else ""
+    )
+    is_election = plan.kind == "elect_preferred"
+    moves = plan.moves
+    return Recommendation(
+        window_start_ms=hot.window_start_ms,
+        subject=f"broker {hot.broker_id}",
+        rank=0,
+        action=plan.kind,
+        title=f"{_TITLES[plan.kind]} of {partitions}",
+        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}.{follows}",
+        topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
+        share_ratio=hot.share_ratio,
+        predicted_ratio=ratio,
+        predicted_ratio_low=ratio,
+        predicted_ratio_high=ratio,
+        predicted_peak_ratio=plan.peak_ratio,
+        moved_bytes=plan.moved_bytes,
+        moved_partition_count=count,
+        is_enough=plan.peak_ratio <= hot.target_ratio + 1e-9,
+        broker_ratios=plan.ratios,
+        reassignment_json=None
+        if is_election
+        else format_reassignment((move.topic, move.partition, move.new_replicas) for move in moves),
+        election_json=format_election((move.topic, move.partition) for move in moves),
+        rollback_json=None
+        if is_election
+        else format_reassignment((move.topic, move.partition, move.replicas) for move in moves),
+    )
+
+
+def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
+    low, ratio, high = effect.ratios[hot.broker_id]
+    peak = max(median for _, median, _ in effect.ratios.values())
+    caveat = f" {effect.caveat}" if effect.caveat else ""
+    return Recommendation(
+        window_start_ms=hot.window_start_ms,
+        subject=f"broker {hot.broker_id}",
+        rank=0,
+        action=effect.action,
+        title=effect.title,
+        text=f"{effect.basis} the highest broker at {format_ratio(peak)}.{caveat}",
+        topic=effect.topic,
+        share_ratio=hot.share_ratio,
+        predicted_ratio=ratio,
+        predicted_ratio_low=low,
+        predicted_ratio_high=high,
+        predicted_peak_ratio=peak,
+        moved_bytes=0,
+        moved_partition_count=0,
+        is_enough=peak <= hot.target_ratio + 1e-9,
+        config_diff=effect.config_diff,
+        broker_ratios={broker_id: median for broker_id, (_, median, _) in effect.ratios.items()},
+    )

@@ -1,0 +1,182 @@
+"""What the replay says of a recording, in two tables that fit a terminal. No Spark: the tables read are small."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from pipeline.cli.text_table import format_table
+from pipeline.config.replay import IN_USE
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables.back_tests import BACK_TESTS
+from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pipeline.tables import Table
+
+    Row = Mapping[str, Any]
+
+_WIDTH = 98
+_TOPICS_PER_TABLE = 3
+_NONE = "-"
+_TIE = "\N{NO-BREAK SPACE}"  # where no line ends
+
+
+def describe_keys(warehouse: Path) -> list[str]:
+    """A line per topic with keys, of the newest window: the verdict on its hash, and the keys each candidate would move.
+
+    Args:
+        warehouse: Folder of all tables; nothing is said where nothing was replayed.
+    """
+    if not _is_there(warehouse, HASH_VERDICTS):
+        return []
+    return format_keys(_load(warehouse, HASH_VERDICTS), _load(warehouse, SCENARIO_COMPARISON))
+
+
+def describe_shares(warehouse: Path) -> list[str]:
+    """Tables of records without a key, in the window in which a broker had most of such a topic: topics beside candidates.
+
+    Args:
+        warehouse: Folder of all tables; nothing is said where nothing was simulated.
+    """
+    if not _is_there(warehouse, BACK_TESTS):
+        return []
+    return format_shares(*(_load(warehouse, table) for table in (REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS)))
+
+
+def format_keys(verdicts: Sequence[Row], comparison: Sequence[Row]) -> list[str]:
+    """Lines of `describe_keys`.
+
+    Args:
+        verdicts: Rows of `gold.hash_verdicts`.
+        comparison: Rows of `gold.scenario_comparison`.
+    """
+    newest = max((row["window_start"] for row in verdicts), default=None)
+    found = [row for row in verdicts if row["window_start"] == newest and row["record_count"]]
+    if not found:
+        return []
+    found.sort(key=lambda row: (row["topic"], row["topic_id"]))
+    header = ["topic", "placed by", "keys that would move to another partition"]
+    starts = format_table(header, [[row["topic"], row["verdict"], ""] for row in found]).splitlines()
+    indent = starts[0].index(header[-1])
+    lines = starts[:1]
+    for start, row in zip(starts[1:], found, strict=True):
+        text = _describe_moves([other for other in comparison if _place(other) == _place(row)])
+        wrapped = textwrap.wrap(text, _WIDTH - indent, break_on_hyphens=False)
+        lines += [f"{left:<{indent}}{right}" for left, right in zip_longest([start], wrapped, fillvalue="")]
+    return [line.replace(_TIE, " ") for line in lines]
+
+
+def _describe_moves(candidates: Sequence[Row]) -> str:
+    """84 % librdkafka; 51 % twice-the-partitions."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for row in sorted(candidates, key=lambda row: row["candidate"]):
+        if row["candidate"] != IN_USE and row["keys_moved_ratio"] is not None:
+            names[round(100 * row["keys_moved_ratio"])].append(row["candidate"])
+    if not names:
+        return "not known"
+    tied = {percent: [name.replace(" ", _TIE) for name in found] for percent, found in names.items()}
+    moving = (f"{percent}{_TIE}% {' / '.join(tied[percent])}" for percent in sorted(tied, reverse=True) if percent)
+    return "; ".join(moving) or "none"
+
+
+def format_shares(brokers: Sequence[Row], comparison: Sequence[Row], back_tests: Sequence[Row]) -> list[str]:
+    """Lines of `describe_shares`.
+
+    Args:
+        brokers: Rows of `gold.replay_brokers`.
+        comparison: Rows of `gold.scenario_comparison`.
+        back_tests: Rows of `gold.back_tests`.
+    """
+    simulated = {_place(row) for row in comparison if _is_keyless(row)}
+    shares = [row for row in brokers if _place(row) in simulated and row["recorded_log_share"] is not None]
+    in_use = sorted((row for row in shares if row["candidate"] == IN_USE), key=_place)
+    if not in_use:
+        return []
+    worst = max(in_use, key=lambda row: row["recorded_log_share"])
+    here = [
+        row
+        for row in shares
+        if (row["cluster"], row["window_start"], row["broker_id"])
+        == (worst["cluster"], worst["window_start"], worst["broker_id"])
+    ]
+    topics = sorted({_place(row) for row in here if row["candidate"] == IN_USE})
+    seeds = max(row["seed_count"] for row in comparison if _place(row) == _place(worst) and row["seed_count"])
+    lines = [
+        f"Broker {worst['broker_id']}'s share of a topic's bytes, %, in the window from "
+        f"{worst['window_start']:%H:%M} UTC (its largest of {worst['topic']});",
+        f"predicted: the median of {seeds} seeds, and where a real run should lie nine times of ten.",
+    ]
+    tests = {_place(row): row for row in back_tests}
+    compared = {(*_place(row), row["candidate"]): row for row in comparison}
+    for first in range(0, len(topics), _TOPICS_PER_TABLE):
+        columns = topics[first : first + _TOPICS_PER_TABLE]
+        lines += ["", *_format_topics(columns, here, compared, tests)]
+    return lines
+
+
+def _format_topics(
+    topics: Sequence[tuple[Any, ...]],
+    here: Sequence[Row],
+    compared: Mapping[tuple[Any, ...], Row],
+    tests: Mapping[tuple[Any, ...], Row],
+) -> list[str]:
+    """A table: topics are its columns."""
+    cells = {(*_place(row), row["candidate"]): row for row in here}
+    tested = [tests.get(topic, {}) for topic in topics]
+    used = [cells[*topic, IN_USE] for topic in topics]
+    rows = [
+        ["partitioner in use", *(test.get("partitioner") or _NONE for test in tested)],
+        ["client in use", *(test.get("client") or _NONE for test in tested)],
+        ["observed", *(_percent(row["recorded_log_share"]) for row in used)],
+        ["in use, predicted", *(_range(row) for row in used)],
+    ]
+    for candidate in sorted({row["candidate"] for row in here} - {IN_USE}):
+        found = [
+            _NONE if row is None else "as in use" if compared[*topic, candidate]["is_as_in_use"] else _range(row)
+            for topic in topics
+            for row in [cells.get((*topic, candidate))]
+        ]
+        if set(found) != {_NONE}:
+            rows.append([candidate, *found])
+    errors = [test.get("share_error_points") for test in tested]
+    rows.append(["back-test", *(_NONE if error is None else f"{error:.1f} points off" for error in errors)])
+    rows.append(["trusted", *("yes" if test.get("is_trusted") else "no" for test in tested)])
+    return format_table(["", *(topic[2] for topic in topics)], rows).splitlines()
+
+
+def _range(row: Row) -> str:
+    """76.6 (75.9-77.1)."""
+    if row["log_share"] is None:
+        return _NONE
+    return f"{_percent(row['log_share'])} ({_percent(row['log_share_low'])}-{_percent(row['log_share_high'])})"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.1f}"
+
+
+def _is_keyless(row: Row) -> bool:
+    return row["candidate"] == IN_USE and row["seed_count"] is not None and row["keyless_record_count"] > 0
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("cluster", "window_start", "topic", "topic_id"))
+
+
+def _is_there(warehouse: Path, table: Table) -> bool:
+    return DeltaTable.is_deltatable(str(table_path(warehouse, table)))
+
+
+def _load(warehouse: Path, table: Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = load_rows(warehouse, table).to_pylist()
+    return rows

@@ -1,0 +1,1 @@
+"""Kafka's log files: record batches, segments, indexes, checkpoints and snapshots."""

@@ -1,0 +1,122 @@
+"""Message sets v0 and v1 (magic 0 and 1): single messages and compressed wrappers around inner message sets.
+
+A wrapper is a message whose value is a compressed message set. In magic 0 the inner messages carry absolute offsets;
+in magic 1 relative ones, counted so that the last one's absolute offset is the wrapper's. With log append time the
+wrapper's timestamp holds for all inner messages.
+
+References:
+    Kafka `LegacyRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`; KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.codec.log.compression import decompress
+from pipeline.codec.log.crc import crc32
+from pipeline.codec.log.header_walk import LOG_OVERHEAD_BYTES, MIN_LENGTH, Stop, measure_entry
+from pipeline.errors import InputError
+from pipeline.model.log import Record, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ENTRY = struct.Struct(">qiIbb")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_KEY_START = (18, 26)  # by magic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One entry of a message set as it lies there: a message, or a wrapper (`codec` not 0)."""
+
+    record: Record
+    magic: int
+    codec: int
+    timestamp_type: TimestampType
+
+
+def read_message(data: bytes, position: int) -> Message:
+    """Reads one entry; the checksum is the business of the walk.
+
+    Raises:
+        InputError: The entry is not one of magic 0 or 1, or its key or value run beyond it.
+    """
+    stop, size_bytes, magic = measure_entry(data, position)
+    if stop is not Stop.END or magic > 1:
+        raise InputError(
+            f"no message of magic 0 or 1: {stop.name}", position=position, first_bytes=data[position:][:64]
+        )
+    offset, _, _, _, attributes = _ENTRY.unpack_from(data, position)
+    timestamp_ms = _INT64.unpack_from(data, position + 18)[0] if magic == 1 else -1
+    end = position + size_bytes
+    key, after = _read_bytes(data, position + _KEY_START[magic], end)
+    value, after = _read_bytes(data, after, end)
+    if after != end:
+        raise InputError(f"message has {end - after} bytes left over", position=position)
+    timestamp_type = TimestampType((attributes >> 3) & 1 if magic == 1 else 0)
+    record = Record(offset=offset, timestamp_ms=timestamp_ms, key=key, value=value, size_bytes=size_bytes)
+    return Message(record=record, magic=magic, codec=attributes & 7, timestamp_type=timestamp_type)
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    if end - position < 4:
+        raise InputError("message ends inside a length", position=position)
+    length = _INT32.unpack_from(data, position)[0]
+    position += 4
+    if length < 0:
+        return None, position
+    if length > end - position:
+        raise InputError(f"field of {length} bytes, {end - position} are left", position=position - 4)
+    return data[position : position + length], position + length
+
+
+def read_message_set(data: bytes) -> Iterator[Message]:
+    """Yields the entries of a complete message set, wrappers not opened.
+
+    Raises:
+        InputError: An entry that cannot be read, a torn one at the end included.
+    """
+    position = 0
+    while position < len(data):
+        message = read_message(data, position)
+        yield message
+        position += message.record.size_bytes
+
+
+def unwrap(wrapper: Message) -> list[Record]:
+    """Decompresses a wrapper and returns its inner messages with absolute offsets and final timestamps.
+
+    Raises:
+        InputError: Broken or too much data, no inner message, another magic inside, or a wrapper in a wrapper.
+    """
+    if wrapper.record.value is None:
+        raise InputError("compressed message without a value")
+    inner = list(read_message_set(decompress(wrapper.codec, wrapper.record.value)))
+    if not inner:
+        raise InputError("compressed message without inner messages")
+    if any(message.codec or message.magic != wrapper.magic for message in inner):
+        raise InputError(f"inner message that is compressed or not of the wrapper's magic {wrapper.magic}")
+    # A producer's own set, not yet stored, has a wrapper offset below its inner ones; Kafka then takes those as they are.
+    base_offset = 0 if wrapper.magic == 0 else max(0, wrapper.record.offset - inner[-1].record.offset)
+    records = [replace(message.record, offset=base_offset + message.record.offset) for message in inner]
+    if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        records = [replace(record, timestamp_ms=wrapper.record.timestamp_ms) for record in records]
+    return records
+
+
+def write_message(
+    record: Record, *, magic: int, codec: int = 0, timestamp_type: TimestampType = TimestampType.CREATE_TIME
+) -> bytes:
+    """Writes one entry; for a wrapper, `record.value` is the compressed inner set."""
+    body = struct.pack(">bb", magic, codec | timestamp_type << 3)
+    if magic == 1:
+        body += _INT64.pack(record.timestamp_ms)
+    for field in (record.key, record.value):
+        body += _INT32.pack(-1) if field is None else _INT32.pack(len(field)) + field
+    if len(body) + 4 < MIN_LENGTH[magic]:
+        raise ValueError(f"message of magic {magic} in {len(body) + LOG_OVERHEAD_BYTES} bytes")
+    return struct.pack(">qiI", record.offset, len(body) + 4, crc32(body)) + body

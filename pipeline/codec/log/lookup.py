@@ -1,0 +1,241 @@
+"""Where an offset or an instant lies in a segment: through the sparse index, then batch by batch, as Kafka looks it up.
+
+References:
+    Kafka `LogSegment.translateOffset` and `findOffsetByTimestamp`, `AbstractIndex.indexSlotRangeFor`,
+    `FileRecords.searchForOffsetFromPosition` and `searchForTimestamp`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from pipeline.codec.log.header_walk import (
+    BATCH_HEADER_BYTES,
+    HEADER_UP_TO_MAGIC_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAX_MAGIC,
+    MIN_LENGTH,
+)
+from pipeline.codec.log.legacy import read_message
+from pipeline.codec.log.plain_segment import read_entry_records
+from pipeline.codec.log.record_batch import read_batch_header
+from pipeline.model.log import BatchHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+WARM_INDEX_BYTES = 8192  # the end of an index that Kafka searches first, because it is in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexLookup:
+    """The way through an index.
+
+    Attributes:
+        probes: Entries looked at, in order.
+        slot: The last entry at or below the target; None where there is none.
+    """
+
+    probes: tuple[int, ...]
+    slot: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetLookup:
+    """The way to an offset.
+
+    Attributes:
+        index: Search of the offset index.
+        start_position: Byte position the index gave; 0 without one.
+        batches_passed: Batches read from there whose last offset was below the target.
+        batch: The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself
+            may be missing from it (compacted away). None: beyond the end of the file.
+    """
+
+    index: IndexLookup
+    start_position: int
+    batches_passed: int
+    batch: BatchHeader | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampLookup:
+    """The way to an instant.
+
+    Attributes:
+        time_index: Search of the time index.
+        offset_index: Search of the offset index for the offset that the time index gave.
+        start_position: Byte position the indexes gave.
+        batches_passed: Batches read from there without a record late enough.
+        batch: The batch of the record found; None: the segment has none.
+        offset: Offset of the first record, in file order, whose timestamp is at or after the target.
+        timestamp_ms: Its timestamp.
+    """
+
+    time_index: IndexLookup
+    offset_index: IndexLookup
+    start_position: int
+    batches_passed: int
+    batch: BatchHeader | None
+    offset: int | None
+    timestamp_ms: int | None
+
+
+def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) -> IndexLookup:
+    """Finds the last entry whose value is at or below the target, by Kafka's two-part binary search.
+
+    Args:
+        values: Offsets or timestamps of the entries, ascending.
+        target: What to look for.
+        entry_bytes: Size of an entry in the file (8 or 12), which says how many of them are warm.
+
+    >>> import numpy as np
+    >>> search_index(np.array([4, 9, 12]), 10, entry_bytes=8)
+    IndexLookup(probes=(0, 1, 2), slot=1)
+    """
+    if not len(values):
+        return IndexLookup(probes=(), slot=None)
+    last = len(values) - 1
+    first_warm = max(0, last - WARM_INDEX_BYTES // entry_bytes)
+    probes = [first_warm]
+    if values[first_warm] < target:
+        low, high = first_warm, last
+    else:
+        probes.append(0)
+        if values[0] > target:
+            return IndexLookup(probes=tuple(dict.fromkeys(probes)), slot=None)
+        low, high = 0, first_warm
+    while low < high:
+        middle = (low + high + 1) // 2
+        probes.append(middle)
+        if values[middle] > target:
+            high = middle - 1
+        else:
+            low = middle
+            if values[middle] == target:
+                break
+    return IndexLookup(probes=tuple(dict.fromkeys(probes)), slot=low)
+
+
+def find_offset(
+    path: Path | str, offset: int, *, index_offsets: NDArray[np.int64], index_positions: NDArray[np.int64]
+) -> OffsetLookup:
+    """Finds the batch that holds an offset, or would hold it.
+
+    Args:
+        path: The `.log` file.
+        offset: Absolute offset.
+        index_offsets: Absolute offsets of its `.index`, ascending; empty where there is none.
+        index_positions: Their byte positions.
+
+    Raises:
+        OSError: The file cannot be read.
+        InputError: A batch cannot be read.
+    """
+    index = search_index(index_offsets, offset, entry_bytes=8)
+    start = 0 if index.slot is None else int(index_positions[index.slot])
+    passed = 0
+    with Path(path).open("rb") as file:
+        for batch in iter_batch_headers(file, start):
+            if batch.last_offset >= offset:
+                return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=batch)
+            passed += 1
+    return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=None)
+
+
+def find_timestamp(
+    path: Path | str,
+    timestamp_ms: int,
+    *,
+    time_index_timestamps_ms: NDArray[np.int64],
+    time_index_offsets: NDArray[np.int64],
+    index_offsets: NDArray[np.int64],
+    index_positions: NDArray[np.int64],
+    start_offset: int = 0,
+) -> TimestampLookup:
+    """Finds the first record, in file order, whose timestamp is at or after an instant.
+
+    Args:
+        path: The `.log` file.
+        timestamp_ms: The instant.
+        time_index_timestamps_ms: Timestamps of its `.timeindex`, ascending; empty where there is none.
+        time_index_offsets: Their absolute offsets.
+        index_offsets: As in `find_offset`.
+        index_positions: As in `find_offset`.
+        start_offset: Records below it do not count (the log start offset).
+
+    Raises:
+        OSError: The file cannot be read.
+        InputError: A batch or a record cannot be read.
+    """
+    time_index = search_index(time_index_timestamps_ms, timestamp_ms, entry_bytes=12)
+    known_offset = start_offset if time_index.slot is None else int(time_index_offsets[time_index.slot])
+    offset_index = search_index(index_offsets, max(known_offset, start_offset), entry_bytes=8)
+    start = 0 if offset_index.slot is None else int(index_positions[offset_index.slot])
+    way = {"time_index": time_index, "offset_index": offset_index}
+    passed = 0
+    with Path(path).open("rb") as file:
+        for batch in iter_batch_headers(file, start):
+            if batch.max_timestamp_ms >= timestamp_ms:
+                file.seek(batch.position)
+                for record in read_entry_records(file.read(batch.size_bytes)):
+                    if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                        return TimestampLookup(
+                            **way,
+                            start_position=start,
+                            batches_passed=passed,
+                            batch=batch,
+                            offset=record.offset,
+                            timestamp_ms=record.timestamp_ms,
+                        )
+            passed += 1
+    return TimestampLookup(
+        **way, start_position=start, batches_passed=passed, batch=None, offset=None, timestamp_ms=None
+    )
+
+
+def iter_batch_headers(file: BinaryIO, position: int) -> Iterator[BatchHeader]:
+    """Yields headers from a position on, reading only them; ends where a batch is torn or has no valid length.
+
+    A compressed legacy message has its wrapper's offset as first and last offset.
+    """
+    file_bytes = file.seek(0, 2)
+    while True:
+        file.seek(position)
+        head = file.read(BATCH_HEADER_BYTES)
+        length = int.from_bytes(head[8:LOG_OVERHEAD_BYTES], "big", signed=True)
+        magic = head[16] if len(head) >= HEADER_UP_TO_MAGIC_BYTES else MAX_MAGIC + 1
+        size_bytes = LOG_OVERHEAD_BYTES + length
+        if magic > MAX_MAGIC or length < MIN_LENGTH[magic] or position + size_bytes > file_bytes:
+            return
+        if magic == MAX_MAGIC:
+            yield read_batch_header(head, file_position=position)
+        else:
+            file.seek(position)
+            yield _read_legacy_header(file.read(size_bytes), position)
+        position += size_bytes
+
+
+def _read_legacy_header(entry: bytes, position: int) -> BatchHeader:
+    message = read_message(entry, 0)
+    return BatchHeader(
+        position=position,
+        size_bytes=len(entry),
+        base_offset=message.record.offset,
+        last_offset=message.record.offset,
+        partition_leader_epoch=-1,
+        magic=message.magic,
+        crc=int.from_bytes(entry[12:16], "big"),
+        attributes=entry[17],
+        base_timestamp_ms=message.record.timestamp_ms,
+        max_timestamp_ms=message.record.timestamp_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=1,
+    )

@@ -1,0 +1,107 @@
+"""Says in words what a scan found wrong: flawed batches, and why a walk stopped where it did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.log.header_walk import LOG_OVERHEAD_BYTES, Bytes, Stop
+from pipeline.codec.log.plain_segment import cut_entry, read_entry_records
+from pipeline.codec.log.scans import Flaw
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_PROBLEMS = 1000  # per scan: a file of noise must not become a table of noise
+FIRST_BYTES = 64
+_TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
+
+
+def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tuple[Problem, ...]:
+    """Puts problems in file order and cuts the list at `MAX_PROBLEMS`; the last one then says how many others there are.
+
+    Args:
+        path: The file.
+        problems: Those that were put in words.
+        others: Those that were only counted.
+    """
+    ordered = sorted(problems, key=lambda problem: -1 if problem.position is None else problem.position)
+    if not others and len(ordered) <= MAX_PROBLEMS:
+        return tuple(ordered)
+    kept = ordered[: MAX_PROBLEMS - 1]
+    others += len(ordered) - len(kept)
+    note = Problem(path=path, position=kept[-1].position, reason=f"{others} more problems in this file")
+    return (*kept, note)
+
+
+def describe_flaw(path: str, row: np.void, data: Bytes) -> Problem:
+    """Explains the flaw of one batch, whose row is kept while its records are not used; `data` are the whole file."""
+    flaw = Flaw(int(row["flaw"]))
+    reasons = {
+        Flaw.CRC: f"checksum mismatch: the batch's bytes do not give the stored {int(row['crc'])}",
+        Flaw.RECORD_COUNT: f"{int(row['record_count'])} records cannot be in a batch of {int(row['size_bytes'])} bytes "
+        f"with offsets {int(row['base_offset'])} to {int(row['last_offset'])}",
+        Flaw.OFFSETS: f"base offset {int(row['base_offset'])} with a last offset that is negative or below it",
+        Flaw.CODEC: f"unknown compression codec {int(row['attributes']) & 7} for magic {int(row['magic'])}",
+    }
+    reason = reasons.get(flaw) or _explain_payload(data, row)
+    position = int(row["position"])
+    return Problem(path=path, position=position, reason=reason, first_bytes=data[position : position + FIRST_BYTES])
+
+
+def _explain_payload(data: Bytes, row: np.void) -> str:
+    try:
+        read_entry_records(cut_entry(data, row))
+    except InputError as error:
+        return f"records do not parse: {error.reason}"
+    return "records do not parse"
+
+
+def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, file_bytes: int) -> Problem:
+    """Explains why nothing after `position` was read."""
+    left = file_bytes - position
+    if position == 0 and is_text(first_bytes):
+        line = first_bytes.split(b"\n", 1)[0].decode("ascii")
+        kind = "a Git LFS pointer" if line.startswith("version https://git-lfs") else "text"
+        reason = f"{kind}, not a log segment: begins with {line[:40]!r}"
+        return Problem(path=path, position=position, reason=reason, first_bytes=first_bytes[:FIRST_BYTES])
+    length = int.from_bytes(first_bytes[8:LOG_OVERHEAD_BYTES], "big", signed=True)
+    reasons = {
+        Stop.BEYOND_FILE: f"torn: the batch wants {length + LOG_OVERHEAD_BYTES} bytes, {left} are left in the file"
+        if len(first_bytes) >= LOG_OVERHEAD_BYTES
+        else f"torn: {left} bytes left, too few for a batch header",
+        Stop.BAD_LENGTH: f"batch length {length}: negative, or too small to be a batch",
+        Stop.BAD_MAGIC: f"magic {first_bytes[16] if len(first_bytes) > 16 else None}, want 0, 1 or 2",
+        Stop.ZERO_LENGTH: f"batch length 0, and the {left} bytes from here on are not all zero",
+    }
+    return Problem(path=path, position=position, reason=reasons[stop], first_bytes=first_bytes[:FIRST_BYTES])
+
+
+def is_text(first_bytes: bytes) -> bool:
+    """Tells whether the first bytes of a file are printable ASCII: a batch begins with an offset, so zeros, instead."""
+    return len(first_bytes) > 0 and _TEXT.issuperset(first_bytes[:FIRST_BYTES])
+
+
+def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:
+    """Returns the rows whose base offset is not above the last offset before: damage that no checksum covers.
+
+    Args:
+        rows: `HEADER_ROW`s; those with a flaw are left out.
+        last_offset: Last offset of the batch before the first row, if there is one.
+    """
+    flawed = rows["flaw"] != Flaw.NONE
+    sound = np.flatnonzero(~flawed) if flawed.any() else slice(None)
+    base_offset, last = rows["base_offset"][sound], rows["last_offset"][sound]
+    steps_back = np.flatnonzero(base_offset[1:] <= last[:-1]) + 1
+    if last_offset is not None and len(base_offset) and base_offset[0] <= last_offset:
+        steps_back = np.concatenate([np.zeros(1, np.int64), steps_back])
+    return steps_back if isinstance(sound, slice) else sound[steps_back]
+
+
+def describe_step_back(path: str, row: np.void) -> Problem:
+    """Explains offsets that do not increase."""
+    reason = f"base offset {int(row['base_offset'])} is not above the last offset of the batch before"
+    return Problem(path=path, position=int(row["position"]), reason=reason, severity="suspect")

@@ -1,0 +1,185 @@
+"""Record batches, format v2 (magic 2): the readable pair of readers and a writer.
+
+The scans of whole segments have faster ways; these functions are what they are checked against, and what small inputs
+use.
+
+References:
+    Kafka `DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker`; KIP-98.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from pipeline.codec.log.crc import crc32c
+from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
+from pipeline.codec.log.varints import read_varint, read_varlong, write_varint
+from pipeline.errors import InputError
+from pipeline.model.log import BatchHeader, Record, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAGIC = 2
+CRC_START = 21  # the checksum covers everything from the attributes on
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_AFTER_CRC = struct.Struct(">hiqqqhii")
+
+
+def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
+    """Reads the 61 bytes in front of a batch's records.
+
+    Args:
+        data: Bytes that hold the header.
+        position: Where it begins in them.
+        file_position: Where `data` begins in the file; added to the header's `position`.
+
+    Raises:
+        InputError: Fewer than 61 bytes, or another magic than 2.
+    """
+    where = file_position + position
+    if len(data) - position < BATCH_HEADER_BYTES:
+        raise InputError(
+            f"{len(data) - position} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where
+        )
+    if data[position + 16] != MAGIC:
+        raise InputError(f"magic {data[position + 16]}, want {MAGIC}", position=where)
+    fields = _HEADER.unpack_from(data, position)
+    base_offset, length, epoch, magic, crc, attributes, last_offset_delta = fields[:7]
+    base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, record_count = fields[7:]
+    return BatchHeader(
+        position=where,
+        size_bytes=length + LOG_OVERHEAD_BYTES,
+        base_offset=base_offset,
+        last_offset=base_offset + last_offset_delta,
+        partition_leader_epoch=epoch,
+        magic=magic,
+        crc=crc,
+        attributes=attributes,
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max_timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=record_count,
+    )
+
+
+def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
+    """Yields the records of a batch.
+
+    Args:
+        header: The batch's header.
+        payload: The bytes after it, decompressed.
+
+    Raises:
+        InputError: A record that runs beyond its length or the payload, or bytes left after the last one; `position`
+            is relative to the payload.
+    """
+    position = 0
+    for _ in range(header.record_count):
+        record, position = _read_record(header, payload, position)
+        yield record
+    if position != len(payload):
+        raise InputError(f"{len(payload) - position} bytes left after {header.record_count} records", position=position)
+
+
+def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> tuple[Record, int]:
+    body_bytes, position = read_varint(data, start)
+    end = position + body_bytes
+    if body_bytes < 1 or end > len(data):
+        raise InputError(f"record of {body_bytes} bytes, {len(data) - position} are left", position=start)
+    data = data[:end]
+    timestamp_delta_ms, position = read_varlong(data, position + 1)  # the record's attributes byte is unused
+    offset_delta, position = read_varint(data, position)
+    if not 0 <= offset_delta <= header.last_offset - header.base_offset:
+        raise InputError(f"record with offset delta {offset_delta}, outside its batch", position=start)
+    key, position = _read_bytes(data, position)
+    value, position = _read_bytes(data, position)
+    headers, position = _read_headers(data, position)
+    if position != end:
+        raise InputError(f"record of {body_bytes} bytes has {end - position} left over", position=start)
+    log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    record = Record(
+        offset=header.base_offset + offset_delta,
+        timestamp_ms=header.max_timestamp_ms
+        if log_append
+        else _add_int64(header.base_timestamp_ms, timestamp_delta_ms),
+        key=key,
+        value=value,
+        headers=headers,
+        size_bytes=end - start,
+    )
+    return record, end
+
+
+def _add_int64(left: int, right: int) -> int:
+    """Adds as Java's long does: a sum beyond 64 bits wraps."""
+    return (left + right + 2**63) % 2**64 - 2**63
+
+
+def _read_bytes(data: bytes | memoryview, position: int) -> tuple[bytes | None, int]:
+    length, after = read_varint(data, position)
+    if length < 0:
+        return None, after
+    if length > len(data) - after:
+        raise InputError(f"field of {length} bytes, {len(data) - after} are left", position=position)
+    return bytes(data[after : after + length]), after + length
+
+
+def _read_headers(data: bytes | memoryview, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, after = read_varint(data, position)
+    if not 0 <= count <= (len(data) - after) // 2:
+        raise InputError(f"{count} record headers in {len(data) - after} bytes", position=position)
+    headers = []
+    for _ in range(count):
+        name, named = _read_bytes(data, after)
+        if name is None:
+            raise InputError("null name of a record header", position=after)
+        value, after = _read_bytes(data, named)
+        headers.append((name.decode("utf-8", errors="replace"), value))
+    return tuple(headers), after
+
+
+def write_records(records: Sequence[Record], *, base_offset: int, base_timestamp_ms: int) -> bytes:
+    """Writes records one after another, deltas relative to the given bases; `size_bytes` is not looked at."""
+    out = bytearray()
+    for record in records:
+        body = bytearray(b"\x00")
+        body += write_varint(record.timestamp_ms - base_timestamp_ms)
+        body += write_varint(record.offset - base_offset)
+        body += _write_bytes(record.key)
+        body += _write_bytes(record.value)
+        body += write_varint(len(record.headers))
+        for name, value in record.headers:
+            body += _write_bytes(name.encode())
+            body += _write_bytes(value)
+        out += write_varint(len(body)) + body
+    return bytes(out)
+
+
+def _write_bytes(field: bytes | None) -> bytes:
+    return write_varint(-1) if field is None else write_varint(len(field)) + field
+
+
+def write_batch(header: BatchHeader, payload: bytes) -> bytes:
+    """Writes a batch around a record set, compressed already if the attributes say so.
+
+    `position`, `size_bytes`, `magic` and `crc` of the header are not looked at: they follow from the rest.
+    """
+    after_crc = _AFTER_CRC.pack(
+        header.attributes,
+        header.last_offset - header.base_offset,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+    covered = after_crc + payload
+    length = CRC_START - LOG_OVERHEAD_BYTES + len(covered)
+    before_crc = struct.pack(">qiib", header.base_offset, length, header.partition_leader_epoch, MAGIC)
+    return before_crc + struct.pack(">I", crc32c(covered)) + covered

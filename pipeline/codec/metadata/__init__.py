@@ -1,0 +1,1 @@
+"""KRaft's metadata log: its records and the cluster's history."""

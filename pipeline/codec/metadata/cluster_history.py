@@ -1,0 +1,262 @@
+"""From the records of a KRaft metadata log to the cluster's history.
+
+References:
+    `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
+    `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), Kafka 4.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from pipeline.codec.metadata import cluster_metadata as metadata
+from pipeline.model.cluster import (
+    CLUSTER_METADATA,
+    Broker,
+    ClusterHistory,
+    Endpoint,
+    PartitionState,
+    Timeline,
+)
+from pipeline.model.log import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pipeline.codec.metadata.cluster_metadata import MetadataRecord
+
+T = TypeVar("T")
+K = TypeVar("K")
+_TOPIC_RESOURCE = 2
+_BROKER_RESOURCE = 4
+_LEADER_UNCHANGED = -2
+
+
+class MetadataEntry(NamedTuple):
+    """A record of the metadata log with its place in time and in the log."""
+
+    timestamp_ms: int
+    offset: int
+    record: MetadataRecord
+
+
+def fold_cluster_history(
+    entries: Iterable[MetadataEntry], *, known_since_ms: int | None = None
+) -> tuple[ClusterHistory, tuple[MetadataEntry, ...]]:
+    """Plays the records of a metadata log.
+
+    1. A record takes effect at its batch's timestamp; where a controller's clock steps back, at the latest one before.
+    2. Records of a metadata transaction take effect at its end; those of an aborted one never.
+    3. A change of leader, to whichever broker, raises the leader epoch by one.
+
+    Args:
+        entries: In log order, a snapshot's first where the log no longer begins at 0.
+        known_since_ms: Moment from which states are known, where it is not the first record's: a snapshot's.
+
+    Returns:
+        The history, and the records that spoke of a topic, partition or broker nobody had registered: left out.
+    """
+    fold = _Fold()
+    now_ms = first_ms = None
+    pending: list[MetadataEntry] | None = None
+    for entry in entries:
+        now_ms = entry.timestamp_ms if now_ms is None else max(now_ms, entry.timestamp_ms)
+        first_ms = now_ms if first_ms is None else first_ms
+        key = entry.record.api_key
+        if key == metadata.BEGIN_TRANSACTION:
+            pending = []
+        elif key in {metadata.END_TRANSACTION, metadata.ABORT_TRANSACTION}:
+            committed = (pending or []) if key == metadata.END_TRANSACTION else []
+            for held in committed:
+                fold.apply(held, now_ms)
+            pending = None
+        elif pending is not None:
+            pending.append(entry)
+        else:
+            fold.apply(entry, now_ms)
+    return fold.history(first_ms if known_since_ms is None else known_since_ms, now_ms), tuple(fold.orphans)
+
+
+class _Timelines(Generic[K, T]):
+    """Timelines that grow; several changes at one moment leave the last value, a moment earlier is not possible."""
+
+    def __init__(self) -> None:
+        self._moments: dict[K, list[int]] = {}
+        self._values: dict[K, list[T | None]] = {}
+        self.now: dict[K, T] = {}
+
+    def set(self, key: K, value: T | None, at_ms: int) -> None:
+        self._moments.setdefault(key, []).append(at_ms)
+        self._values.setdefault(key, []).append(value)
+        if value is None:
+            self.now.pop(key, None)
+        else:
+            self.now[key] = value
+
+    def freeze(self) -> dict[K, Timeline[T]]:
+        return {key: Timeline(tuple(self._moments[key]), tuple(self._values[key])) for key in self._moments}
+
+
+class _Fold:
+    def __init__(self) -> None:
+        self.orphans: list[MetadataEntry] = []
+        self._brokers: _Timelines[int, Broker] = _Timelines()
+        self._partitions: _Timelines[TopicPartition, PartitionState] = _Timelines()
+        self._configs: _Timelines[tuple[int, str], Mapping[str, str]] = _Timelines()
+        self._topic_names: dict[str, str] = {}
+        self._handlers: dict[int, Callable[[Mapping[str, Any], int], bool]] = {
+            metadata.REGISTER_BROKER: self._register_broker,
+            metadata.UNREGISTER_BROKER: self._unregister_broker,
+            metadata.BROKER_REGISTRATION_CHANGE: self._change_broker,
+            metadata.FENCE_BROKER: lambda fields, at_ms: self._fence(fields, at_ms, is_fenced=True),
+            metadata.UNFENCE_BROKER: lambda fields, at_ms: self._fence(fields, at_ms, is_fenced=False),
+            metadata.TOPIC: self._add_topic,
+            metadata.REMOVE_TOPIC: self._remove_topic,
+            metadata.PARTITION: self._add_partition,
+            metadata.PARTITION_CHANGE: self._change_partition,
+            metadata.CONFIG: self._set_config,
+            metadata.CLEAR_ELR: self._clear_elr,
+        }
+
+    def apply(self, entry: MetadataEntry, at_ms: int) -> None:
+        handler = self._handlers.get(entry.record.api_key)
+        if handler is not None and not handler(entry.record.fields, at_ms):
+            self.orphans.append(entry)
+
+    def history(self, known_since_ms: int | None, known_until_ms: int | None) -> ClusterHistory:
+        configs = self._configs.freeze()
+        return ClusterHistory(
+            state_source=CLUSTER_METADATA,
+            known_since_ms=known_since_ms,
+            known_until_ms=known_until_ms,
+            brokers=self._brokers.freeze(),
+            partitions=self._partitions.freeze(),
+            topic_configs={name: timeline for (kind, name), timeline in configs.items() if kind == _TOPIC_RESOURCE},
+            default_configs=configs.get((_BROKER_RESOURCE, ""), Timeline()),
+        )
+
+    def _register_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        broker = Broker(
+            broker_id=fields["broker_id"],
+            broker_epoch=fields["broker_epoch"],
+            rack=fields["rack"],
+            endpoints=tuple(Endpoint(e["name"], e["host"], e["port"]) for e in fields["end_points"] or ()),
+            directory_ids=tuple(fields.get("log_dirs") or ()),
+            is_fenced=fields["fenced"],
+            is_in_controlled_shutdown=fields.get("in_controlled_shutdown", False),
+        )
+        self._brokers.set(broker.broker_id, broker, at_ms)
+        return True
+
+    def _unregister_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        if fields["broker_id"] not in self._brokers.now:
+            return False
+        self._brokers.set(fields["broker_id"], None, at_ms)
+        return True
+
+    def _change_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        broker = self._brokers.now.get(fields["broker_id"])
+        if broker is None:
+            return False
+        fenced = fields.get("fenced", 0)  # 1 fences, -1 unfences, 0 leaves as it is
+        broker = replace(
+            broker,
+            is_fenced=broker.is_fenced if fenced == 0 else fenced > 0,
+            is_in_controlled_shutdown=broker.is_in_controlled_shutdown or fields.get("in_controlled_shutdown", 0) > 0,
+            directory_ids=tuple(fields.get("log_dirs") or broker.directory_ids),
+        )
+        self._brokers.set(broker.broker_id, broker, at_ms)
+        return True
+
+    def _fence(self, fields: Mapping[str, Any], at_ms: int, *, is_fenced: bool) -> bool:
+        broker = self._brokers.now.get(fields["id"])
+        if broker is None:
+            return False
+        self._brokers.set(broker.broker_id, replace(broker, is_fenced=is_fenced), at_ms)
+        return True
+
+    def _add_topic(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        self._topic_names[fields["topic_id"]] = fields["name"]
+        return True
+
+    def _remove_topic(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        name = self._topic_names.pop(fields["topic_id"], None)
+        if name is None:
+            return False
+        for key in [key for key in self._partitions.now if key.topic == name]:
+            self._partitions.set(key, None, at_ms)
+        if (_TOPIC_RESOURCE, name) in self._configs.now:
+            self._configs.set((_TOPIC_RESOURCE, name), None, at_ms)
+        return True
+
+    def _add_partition(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        topic = self._topic_names.get(fields["topic_id"])
+        if topic is None:
+            return False
+        state = PartitionState(
+            topic=topic,
+            topic_id=fields["topic_id"],
+            partition=fields["partition_id"],
+            leader_id=fields["leader"],
+            leader_epoch=fields["leader_epoch"],
+            replicas=tuple(fields["replicas"] or ()),
+            isr=tuple(fields["isr"] or ()),
+            adding_replicas=tuple(fields["adding_replicas"] or ()),
+            removing_replicas=tuple(fields["removing_replicas"] or ()),
+            eligible_leader_replicas=tuple(fields.get("eligible_leader_replicas") or ()),
+            last_known_elr=tuple(fields.get("last_known_elr") or ()),
+            directory_ids=tuple(fields.get("directories") or ()),
+            partition_epoch=fields["partition_epoch"],
+        )
+        self._partitions.set(state.topic_partition, state, at_ms)
+        return True
+
+    def _change_partition(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        topic = self._topic_names.get(fields["topic_id"])
+        state = None if topic is None else self._partitions.now.get(TopicPartition(topic, fields["partition_id"]))
+        if state is None:
+            return False
+        self._partitions.set(state.topic_partition, _merge(state, fields), at_ms)
+        return True
+
+    def _set_config(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        key = (fields["resource_type"], fields["resource_name"])
+        configs = dict(self._configs.now.get(key, {}))
+        if fields["value"] is None:
+            configs.pop(fields["name"], None)
+        else:
+            configs[fields["name"]] = fields["value"]
+        self._configs.set(key, configs, at_ms)
+        return True
+
+    def _clear_elr(self, fields: Mapping[str, Any], at_ms: int) -> bool:
+        topic = fields["topic_name"]  # empty: all topics
+        for key, state in list(self._partitions.now.items()):
+            if topic in {"", key.topic} and (state.eligible_leader_replicas or state.last_known_elr):
+                self._partitions.set(key, replace(state, eligible_leader_replicas=(), last_known_elr=()), at_ms)
+        return True
+
+
+def _merge(state: PartitionState, fields: Mapping[str, Any]) -> PartitionState:
+    """A partition after a change record: absent and null fields leave things as they are."""
+
+    def changed(name: str, unchanged: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        value = fields.get(name)
+        return (unchanged or ()) if value is None else tuple(value)
+
+    leader = fields.get("leader", _LEADER_UNCHANGED)
+    is_election = leader != _LEADER_UNCHANGED
+    return replace(
+        state,
+        leader_id=leader if is_election else state.leader_id,
+        leader_epoch=(state.leader_epoch or 0) + int(is_election),
+        replicas=changed("replicas", state.replicas),
+        isr=changed("isr", state.isr),
+        adding_replicas=changed("adding_replicas", state.adding_replicas),
+        removing_replicas=changed("removing_replicas", state.removing_replicas),
+        eligible_leader_replicas=changed("eligible_leader_replicas", state.eligible_leader_replicas),
+        last_known_elr=changed("last_known_elr", state.last_known_elr),
+        directory_ids=changed("directories", state.directory_ids),
+        partition_epoch=(state.partition_epoch or 0) + 1,
+    )

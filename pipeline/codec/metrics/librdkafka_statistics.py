@@ -1,0 +1,146 @@
+"""Statistics of librdkafka (`statistics.interval.ms`): one JSON object a line, or one object in a file.
+
+Latencies come in microseconds (`throttle` in milliseconds) and cover the time since the statistics before; they get
+`_ms` here. Node -1 is a bootstrap connection, partition -1 the client's queue of records not yet assigned.
+
+References:
+    librdkafka `STATISTICS.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, Series
+from pipeline.codec.metrics.metric_text import BadLine, MetricText, TimedSample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CLIENT = {
+    "msg_cnt": "msg_cnt",
+    "msg_size": "msg_size_bytes",
+    "msg_max": "msg_max",
+    "msg_size_max": "msg_size_max_bytes",
+    "tx": "tx_total",
+    "tx_bytes": "tx_bytes_total",
+    "txmsgs": "txmsgs_total",
+    "txmsg_bytes": "txmsg_bytes_total",
+}
+_BROKER = {
+    "tx": "tx_total",
+    "txbytes": "txbytes_total",
+    "txerrs": "txerrs_total",
+    "txretries": "txretries_total",
+    "req_timeouts": "req_timeouts_total",
+    "outbuf_cnt": "outbuf_cnt",
+    "waitresp_cnt": "waitresp_cnt",
+}
+_BROKER_WINDOWS = {"rtt": 1000, "int_latency": 1000, "outbuf_latency": 1000, "throttle": 1}
+"""Windows by what one millisecond is in them."""
+_TOPIC_WINDOWS = {"batchsize": "bytes", "batchcnt": "records"}
+_PARTITION = {"txmsgs": "txmsgs_total", "txbytes": "txbytes_total", "msgq_cnt": "msgq_cnt", "msgq_bytes": "msgq_bytes"}
+
+
+def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None) -> MetricText:
+    """Reads all objects of a text.
+
+    Args:
+        text: One object a line, or one object over many lines.
+        observed_at_ms: Instant of a text that holds a single object, where its file name tells it; else the object's
+            own `time`, to the second, carried on by its monotonic clock.
+    """
+    samples: list[TimedSample] = []
+    bad_lines: list[BadLine] = []
+    anchors: dict[str, tuple[int, int]] = {}
+    documents = list(_iter_documents(text, bad_lines))
+    for number, document in documents:
+        try:
+            own_ms = _instant_ms(document, anchors)
+            at_ms = observed_at_ms if observed_at_ms is not None and len(documents) == 1 else own_ms
+            samples += _samples(document, at_ms)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"no statistics of librdkafka: {type(error).__name__} {error}"
+            bad_lines.append(BadLine(number, json.dumps(document)[:200], reason))
+    return MetricText(tuple(samples), tuple(bad_lines))
+
+
+def _iter_documents(text: str, bad_lines: list[BadLine]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects and the line each begins on."""
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        if isinstance(whole, dict):
+            yield 1, whole
+            return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            bad_lines.append(BadLine(number, line[:200], f"no JSON: {error}"))
+            continue
+        if isinstance(document, dict):
+            yield number, document
+        else:
+            bad_lines.append(BadLine(number, line[:200], "a JSON object was expected"))
+
+
+def _instant_ms(document: Mapping[str, Any], anchors: dict[str, tuple[int, int]]) -> int:
+    """`time` has whole seconds, `ts` microseconds since some start: the first of an instance ties them together."""
+    handle, ts, time_ms = str(document["name"]), int(document["ts"]), int(document["time"]) * 1000
+    anchor = anchors.get(handle)
+    if anchor is None or ts < anchor[1]:
+        anchor = anchors[handle] = (time_ms, ts)
+    return anchor[0] + (ts - anchor[1]) // 1000
+
+
+def _samples(document: Mapping[str, Any], at_ms: int) -> Iterator[TimedSample]:
+    handle = document["name"]
+    base = {"client_id": str(document.get("client_id") or handle.partition("#")[0]), "handle": str(handle)}
+    if "age" in document:
+        yield _sample(at_ms, "start_time_ms", base, at_ms - int(document["age"]) // 1000)
+    yield from _fields(at_ms, "", base, document, _CLIENT)
+    for broker in document["brokers"].values():
+        labels = base | {"node_id": f"node-{int(broker['nodeid'])}"}
+        if int(broker["nodeid"]) < 0:  # several bootstrap connections share -1
+            labels["broker"] = str(broker.get("nodename") or broker["name"])
+        yield from _fields(at_ms, "broker_", labels, broker, _BROKER)
+        if "Produce" in broker.get("req", {}):
+            yield _sample(at_ms, "broker_produce_total", labels, broker["req"]["Produce"])
+        for window, per_ms in _BROKER_WINDOWS.items():
+            for name in ("avg", "max"):
+                yield _sample(at_ms, f"broker_{window}_{name}_ms", labels, _window(broker, window, name) / per_ms)
+    for topic in document.get("topics", {}).values():
+        labels = base | {"topic": str(topic["topic"])}
+        for window, unit in _TOPIC_WINDOWS.items():
+            yield _sample(at_ms, f"topic_{window}_avg_{unit}", labels, _window(topic, window, "avg"))
+            yield _sample(at_ms, f"topic_{window}_cnt", labels, float(topic.get(window, {}).get("cnt", math.nan)))
+        for partition in topic["partitions"].values():
+            yield from _fields(
+                at_ms, "partition_", labels | {"partition": str(int(partition["partition"]))}, partition, _PARTITION
+            )
+
+
+def _fields(
+    at_ms: int, prefix: str, labels: Mapping[str, str], held: Mapping[str, Any], names: Mapping[str, str]
+) -> Iterator[TimedSample]:
+    for field, name in names.items():
+        if field in held:
+            yield _sample(at_ms, prefix + name, labels, held[field])
+
+
+def _window(held: Mapping[str, Any], window: str, name: str) -> float:
+    """A value of a window; NaN where nothing was recorded since the statistics before."""
+    found = held.get(window) or {}
+    return float(found[name]) if found.get("cnt") else math.nan
+
+
+def _sample(at_ms: int, name: str, labels: Mapping[str, str], value: float) -> TimedSample:
+    canonical = LIBRDKAFKA_PREFIX + name
+    return TimedSample(at_ms, Series(canonical, tuple(sorted(labels.items())), canonical), float(value))

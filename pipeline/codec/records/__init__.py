@@ -1,0 +1,1 @@
+"""Records inside batches: decoded, counted by key, packed by arrival."""

@@ -1,0 +1,1 @@
+"""Text printed and JSON read by Kafka's own command-line tools."""

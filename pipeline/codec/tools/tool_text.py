@@ -1,0 +1,221 @@
+"""What Kafka's own tools print of topics, log directories, offsets and transactions.
+
+`kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
+
+Lines that are no data (log output, warnings) are passed over; a line that looks like data and does not parse is refused
+with its number.
+
+References:
+    `TopicCommand`, `LogDirsCommand`, `GetOffsetShell` (Kafka 2.8 to 4.1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.errors import InputError
+from pipeline.model.cluster import NO_LEADER, PartitionState
+from pipeline.model.log import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
+_OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
+
+
+class TopicsDescription(NamedTuple):
+    """`kafka-topics --describe`.
+
+    Attributes:
+        partitions: In the order printed.
+        configs: What the tool prints as a topic's configs: overrides and dynamic defaults, by topic.
+    """
+
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, Mapping[str, str]]
+
+
+class DescribedReplica(NamedTuple):
+    """One replica in `kafka-log-dirs --describe`.
+
+    `offset_lag`: how far a follower is behind; of a future replica, behind the current one. `size_bytes`: its `.log`
+    files.
+    """
+
+    broker_id: int
+    log_directory: str
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class Transaction(NamedTuple):
+    """A line of `kafka-transactions list`."""
+
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
+
+
+def parse_topics_describe(text: str, *, path: Path | str | None = None) -> TopicsDescription:
+    """Partitions and configs from the text of `kafka-topics --describe`.
+
+    Topic lines may be absent (`--unavailable-partitions` prints partitions only); ids are then None.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        The description.
+
+    Raises:
+        InputError: No partition in it, or a partition line that does not parse; `position` is the line number.
+    """
+    topic_ids: dict[str, str] = {}
+    configs: dict[str, dict[str, str]] = {}
+    partitions: list[PartitionState] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = _parse_fields(line)
+        topic = fields.get("Topic")
+        if topic is None:
+            continue
+        if "Partition" not in fields:
+            if "TopicId" in fields:
+                topic_ids[topic] = fields["TopicId"]
+            configs[topic] = _parse_configs(fields.get("Configs", ""))
+            continue
+        try:
+            partitions.append(_parse_partition(fields, topic_ids.get(topic)))
+        except (KeyError, ValueError) as error:
+            reason = f"a partition line that does not parse ({error}): {line.strip()!r}"
+            raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+    if not partitions:
+        raise InputError("no partition in the output of kafka-topics", path=path, first_bytes=text.encode())
+    return TopicsDescription(tuple(partitions), configs)
+
+
+def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tuple[DescribedReplica, ...]:
+    """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        The replicas by broker, directory and name; those of directories with an error are not told by Kafka.
+
+    Raises:
+        InputError: No JSON line, or one of another shape.
+    """
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("{"):
+            try:
+                return tuple(sorted(_list_replicas(json.loads(line))))
+            except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
+                reason = f"not the JSON that kafka-log-dirs prints: {error}"
+                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+    raise InputError("no line of JSON in the output of kafka-log-dirs", path=path, first_bytes=text.encode())
+
+
+def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
+    """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Returns:
+        Offset by topic-partition; partitions without one (no such timestamp) are left out: the tool prints nothing, or
+        nothing after the colon.
+
+    Raises:
+        InputError: Text without such a line.
+    """
+    matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
+    if not matches and text.strip():
+        raise InputError("no `topic:partition:offset` line", path=path, first_bytes=text.encode())
+    return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
+
+
+def parse_transactions(text: str, *, path: Path | str | None = None) -> tuple[Transaction, ...]:
+    """Transactional ids from the text of `kafka-transactions list`.
+
+    Args:
+        text: The tool's output.
+        path: For error messages.
+
+    Raises:
+        InputError: No such table, or a line that does not parse; `position` is the line number.
+    """
+    found: list[Transaction] = []
+    header = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = [word.strip() for word in line.rstrip("\t").split("\t")]
+        if words[0] == "TransactionalId":
+            header = True
+        elif header and line.strip():
+            try:
+                name, coordinator, producer, state = words
+                found.append(Transaction(name, int(coordinator), int(producer), state))
+            except ValueError as error:
+                reason = f"a line that does not parse ({error}): {line!r}"
+                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+    if not header:
+        raise InputError("no table of transactional ids", path=path, first_bytes=text.encode())
+    return tuple(found)
+
+
+def _parse_fields(line: str) -> dict[str, str]:
+    """`Name: value` pairs between tabs; Kafka before 3 separated some by spaces after the tab."""
+    pairs = (part.partition(":") for part in line.split("\t"))
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon}
+
+
+def _parse_configs(text: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in _NEXT_CONFIG.split(text) if part)
+    return {name: value for name, _, value in pairs}
+
+
+def _parse_partition(fields: Mapping[str, str], topic_id: str | None) -> PartitionState:
+    leader = fields["Leader"]
+    return PartitionState(
+        topic=fields["Topic"],
+        topic_id=topic_id,
+        partition=int(fields["Partition"]),
+        leader_id=NO_LEADER if leader == "none" else int(leader),
+        leader_epoch=None,
+        replicas=_parse_brokers(fields["Replicas"]),
+        isr=_parse_brokers(fields["Isr"]),
+        adding_replicas=_parse_brokers(fields.get("Adding Replicas", "")),
+        removing_replicas=_parse_brokers(fields.get("Removing Replicas", "")),
+        eligible_leader_replicas=_parse_brokers(fields.get("Elr", "")),
+        last_known_elr=_parse_brokers(fields.get("LastKnownElr", "")),
+    )
+
+
+def _parse_brokers(text: str) -> tuple[int, ...]:
+    return () if text in {"", "N/A"} else tuple(int(broker) for broker in text.split(","))
+
+
+def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
+    return [
+        DescribedReplica(
+            broker_id=broker["broker"],
+            log_directory=directory["logDir"],
+            topic_partition=TopicPartition(*parse_directory_name(replica["partition"])[:2]),
+            size_bytes=replica["size"],
+            offset_lag=replica["offsetLag"],
+            is_future=replica["isFuture"],
+        )
+        for broker in document["brokers"]
+        for directory in broker["logDirs"]
+        for replica in directory["partitions"]
+    ]

@@ -1,0 +1,1 @@
+"""The configuration: one pydantic model per section, read from YAML."""

@@ -1,0 +1,44 @@
+"""The configuration's section `keys`: what is stored about the keys of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.config.section import Duration, Section
+from pipeline.model.window import parse_duration_ms
+
+DEFAULT_SECRET = Path("partition-health.secret")
+
+
+class KeySettings(Section):
+    """What is stored about keys.
+
+    Attributes:
+        mode: `pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores
+            sums over keys, no id and no hash; `off` reads no keys.
+        secret: File with the deployment secret, 64 hex digits; made at the first start, for its owner's eyes only. It has
+            to lie outside the warehouse. Whoever loses it begins anew: ids before and after do not compare.
+        secret_variable: Environment variable that holds the secret instead.
+        clear_topics: By cluster, the topics whose keys may be stored in clear (for `retention`, beside their hashes).
+        max_distinct_keys: Keys held at once per segment and window; what comes beyond is counted with a stated error.
+        retention: How long hashes, answers and clear keys are kept, counted from the date the key was seen on.
+        strategies: User-defined strategies, `module:name`, asked about every distinct key.
+        partition_counts: What they are asked for, besides each topic's own partition count.
+    """
+
+    mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
+    secret: Path = DEFAULT_SECRET
+    secret_variable: str | None = None
+    clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
+    retention: Duration = "P30D"
+    strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
+    partition_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
+
+    @property
+    def retention_ms(self) -> int:
+        """How long hashes are kept, milliseconds."""
+        return parse_duration_ms(self.retention)

@@ -1,0 +1,103 @@
+"""The configuration's section `mail`: who is told of incidents, by which way, and what is kept quiet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from pipeline.config.section import Duration, Section
+from pipeline.environment import environment_secret
+from pipeline.model.window import parse_duration_ms
+
+
+class Smtp(Section):
+    """Where mail is handed over. The password comes from the environment variable named here, never from the file."""
+
+    host: str
+    port: int = Field(25, gt=0, lt=65536)
+    user: str | None = None
+    password_variable: str | None = None
+    tls: Literal["none", "starttls", "tls"] = "starttls"
+    timeout_s: float = Field(20, gt=0)
+
+    @property
+    def password(self) -> str | None:
+        """The secret, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is named but not set.
+        """
+        return environment_secret(self.password_variable)
+
+
+class Webhook(Section):
+    """Where a copy of every mail is posted as JSON.
+
+    Attributes:
+        name: Ours, in the outbox.
+        url_variable: Environment variable that holds the address: it is a secret, as with Slack.
+        form: `generic` JSON, or `slack` for anything that takes Slack's incoming webhooks.
+        timeout_s: Of one attempt.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    url_variable: str = Field(min_length=1)
+    form: Literal["generic", "slack"] = "generic"
+    timeout_s: float = Field(20, gt=0)
+
+    @property
+    def url(self) -> str:
+        """The address, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is not set.
+        """
+        return environment_secret(self.url_variable) or ""
+
+
+MAIL_CHANNEL = "mail"
+
+
+class Mail(Section):
+    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
+
+    Attributes:
+        sender: Address it comes from.
+        to: Addresses it goes to.
+        smtp: The server.
+        webhooks: Where else it goes.
+        digest_above: More changes than that in one window of a cluster are told in one message.
+        mutes: File with what is kept quiet, and until when; `partition-health mute` writes it.
+        tell_within: Windows that ended longer before the run's now are no news: a backfill tells nobody, unless asked to.
+        give_up_after: A message that cannot be delivered for so long is given up, and said so.
+    """
+
+    sender: str = "partition-health@localhost"
+    to: tuple[str, ...] = ("platform@localhost",)
+    smtp: Smtp | None = None
+    webhooks: tuple[Webhook, ...] = ()
+    digest_above: int = Field(10, ge=1)
+    mutes: Path = Path("mutes.yaml")
+    tell_within: Duration = "P1D"
+    give_up_after: Duration = "P3D"
+
+    @field_validator("webhooks")
+    @classmethod
+    def _named_once(cls, webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
+        names = [MAIL_CHANNEL, *(webhook.name for webhook in webhooks)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"webhook {name}: that name is taken")
+        return webhooks
+
+    @property
+    def tell_within_ms(self) -> int:
+        """How old news may be, milliseconds."""
+        return parse_duration_ms(self.tell_within)
+
+    @property
+    def give_up_after_ms(self) -> int:
+        """How long a message is tried, milliseconds."""
+        return parse_duration_ms(self.give_up_after)

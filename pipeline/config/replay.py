@@ -1,0 +1,102 @@
+"""The configuration's sections `candidates` and `replay`: what recorded traffic is replayed through."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from pipeline.config.section import Section
+
+
+class CandidateBroker(Section):
+    """A broker as it would be.
+
+    Attributes:
+        delay_ms: How long it would hold every response, in place of what was found.
+        capacity: How fast it would be, as a multiple of what was found.
+    """
+
+    delay_ms: float | None = Field(None, ge=0, le=3_600_000)
+    capacity: float | None = Field(None, ge=0.001, le=1_000)
+
+
+class Candidate(Section):
+    """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
+
+    Attributes:
+        name: Ours, in tables and reports.
+        partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use, or
+            what `client` and `config` say.
+        client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. The
+            defaults are that version's; settings that were given to the producer stay. Without it the session's own.
+        config: Settings by Kafka's names, over the session's own.
+        topics: Patterns such as `orders*`; without any, all topics.
+        brokers: What would be different about brokers, by id.
+        partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
+    """
+
+    name: str = Field(min_length=1)
+    partitioner: str | None = None
+    client: Annotated[str, Field(pattern=r"^((kafka-clients|librdkafka) )?[0-9]+(\.[0-9]+)*$")] | None = None
+    config: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    brokers: dict[int, CandidateBroker] = Field(default_factory=dict)
+    partitions: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^x[1-9][0-9]{0,3}$")] | None = None
+
+    @field_validator("client", mode="before")
+    @classmethod
+    def _text(cls, client: object) -> object:
+        return str(client) if isinstance(client, int | float) and not isinstance(client, bool) else client
+
+    def partition_count(self, topic_count: int) -> int:
+        """Partitions of a topic under this candidate.
+
+        Args:
+            topic_count: Partitions the topic has.
+        """
+        if isinstance(self.partitions, str):
+            return topic_count * int(self.partitions[1:])
+        return self.partitions or topic_count
+
+    def fits(self, topic: str) -> bool:
+        """Tells whether the candidate is about a topic."""
+        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+
+IN_USE = "in-use"
+"""The candidate that stands for what is in use, replayed like any other."""
+_LINGER_5 = {"linger.ms": 5}
+
+DEFAULT_CANDIDATES = (
+    Candidate(name="java-sticky-2.4", partitioner="java-sticky-2.4"),
+    Candidate(name="java-sticky-2.4, linger 5", partitioner="java-sticky-2.4", config=_LINGER_5),
+    Candidate(name="java-builtin-uniform", partitioner="java-builtin-uniform"),
+    Candidate(name="java-builtin-uniform, linger 5", partitioner="java-builtin-uniform", config=_LINGER_5),
+    Candidate(name="java-builtin", partitioner="java-builtin"),
+    Candidate(name="java-builtin, linger 5", partitioner="java-builtin", config=_LINGER_5),
+    Candidate(name="availability-5", partitioner="java-builtin", config={"partitioner.availability.timeout.ms": 5}),
+    Candidate(name="java-round-robin-3.9.2", partitioner="java-round-robin-3.9.2"),
+    Candidate(name="keys-ignored", partitioner="java-builtin-ignore-keys"),
+    Candidate(name="librdkafka", partitioner="librdkafka-consistent_random"),
+    Candidate(name="sarama", partitioner="sarama-hash"),
+    Candidate(name="twice-the-partitions", partitions="x2"),
+)
+"""The Java client's partitioners before and after 3.3, up and down, with the producer's own linger and with the 5 ms of
+4.0; what other families of clients do by default; what is in use on twice the partitions."""
+
+
+class Replay(Section):
+    """How the replay runs.
+
+    Attributes:
+        rows_per_bucket: Rows about keys that a replaying process holds at once.
+        seeds: Runs of each candidate where chance decides: what the ranges are over.
+        arrivals: Ingest stores when each record was created, and how large it was (`silver.arrivals`): keyless records
+            cannot be replayed without. It takes about as long as the rest of an ingest and 2 to 6 bytes a record.
+    """
+
+    rows_per_bucket: int = Field(1_000_000, gt=0)
+    seeds: int = Field(10, ge=1, le=1_000)
+    arrivals: bool = True

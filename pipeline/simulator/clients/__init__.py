@@ -1,0 +1,1 @@
+"""The settings and defaults of each client and version."""

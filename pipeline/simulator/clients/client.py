@@ -1,0 +1,157 @@
+"""A producer client: its settings, resolved, and what its threads cost; all times in nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from pipeline.simulator.scenario.distribution import ALIKE, Distribution
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+class Family(IntEnum):
+    """How a client batches and sends."""
+
+    JAVA = 0
+    LIBRDKAFKA = 1
+    """A request carries one partition; a partition waits for its own linger only."""
+
+
+class Placement(IntEnum):
+    """How a record's partition is picked where neither its key nor the record names one."""
+
+    BUILT_IN = 0
+    """KIP-794 as released: `kip_794.py`."""
+    BUILT_IN_DRAFT = 1
+    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
+    STICKY = 2
+    """KIP-480: `kip_480.py`. `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
+    ROUND_ROBIN_TWO_TURN = 3
+    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
+    ROUND_ROBIN = 4
+    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
+    ROUND_ROBIN_OLD = 5
+    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
+    TIMED_STICKY = 6
+    """librdkafka since 1.6."""
+    RANDOM = 7
+    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What a codec does to this traffic.
+
+    Attributes:
+        ratio_ppm: Compressed bytes of a batch's records per million uncompressed ones.
+        overhead_bytes: The codec's own frame in every batch.
+    """
+
+    ratio_ppm: int
+    overhead_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class ThreadCosts:
+    """What the client's two kinds of thread cost; measured: see `measured.py`.
+
+    Attributes:
+        append_ns: `send()` that joins a batch, from one record to the next.
+        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call.
+        wake_ns: From that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before
+            the call returned, because the two threads share a core.
+        response_wake_ns: From a response's arrival until the sender looks.
+        loop_ns: One turn of the sender; at least 1.
+        request_ns: What a turn takes longer for each request it sends.
+        transit_ns: From a turn until its requests are at the broker.
+        timer_ns: How much longer than asked a poll sleeps.
+        metadata_ns: How long the first `send()` waits for metadata.
+        connect_ns: From the first wish to send to a broker until the connection is ready.
+        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
+    """
+
+    append_ns: int = 1_000
+    wake_call_ns: Distribution = field(default_factory=Distribution)
+    wake_ns: Distribution = field(default_factory=Distribution)
+    response_wake_ns: Distribution = field(default_factory=Distribution)
+    loop_ns: int = 1
+    request_ns: int = 0
+    transit_ns: int = 0
+    timer_ns: int = 0
+    metadata_ns: int = 0
+    connect_ns: int = 0
+    run_to_run_ppm: Distribution = ALIKE
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A producer's configuration; a name without its unit is Kafka's (`linger_ns` is `linger.ms`).
+
+    Attributes:
+        placement: The partitioner.
+        is_adaptive: `partitioner.adaptive.partitioning.enable`.
+        availability_timeout_ns: `partitioner.availability.timeout.ms`; 0 is off.
+        ignores_keys: `partitioner.ignore.keys`, or a partitioner that looks at no key.
+        sticky_linger_ns: librdkafka's `sticky.partitioning.linger.ms`.
+        batch_bytes: `batch.size`.
+        batch_record_count: librdkafka's `batch.num.messages`; 0 is no limit.
+        acks: 0, 1, or -1 for all.
+        is_idempotent: `enable.idempotence`.
+        retry_count: `retries`.
+        backoff_ns: `retry.backoff.ms`.
+        backoff_max_ns: `retry.backoff.max.ms` from 3.7; before, the same as `backoff_ns`.
+        backoff_jitter_ppm: 200,000 from 3.7, before 0.
+        drains_from_shared_index: All nodes share one drain index: before 3.3.
+        throttles_itself: It holds back for the throttle time a response names: from 2.0.
+        reconnect_backoff_ns: `reconnect.backoff.ms`.
+        compression: Or None.
+    """
+
+    placement: Placement = Placement.BUILT_IN
+    is_adaptive: bool = True
+    availability_timeout_ns: int = 0
+    ignores_keys: bool = False
+    sticky_linger_ns: int = 10 * MS
+    batch_bytes: int = 16_384
+    batch_record_count: int = 0
+    linger_ns: int = 0
+    buffer_memory_bytes: int = 33_554_432
+    max_block_ns: int = 60 * SECOND
+    max_request_bytes: int = 1_048_576
+    max_in_flight_count: int = 5
+    acks: int = -1
+    is_idempotent: bool = True
+    retry_count: int = 2_147_483_647
+    backoff_ns: int = 100 * MS
+    backoff_max_ns: int = SECOND
+    backoff_jitter_ppm: int = 200_000
+    request_timeout_ns: int = 30 * SECOND
+    delivery_timeout_ns: int = 120 * SECOND
+    drains_from_shared_index: bool = False
+    throttles_itself: bool = True
+    reconnect_backoff_ns: int = 50 * MS
+    compression: Compression | None = None
+
+
+PLACEMENTS: dict[str, tuple[Placement, bool, bool]] = {
+    "java-builtin": (Placement.BUILT_IN, True, False),
+    "java-builtin-uniform": (Placement.BUILT_IN, False, False),
+    "java-builtin-ignore-keys": (Placement.BUILT_IN, True, True),
+    "java-builtin-kip-794-draft": (Placement.BUILT_IN_DRAFT, True, False),
+    "java-sticky-2.4": (Placement.STICKY, False, False),
+    "java-uniform-sticky": (Placement.STICKY, False, True),
+    "java-round-robin-2.4": (Placement.ROUND_ROBIN_TWO_TURN, False, True),
+    "java-round-robin-3.9.2": (Placement.ROUND_ROBIN, False, True),
+    "java-murmur2": (Placement.ROUND_ROBIN_OLD, False, False),
+    "librdkafka-consistent_random": (Placement.TIMED_STICKY, False, False),
+    "librdkafka-murmur2_random": (Placement.TIMED_STICKY, False, False),
+    "librdkafka-fnv1a_random": (Placement.TIMED_STICKY, False, False),
+    "librdkafka-random": (Placement.TIMED_STICKY, False, True),
+    "librdkafka-consistent_random-1.5": (Placement.RANDOM, False, False),
+    "librdkafka-murmur2_random-1.5": (Placement.RANDOM, False, False),
+    "librdkafka-fnv1a_random-1.5": (Placement.RANDOM, False, False),
+    "librdkafka-random-1.5": (Placement.RANDOM, False, True),
+}
+"""By name of a strategy in `pipeline.partitioners`: its placement, whether it is adaptive, whether it ignores keys."""

@@ -1,0 +1,1 @@
+"""The event loop: accumulator, sender, brokers and their queues, as Numba kernels."""

@@ -1,0 +1,77 @@
+"""The batch trace of a variant, told by names instead of numbers: what `simulate --trace` writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.simulator.engine.simulate import simulate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.simulator.scenario.scenario_file import Variant
+
+NAMED_BATCH_TRACE = pa.schema(
+    [
+        pa.field("variant", pa.string()),
+        pa.field("seed", pa.int64()),
+        pa.field("client_id", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("broker_id", pa.int32()),  # the partition's leader
+        pa.field("batch_number", pa.int64()),  # of this producer and partition, by creation, from 0
+        pa.field("created_at_ns", pa.int64()),  # of the first record; times are since the run's start
+        pa.field("drained_at_ns", pa.int64()),  # into its last request; -1 if it never was
+        pa.field("done_at_ns", pa.int64()),
+        pa.field("record_count", pa.int64()),
+        pa.field("size_bytes", pa.int64()),  # as in the log
+        pa.field("attempt_count", pa.int32()),
+        pa.field("is_failed", pa.bool_()),
+    ]
+)
+"""A row for each batch, in the order they were done."""
+
+
+def trace_batches(variant: Variant, seed: int) -> pa.Table:
+    """Simulates one seed and tells of every batch.
+
+    Args:
+        variant: What to simulate.
+        seed: The seed.
+
+    Returns:
+        Columns of `NAMED_BATCH_TRACE`.
+
+    Raises:
+        ValueError: The simulation gave no trace.
+    """
+    scenario = variant.scenario
+    trace = simulate(scenario, seed, traces=True).batch_trace
+    if trace is None:
+        raise ValueError("no trace")
+    number = trace.column("partition").to_numpy()
+    starts = np.array(scenario.partition_starts)
+    topic = np.searchsorted(starts, number, side="right") - 1
+    broker_ids = np.array([broker.broker_id for broker in scenario.brokers])
+    leaders = np.array(scenario.leaders)[number]
+    named = {
+        "variant": _repeat(variant.name, len(number)),
+        "seed": pa.array(np.full(len(number), seed, np.int64)),
+        "client_id": _pick([producer.name for producer in scenario.producers], trace.column("producer").to_numpy()),
+        "topic": _pick([one.name for one in scenario.topics], topic),
+        "partition": pa.array(number - starts[topic], pa.int32()),
+        "broker_id": pa.array(broker_ids[leaders], pa.int32()),
+    }
+    columns = [named[name] if name in named else trace.column(name) for name in NAMED_BATCH_TRACE.names]
+    return pa.table(columns, names=NAMED_BATCH_TRACE.names).cast(NAMED_BATCH_TRACE)
+
+
+def _pick(names: list[str], numbers: NDArray[np.int64]) -> pa.Array:
+    return pa.array(names).take(pa.array(numbers))
+
+
+def _repeat(text: str, count: int) -> pa.Array:
+    return pa.array([text]).take(pa.array(np.zeros(count, np.int64)))

@@ -1,0 +1,108 @@
+"""Values that change by chance, and values that change by the clock; both as whole numbers."""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
+from pipeline.simulator.engine.random_stream import make_exponential_table, make_quantile_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PPM = 1_000_000
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution of whole numbers, by quantiles with straight lines between them; or an exponential one.
+
+    Attributes:
+        points: Pairs of probability and value, both rising, from probability 0 to 1; empty if exponential.
+        mean: Of an exponential one, else 0.
+    """
+
+    points: tuple[tuple[float, int], ...] = ((0.0, 0), (1.0, 0))
+    mean: int = 0
+
+    @property
+    def is_constant(self) -> bool:
+        """It has one value; a draw says nothing."""
+        return bool(self.points) and self.points[0][1] == self.points[-1][1]
+
+    def to_table(self) -> NDArray[np.int64]:
+        """Its quantile table; see `random_stream.make_quantile_table`.
+
+        Raises:
+            InputError: The points do not rise from probability 0 to 1.
+        """
+        return _make_table(self)
+
+    def scaled(self, ppm: int) -> Distribution:
+        """So many parts per million of it, rounded down.
+
+        >>> Distribution(((0.0, 10), (1.0, 30))).scaled(1_500_000).points
+        ((0.0, 15), (1.0, 45))
+        """
+        points = tuple((probability, value * ppm // PPM) for probability, value in self.points)
+        return Distribution(points, self.mean and max(self.mean * ppm // PPM, 1))
+
+    @classmethod
+    def constant(cls, value: int) -> Distribution:
+        """A single value."""
+        return cls(((0.0, value), (1.0, value)))
+
+    @classmethod
+    def exponential(cls, mean: int) -> Distribution:
+        """What is between two arrivals of a Poisson process."""
+        return cls((), mean)
+
+
+@functools.lru_cache(maxsize=1024)
+def _make_table(distribution: Distribution) -> NDArray[np.int64]:
+    if distribution.points:
+        return make_quantile_table(distribution.points)
+    return make_exponential_table(distribution.mean)
+
+
+ZERO = Distribution()
+ALIKE = Distribution.constant(PPM)
+"""A factor that is always 1."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A value that holds until the next one: a constant, a schedule, or a recorded series.
+
+    Attributes:
+        starts_ns: When each value begins, rising, the first at 0.
+        values: As many.
+
+    Raises:
+        ConfigError: The starts do not rise from 0, or the values are not as many.
+    """
+
+    starts_ns: tuple[int, ...] = (0,)
+    values: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        rises = all(first < second for first, second in zip(self.starts_ns, self.starts_ns[1:], strict=False))
+        if not self.starts_ns or self.starts_ns[0] != 0 or not rises or len(self.values) != len(self.starts_ns):
+            raise ConfigError("a schedule's times must rise from 0, with a value for each")
+
+    @classmethod
+    def constant(cls, value: int) -> Steps:
+        """One value for good."""
+        return cls((0,), (value,))
+
+    def at(self, time_ns: int) -> int:
+        """The value that holds at a time.
+
+        >>> Steps((0, 1_000), (20, 0)).at(999)
+        20
+        """
+        return self.values[bisect_right(self.starts_ns, time_ns) - 1]

@@ -1,0 +1,237 @@
+"""A scenario: brokers, topics, producers and how long they run. All times are whole nanoseconds from the run's start.
+
+What happens in which order, for both forms of the simulator, reference and kernel:
+
+*Clocks.* Everything that can happen next is on a clock, and a clock shows one time or none. Clocks are numbered:
+
+1. *responses*: one for each connection (producer, broker), number producer x brokers + broker;
+2. *senders*: one for each producer, after the responses;
+3. *threads*: one for each `Traffic`, in the order of producers and then of their traffic, after the senders.
+
+The next event is that of the earliest clock; of several, that of the lowest number. No other order is needed.
+
+*Lanes.* A producer's queue for a partition is a lane, number producer x partitions + partition, where partitions are
+counted over all topics of the scenario.
+
+*Chance.* A stream for each purpose and unit; its n-th draw takes count n, from 0. Purposes and units:
+
+| purpose | unit | drawn |
+|---|---|---|
+| `partition` | producer x topics + topic | each draw of a partition, a repeated one too |
+| `gap` | thread | each gap; of on/off traffic also each length of a phase; of the perf test each oversleep |
+| `value size` | thread | each record |
+| `target` | thread | each record, if there are several targets |
+| `wake` | producer | each wake-up of a sleeping sender by an append |
+| `response wake` | producer | each wake-up of a sleeping sender by a response |
+| `wake call` | thread | each call that wakes the sender, asleep or not, first since its last turn |
+| `service` | connection | each request, when its service begins |
+| `oversleep` | connection | each request that is delayed |
+| `replica wait` | connection | each request with acks=all |
+| `error` | connection | each request within an error window |
+| `backoff` | producer | each batch that goes back |
+| `service of the run` | broker | once, before the first event |
+| `threads of the run` | producer | once, before the first event |
+
+A draw from a distribution with one value may be left out: it changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
+from pipeline.simulator.clients.client import Family, Settings, ThreadCosts
+from pipeline.simulator.scenario.distribution import ALIKE, ZERO, Distribution, Steps
+from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded
+
+if TYPE_CHECKING:
+    from pipeline.simulator.scenario.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Service:
+    """How long a broker takes for a request, from the client's socket and back, without any delay.
+
+    request + further partitions x partition + bytes x byte, all times the warm-up.
+
+    Attributes:
+        request_ns: For each request.
+        idle: The same where the broker had been idle for the connection before: for as many nanoseconds or longer, so it
+            is; the last of these that holds counts. Rising. Threads that slept for long wake slowly. While a response
+            is held back the broker is idle, so one behind a delay is never warm.
+        partition_ns: For each partition in the request beyond the first.
+        kib_ns: For each 1,024 bytes of batches, in proportion, rounded down.
+        warm_up_percent: 100 is none; so much at time 0, falling in a straight line to 100 at `warm_up_ns`.
+        warm_up_ns: See there.
+        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
+    """
+
+    request_ns: Distribution = ZERO
+    idle: tuple[tuple[int, Distribution], ...] = ()
+    partition_ns: int = 0
+    kib_ns: int = 0
+    warm_up_percent: int = 100
+    warm_up_ns: int = 0
+    run_to_run_ppm: Distribution = ALIKE
+
+
+@dataclass(frozen=True)
+class ErrorWindow:
+    """A time in which a broker answers requests with an error that the client may retry.
+
+    Attributes:
+        start_ns: Of a request's service, the first.
+        end_ns: The first after it.
+        chance_ppm: Of a million requests, so many.
+    """
+
+    start_ns: int
+    end_ns: int
+    chance_ppm: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker as its clients see it. It takes one request at a time from each connection.
+
+    Attributes:
+        broker_id: Kafka's.
+        service: How long a request takes.
+        handler_count: Requests in service at a time over all connections, first come first served; 0 is no limit.
+            A delay and a replica's answer hold the connection, not the handler.
+        delay_ns: How long the response is held back, by the time the service ended.
+        oversleep_ns: How much longer than the delay, if there is one.
+        replica_wait_ns: With acks=all: until the in-sync replicas have the batches.
+        quota_bytes_per_s: `producer_byte_rate` of each client; 0 is none.
+        errors: Rising, not overlapping.
+    """
+
+    broker_id: int
+    service: Service = field(default_factory=Service)
+    handler_count: int = 0
+    delay_ns: Steps = field(default_factory=Steps)
+    oversleep_ns: Distribution = ZERO
+    replica_wait_ns: Distribution = ZERO
+    quota_bytes_per_s: int = 0
+    errors: tuple[ErrorWindow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic.
+
+    Attributes:
+        name: Its name.
+        leaders: For each partition, the index of its leader among the scenario's brokers, or -1 without one.
+        listed: The partitions with a leader in the order of the metadata, or () for ascending.
+    """
+
+    name: str
+    leaders: tuple[int, ...]
+    listed: tuple[int, ...] = ()
+
+    @property
+    def available(self) -> tuple[int, ...]:
+        """The partitions with a leader, in the order of the metadata."""
+        return self.listed or tuple(p for p, leader in enumerate(self.leaders) if leader >= 0)
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A producer: one client, and the threads that send through it.
+
+    Attributes:
+        name: Its `client.id`.
+        family: Whose client.
+        version: For people; all that follows from it is in `settings`.
+        settings: Resolved.
+        traffic: One for each thread that calls `send()`.
+        costs: Of its threads.
+    """
+
+    name: str
+    traffic: tuple[Traffic, ...]
+    family: Family = Family.JAVA
+    version: str = ""
+    settings: Settings = field(default_factory=Settings)
+    costs: ThreadCosts = field(default_factory=ThreadCosts)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is simulated. A run ends when all traffic has ended and every batch is done, as after `close()`.
+
+    Attributes:
+        name: For people.
+        brokers: At least one.
+        topics: At least one.
+        producers: At least one.
+
+    Raises:
+        ConfigError: A leader, a target or a setting points nowhere or can never end.
+    """
+
+    name: str
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+    producers: tuple[Producer, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.brokers and self.topics and self.producers):
+            raise ConfigError(f"scenario {self.name}: expected at least one broker, topic and producer")
+        for topic in self.topics:
+            if not topic.leaders or not all(-1 <= leader < len(self.brokers) for leader in topic.leaders):
+                raise ConfigError(f"topic {topic.name}: expected leaders among {len(self.brokers)} brokers")
+        for producer in self.producers:
+            if producer.costs.loop_ns < 1:
+                raise ConfigError(
+                    f"producer {producer.name}: a turn of its sender takes no time; expected 1 ns or more"
+                )
+            for traffic in producer.traffic:
+                _check_targets(producer.name, traffic, self.topics)
+                _check_end(producer.name, traffic)
+
+    @property
+    def partition_starts(self) -> tuple[int, ...]:
+        """For each topic, the number of its first partition, counted over all topics; and their total."""
+        starts = [0]
+        for topic in self.topics:
+            starts.append(starts[-1] + len(topic.leaders))
+        return tuple(starts)
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """The leader of each partition, counted over all topics."""
+        return tuple(leader for topic in self.topics for leader in topic.leaders)
+
+
+def _check_targets(name: str, traffic: Traffic, topics: tuple[Topic, ...]) -> None:
+    if not traffic.targets:
+        raise ConfigError(f"producer {name}: its traffic has no target")
+    for target in traffic.targets:
+        if not 0 <= target.topic < len(topics):
+            raise ConfigError(f"producer {name}: target topic {target.topic}; there are {len(topics)}")
+        if not -1 <= target.partition < len(topics[target.topic].leaders):
+            topic = topics[target.topic]
+            raise ConfigError(f"producer {name}: partition {target.partition}; {topic.name} has {len(topic.leaders)}")
+        if target.weight < 1:
+            raise ConfigError(f"producer {name}: a target's weight is {target.weight}; expected 1 or more")
+
+
+def _check_end(name: str, traffic: Traffic) -> None:
+    """Refuses traffic that never ends."""
+    arrivals = traffic.arrivals
+    if isinstance(arrivals, Recorded):
+        return
+    if not (traffic.record_count or traffic.end_ns):
+        raise ConfigError(f"producer {name}: its traffic has neither a record count nor an end")
+    stands_still = not isinstance(arrivals, PerfTest) and _is_zero(arrivals.gap_ns)
+    if isinstance(arrivals, OnOff):
+        stands_still = stands_still or _is_zero(arrivals.on_ns)
+    if stands_still and not traffic.record_count:
+        raise ConfigError(f"producer {name}: its records are no time apart, so they never end")
+
+
+def _is_zero(distribution: Distribution) -> bool:
+    return distribution.is_constant and not distribution.points[0][1]

@@ -1,0 +1,1 @@
+"""Log directories and saved tool output: discovery, cluster state, segments."""

@@ -1,0 +1,223 @@
+"""Rows of `bronze.brokers` and `bronze.cluster_state`, and the leader of every leader epoch, from what was read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pipeline.model.cluster import NO_LEADER
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import instant_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pipeline.model.cluster import ClusterHistory, ClusterState, PartitionState, ReplicaState
+    from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.log_tree import LogTree
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.files.disk_rows import DiskColumns
+
+Moving = tuple[TopicPartition, int | None]
+"""A partition that is being moved; with a broker, between that broker's disks."""
+TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
+
+
+def count_directories(tree: LogTree) -> dict[int, int]:
+    """Log directories that hold partitions, by broker."""
+    counts: dict[int, int] = defaultdict(int)
+    for directory in tree.directories:
+        if directory.broker_id is not None and any(not p.is_cluster_metadata for p in directory.partitions):
+            counts[directory.broker_id] += 1
+    return dict(counts)
+
+
+def iter_broker_rows(
+    cluster: str,
+    history: ClusterHistory,
+    directory_counts: Mapping[int, int],
+    windows: Sequence[TimeWindow],
+    broker_configs: Mapping[int, Mapping[str, str]],
+    *,
+    disks: Mapping[int, DiskColumns] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """One row per broker and window: those registered at the window's end and those whose disks were found.
+
+    Args:
+        cluster: Name in the configuration.
+        history: Brokers and leaders over time.
+        directory_counts: Log directories by broker, from the disks or as the brokers describe them.
+        windows: Moments: each window's end.
+        broker_configs: By broker, where they are known.
+        disks: Columns about its disks, by broker.
+    """
+    for window in windows:
+        state = history.state_at(window.end_ms)
+        registered = state.brokers
+        imbalance = _leader_imbalance(state)
+        for broker_id in sorted(set(directory_counts) | set(registered)):
+            broker = registered.get(broker_id)
+            yield {
+                "cluster": cluster,
+                "window_start": instant_of(window.start_ms),
+                "broker_id": broker_id,
+                "rack": broker.rack if broker else None,
+                "is_fenced": broker.is_fenced if broker else None,
+                "log_directory_count": directory_counts.get(broker_id, 0),
+                "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
+                "configs": dict(broker_configs.get(broker_id, {})),
+                **(disks or {}).get(broker_id, {}),
+                "state_source": history.state_source if broker else "log_directories",
+            }
+
+
+def _leader_imbalance(state: ClusterState) -> dict[int, float]:
+    """Per broker, the part of the partitions it is the preferred leader of that somebody else, or nobody, leads."""
+    preferred: dict[int, int] = defaultdict(int)
+    lost: dict[int, int] = defaultdict(int)
+    for partition in state.partitions.values():
+        broker_id = partition.preferred_leader_id
+        if broker_id != NO_LEADER and len(partition.replicas) > 1:
+            preferred[broker_id] += 1
+            lost[broker_id] += partition.leader_id != broker_id
+    return {broker_id: lost[broker_id] / count for broker_id, count in preferred.items()}
+
+
+def iter_cluster_state_rows(
+    cluster: str,
+    history: ClusterHistory,
+    replicas: Iterable[ReplicaState],
+    windows: Sequence[TimeWindow],
+    relative: Callable[[str], str],
+    *,
+    moving: Collection[Moving] = (),
+) -> Iterator[dict[str, Any]]:
+    """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
+
+    Args:
+        cluster: Name in the configuration.
+        history: Who led when.
+        replicas: What the disks hold.
+        windows: Moments: each window's end.
+        relative: Shortens a path to what it is under its source root.
+        moving: What a text says is being moved, when it was read.
+    """
+    on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
+    for window in windows:
+        state = history.state_at(window.end_ms)
+        for partition in state.partitions.values():
+            leader = on_disk.get((partition.topic_partition, partition.leader_id))
+            for position, replica_id in enumerate(partition.replicas):
+                found = on_disk.get((partition.topic_partition, replica_id))
+                yield {
+                    "cluster": cluster,
+                    "window_start": instant_of(window.start_ms),
+                    **_partition_columns(state, partition, found),
+                    **_replica_columns(partition, position, replica_id),
+                    "reassignment": _reassignment(partition, replica_id, moving),
+                    **_disk_columns(found, leader, relative),
+                }
+
+
+def _partition_columns(state: ClusterState, partition: PartitionState, found: ReplicaState | None) -> dict[str, Any]:
+    configs = state.topic_config(partition.topic)
+    return {
+        "topic": partition.topic,
+        "topic_id": partition.topic_id or (found.topic_id if found else None) or "",
+        "partition": partition.partition,
+        "leader_id": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
+        "state_source": state.state_source,
+    }
+
+
+def _replica_columns(partition: PartitionState, position: int, replica_id: int) -> dict[str, Any]:
+    return {
+        "replica_id": replica_id,
+        "replica_position": position,
+        "is_leader": replica_id == partition.leader_id,
+        "is_preferred_leader": position == 0,
+        "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
+    }
+
+
+def _reassignment(partition: PartitionState, replica_id: int, moving: Collection[Moving]) -> str | None:
+    if replica_id in partition.adding_replicas:
+        return "adding"
+    if replica_id in partition.removing_replicas:
+        return "removing"
+    is_known = bool(partition.adding_replicas or partition.removing_replicas)
+    told = {(partition.topic_partition, replica_id)} | (set() if is_known else {(partition.topic_partition, None)})
+    return None if told.isdisjoint(moving) else "moving"
+
+
+def _disk_columns(
+    found: ReplicaState | None, leader: ReplicaState | None, relative: Callable[[str], str]
+) -> dict[str, Any]:
+    if found is None:
+        return {}
+    end, leader_end = found.log_end_offset, leader.log_end_offset if leader else None
+    return {
+        "log_start_offset": found.log_start_offset,
+        "log_end_offset": end,
+        "high_watermark": found.high_watermark,
+        "lag_count": None if end is None or leader_end is None else leader_end - end,
+        "size_bytes": found.size_bytes,
+        "log_directory": relative(found.log_directory),
+    }
+
+
+def iter_consumer_group_rows(
+    cluster: str, groups: Iterable[tuple[int, ConsumerGroupMember]], windows: Sequence[TimeWindow]
+) -> Iterator[dict[str, Any]]:
+    """One row per group, partition and moment of description, for the moments within the windows."""
+    for observed_at_ms, member in groups:
+        for window in windows:
+            if observed_at_ms in window:
+                yield {
+                    "cluster": cluster,
+                    "window_start": instant_of(window.start_ms),
+                    "observed_at": instant_of(observed_at_ms),
+                    **asdict(member),
+                }
+
+
+def leader_epoch_rows(history: ClusterHistory) -> list[dict[str, Any]]:
+    """Who led in which epoch: `topic`, `topic_id`, `partition`, `leader_epoch`, `leader_id`, `is_current`.
+
+    A source without epochs gives one row per partition with epoch NULL: its only leader.
+    """
+    rows = []
+    newest: dict[TopicPartition, dict[str, Any]] = {}
+    for topic_partition, term in history.iter_leader_terms():
+        row = {
+            "topic": topic_partition.topic,
+            "topic_id": term.topic_id or "",
+            "partition": topic_partition.partition,
+            "leader_epoch": term.leader_epoch,
+            "leader_id": term.leader_id,
+            "is_current": False,
+        }
+        rows.append(row)
+        if term.leader_id != NO_LEADER:
+            newest[topic_partition] = row
+    for row in newest.values():
+        row["is_current"] = True
+    return rows
+
+
+def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
+    """Topics whose `cleanup.policy` holds compact, and those a cleaner has a checkpoint for."""
+    by_config = {
+        topic for topic in state.topic_configs if "compact" in state.topic_config(topic).get("cleanup.policy", "")
+    }
+    by_cleaner = {key.topic for directory in tree.directories for key in directory.cleaner_offsets}
+    return frozenset(by_config | by_cleaner)
+
+
+def retention_ms(configs: Mapping[str, str]) -> int | None:
+    """`retention.ms` where the topic sets it; None where it is not known or unlimited."""
+    value = configs.get("retention.ms")
+    return int(value) if value is not None and int(value) >= 0 else None

@@ -1,0 +1,237 @@
+"""Who leads which partition, from the best source there is, and how far each replica's log reaches.
+
+Order of sources: the KRaft metadata log in a log directory; the text of `kafka-topics --describe`; the replicas found
+(a partition with one replica is led by the broker that holds it; with several, the leader is not known).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.log.index_files import read_offset_index
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.tools.tool_text import parse_topics_describe
+from pipeline.errors import InputError
+from pipeline.model.cluster import (
+    NO_LEADER,
+    ONLY_REPLICA,
+    TOPICS_DESCRIBE,
+    Broker,
+    ClusterHistory,
+    PartitionState,
+    ReplicaState,
+    Timeline,
+)
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import DirectoryKind
+from pipeline.sources.files.metadata_log import read_metadata_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pipeline.model.log import TopicPartition
+    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
+
+_ALWAYS_MS = -(2**63)
+"""Moment of a state that came without a time."""
+
+
+def read_cluster_history(
+    tree: LogTree, *, topics_describe: Path | str | None = None
+) -> tuple[ClusterHistory, tuple[Problem, ...]]:
+    """The cluster's history from the best source at hand; `state_source` says which.
+
+    Args:
+        tree: Discovered log directories; the longest metadata log among them is read.
+        topics_describe: A file with the output of `kafka-topics --describe`, or None.
+
+    Returns:
+        The history, and what was wrong with the sources that were tried.
+    """
+    problems = _name_foreign_clusters(tree)
+    for directory in _order_metadata_directories(tree):
+        history, found = read_metadata_log(directory)
+        problems += found
+        if history is not None:
+            return history, tuple(problems)
+    if topics_describe is not None:
+        history = _read_topics_describe(Path(topics_describe), problems)
+        if history is not None:
+            return history, tuple(problems)
+    return infer_from_replicas(tree), tuple(problems)
+
+
+def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
+    """The history with the brokers that hold replicas, where no source registers any."""
+    if history.brokers:
+        return history
+    states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
+    named = sorted({broker_id for state in states for broker_id in state.replicas})
+    return replace(
+        history, brokers={broker_id: Timeline((_ALWAYS_MS,), (Broker(broker_id=broker_id),)) for broker_id in named}
+    )
+
+
+def infer_from_replicas(tree: LogTree) -> ClusterHistory:
+    """States from the replicas alone: the only one leads; of several, none is known to.
+
+    Args:
+        tree: Discovered log directories; those without a broker id are left out.
+
+    Returns:
+        A history of one state; the replicas are in order of broker id, so there is no preferred leader to be read off.
+    """
+    held: dict[TopicPartition, list[tuple[int, PartitionDirectory]]] = {}
+    for log_directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
+        if log_directory.broker_id is not None and not partition.is_cluster_metadata:
+            held.setdefault(partition.topic_partition, []).append((log_directory.broker_id, partition))
+    states = []
+    for key, found in sorted(held.items()):
+        brokers = tuple(sorted({broker_id for broker_id, _ in found}))
+        partition = found[0][1]
+        states.append(
+            PartitionState(
+                topic=key.topic,
+                topic_id=partition.topic_id,
+                partition=key.partition,
+                leader_id=brokers[0] if len(brokers) == 1 else NO_LEADER,
+                leader_epoch=None,
+                replicas=brokers,
+                isr=None,
+            )
+        )
+    return _timeless(ONLY_REPLICA, states, {})
+
+
+def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
+    """How far each replica's log reaches: log end offset, high watermark, size.
+
+    The log end offset is read from the last segment's last batches: its index, where it has one, says where to begin.
+
+    Args:
+        tree: Discovered log directories; replicas about to be deleted and strays are left out.
+
+    Returns:
+        States by topic-partition and broker; problems of the files that could not be read.
+    """
+    problems: list[Problem] = []
+    states = [
+        _read_replica(log_directory, partition, problems)
+        for log_directory, partition in tree.iter_partitions()
+        if partition.kind in {DirectoryKind.LIVE, DirectoryKind.FUTURE} and not partition.is_cluster_metadata
+    ]
+    states.sort(
+        key=lambda state: (state.topic_partition, state.broker_id is None, state.broker_id or 0, state.is_future)
+    )
+    return tuple(states), tuple(problems)
+
+
+def read_log_end_offset(segment: SegmentFile) -> int | None:
+    """The offset after the last batch of a segment.
+
+    Args:
+        segment: Usually the last one of its directory.
+
+    Returns:
+        The next offset; the base offset of an empty segment; None where no batch and no base offset is there.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    scan = scan_headers(segment.path, start=_last_indexed_position(segment), check_crc=False)
+    if len(scan):
+        return int(scan.last_offset[-1]) + 1
+    return segment.base_offset
+
+
+def _last_indexed_position(segment: SegmentFile) -> int:
+    """Where the last index entry points; 0 where there is none, or it points beyond the file."""
+    if segment.index_path is None:
+        return 0
+    try:
+        positions = read_offset_index(segment.index_path, segment.base_offset or 0).position
+    except OSError:
+        return 0
+    inside = positions[(positions >= 0) & (positions < segment.size_bytes)]
+    return int(np.max(inside, initial=0))
+
+
+def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, problems: list[Problem]) -> ReplicaState:
+    key = partition.topic_partition
+    log_end_offset = None
+    if partition.segments:
+        try:
+            log_end_offset = read_log_end_offset(partition.segments[-1])
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            problems.append(Problem(path=partition.segments[-1].path, position=None, reason=reason))
+    first = partition.segments[0].base_offset if partition.segments else None
+    is_live = partition.kind is DirectoryKind.LIVE
+    return ReplicaState(
+        topic=partition.topic,
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        broker_id=log_directory.broker_id,
+        log_directory=log_directory.path,
+        directory_id=log_directory.directory_id,
+        log_start_offset=log_directory.log_start_offsets.get(key, first) if is_live else first,
+        log_end_offset=log_end_offset,
+        high_watermark=log_directory.high_watermarks.get(key) if is_live else None,
+        size_bytes=partition.size_bytes,
+        is_future=not is_live,
+    )
+
+
+def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
+    """A problem for every log directory of another cluster than the first one's, as far as `cluster.id` tells."""
+    known = [directory for directory in tree.directories if directory.cluster_id is not None]
+    return [
+        Problem(
+            path=directory.path,
+            position=None,
+            reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
+            severity="suspect",
+        )
+        for directory in known
+        if directory.cluster_id != known[0].cluster_id
+    ]
+
+
+def _order_metadata_directories(tree: LogTree) -> list[PartitionDirectory]:
+    """Copies of the metadata log, the longest first."""
+
+    def length(directory: PartitionDirectory) -> tuple[int, int, str]:
+        last = directory.segments[-1] if directory.segments else None
+        base = -1 if last is None or last.base_offset is None else last.base_offset
+        return (-base, -last.size_bytes if last else 0, directory.path)
+
+    found = (partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
+    return sorted((partition for partition in found if partition.is_cluster_metadata), key=length)
+
+
+def _read_topics_describe(path: Path, problems: list[Problem]) -> ClusterHistory | None:
+    try:
+        description = parse_topics_describe(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(Problem(path=str(path), position=None, reason=f"cannot be read: {error}"))
+        return None
+    except InputError as error:
+        problems.append(
+            Problem(path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+        )
+        return None
+    return _timeless(TOPICS_DESCRIBE, description.partitions, description.configs)
+
+
+def _timeless(
+    state_source: str, states: Iterable[PartitionState], configs: Mapping[str, Mapping[str, str]]
+) -> ClusterHistory:
+    return ClusterHistory(
+        state_source=state_source,
+        partitions={state.topic_partition: Timeline((_ALWAYS_MS,), (state,)) for state in states},
+        topic_configs={topic: Timeline((_ALWAYS_MS,), (values,)) for topic, values in configs.items()},
+    )

@@ -1,0 +1,157 @@
+"""Listing directories without leaving the source root, without reading anything twice, and without stopping at errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from pipeline.codec.log.checkpoints import has_crlf
+from pipeline.model.log import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Siblings: TypeAlias = "dict[Path, tuple[Mapping[str, Path], str]]"
+SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What lies directly in a directory: files by name, directories, both sorted; links followed or refused."""
+
+    path: Path
+    files: Mapping[str, Path]
+    directories: tuple[Path, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Neither files nor directories."""
+        return not self.files and not self.directories
+
+
+class DirectoryWalk:
+    """One discovery under one root: lists directories, keeps the problems.
+
+    Args:
+        root: The resolved directory that nothing may lead out of.
+        problems: Problems are appended here.
+        seen: Real paths of the directories already listed; shared by the paths of one discovery.
+        siblings: Listings of directories whose files are given one by one; shared likewise.
+        is_confined: The root was named as a source root; else it is a path somebody gave, and its parent may be read.
+
+    Attributes:
+        met_again: A directory was left out because it had been listed before.
+    """
+
+    def __init__(
+        self, root: Path, problems: list[Problem], seen: set[str], siblings: Siblings, *, is_confined: bool
+    ) -> None:
+        self.met_again = False
+        self._root = root
+        self._is_confined = is_confined
+        self._siblings = siblings
+        self._problems = problems
+        self._seen = seen
+
+    def problem(
+        self,
+        path: Path,
+        reason: str,
+        *,
+        position: int | None = None,
+        first_bytes: bytes = b"",
+        severity: str = "refused",
+    ) -> None:
+        """Notes what is wrong with a file or directory."""
+        self._problems.append(
+            Problem(path=str(path), position=position, reason=reason, first_bytes=first_bytes[:64], severity=severity)
+        )
+
+    def list(self, path: Path) -> Listing | None:
+        """Lists a directory; None, with a problem noted, where that cannot be done, and None where it was done before."""
+        real = os.path.realpath(path)
+        if real in self._seen:
+            self.met_again = True
+            return None
+        self._seen.add(real)
+        return self._scan(path, notes=True)
+
+    def peek(self, path: Path) -> Listing | None:
+        """Lists a directory that will be listed again: notes no problem and does not remember it."""
+        return self._scan(path, notes=False)
+
+    def siblings(self, path: Path) -> tuple[Mapping[str, Path], str]:
+        """Files of a directory of which some are given one by one, and the highest segment name; listed once."""
+        known = self._siblings.get(path)
+        if known is None:
+            listing = self.peek(path)
+            files = {} if listing is None else listing.files
+            highest = max((name for name in files if SEGMENT_NAME.fullmatch(name)), default="")
+            known = self._siblings[path] = (files, highest)
+        return known
+
+    def read_text(self, path: Path | None) -> bytes | None:
+        """A small text file's bytes; None, with a problem noted, where it cannot be read; None for no file.
+
+        Windows line ends are noted: the parsers take them, but the file did not come from a broker as it is.
+        """
+        if path is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            self.problem(path, f"cannot be read: {error.strerror}")
+            return None
+        if has_crlf(data):
+            self.problem(path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect")
+        return data
+
+    def read_start(self, path: Path, size: int) -> bytes | None:
+        """The first bytes of a file; None, with a problem noted, where it cannot be read."""
+        try:
+            with path.open("rb", buffering=0) as file:
+                return file.read(size)
+        except OSError as error:
+            self.problem(path, f"cannot be read: {error.strerror}")
+            return None
+
+    def may_read(self, path: Path) -> bool:
+        """Whether files beside what was given may be looked at: a source root is never left."""
+        if not os.access(path, os.R_OK | os.X_OK):
+            return False
+        return not self._is_confined or path.resolve().is_relative_to(self._root)
+
+    def _scan(self, path: Path, *, notes: bool) -> Listing | None:
+        try:
+            with os.scandir(path) as entries:
+                ordered = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
+        except OSError as error:
+            if notes:
+                self.problem(path, f"cannot be listed: {error.strerror}")
+            return None
+        files: dict[str, Path] = {}
+        directories: list[Path] = []
+        for entry in ordered:
+            if entry.is_symlink() and not self._may_follow(Path(entry.path), notes=notes):
+                continue
+            if entry.is_dir():
+                directories.append(Path(entry.path))
+            else:
+                files[entry.name] = Path(entry.path)
+        return Listing(path=path, files=files, directories=tuple(directories))
+
+    def _may_follow(self, link: Path, *, notes: bool) -> bool:
+        try:
+            real = link.resolve(strict=True)
+        except (OSError, RuntimeError):
+            reason = "a link that leads nowhere"
+        else:
+            if real.is_relative_to(self._root):
+                return True
+            reason = f"a link that leads out of the source root {self._root}"
+        if notes:
+            self.problem(link, reason)
+        return False

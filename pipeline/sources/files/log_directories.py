@@ -1,0 +1,161 @@
+"""Discovery: from a path to the brokers, disks, partition directories and segment files under it.
+
+A path may be a segment file, a partition directory, a log directory, or a tree that holds the log directories of
+several brokers, with several disks per broker. Nothing found wrong stops the rest: it becomes a `Problem`.
+
+What counts as what:
+
+1. A directory with `meta.properties`, or with partition directories or offset checkpoints in it, is a log directory.
+2. A directory with a name Kafka gives to partition directories and with Kafka's files in it is a partition directory.
+3. Any other directory is looked into.
+4. Only `<20 digits>.log` is live data. `.deleted`, `.cleaned` and the like are left alone.
+
+Links are followed only while they stay under the source root, and nothing is read twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import LogDirectory, LogTree
+from pipeline.sources.files.directory_walk import DirectoryWalk, Listing, Siblings
+from pipeline.sources.files.log_directory_files import CHECKPOINT_NAMES, META_PROPERTIES, read_log_directory_files
+from pipeline.sources.files.node_identity import refuse_doubles
+from pipeline.sources.files.partition_directories import (
+    has_partition_files,
+    read_partition_directory,
+    read_segment_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.model.log_tree import PartitionDirectory
+
+MAX_DEPTH = 12
+"""Levels of plain directories looked through before a tree is given up as not Kafka's."""
+
+
+def discover_logs(paths: Iterable[Path | str], *, root: Path | str | None = None) -> LogTree:
+    """Everything usable under the paths, and what is wrong with the rest.
+
+    Args:
+        paths: Files and directories; relative ones are taken from `root` where it is given.
+        root: Source root that no path or link may lead out of. Without it each path is its own root: a directory
+            itself, a file's directory.
+
+    Returns:
+        The tree; its problems hold every path that was refused, with the reason.
+    """
+    problems: list[Problem] = []
+    found: list[LogDirectory] = []
+    seen: set[str] = set()
+    siblings: Siblings = {}
+    for given in paths:
+        path = Path(given) if root is None else Path(root) / given
+        top = _resolve(path, None if root is None else Path(root), problems)
+        if top is not None:
+            walk = DirectoryWalk(top, problems, seen, siblings, is_confined=root is not None)
+            found += _visit(path, walk, problems)
+    directories, double_problems = refuse_doubles(found)
+    # files given one by one share their log directory's files, and what is wrong with those
+    return LogTree(directories=directories, problems=tuple(dict.fromkeys((*problems, *double_problems))))
+
+
+def _resolve(path: Path, root: Path | None, problems: list[Problem]) -> Path | None:
+    """The directory that must not be left; None, with a problem noted, where the path cannot be used."""
+    try:
+        real = path.resolve(strict=True)
+    except OSError as error:
+        problems.append(Problem(path=str(path), position=None, reason=error.strerror or "cannot be reached"))
+        return None
+    except RuntimeError:  # a loop of links, before Python 3.13
+        problems.append(Problem(path=str(path), position=None, reason="a loop of links"))
+        return None
+    top = (real if real.is_dir() else real.parent) if root is None else root.resolve()
+    if not real.is_relative_to(top):
+        reason = f"leads out of the source root {top}"
+        problems.append(Problem(path=str(path), position=None, reason=reason))
+        return None
+    return top
+
+
+def _visit(path: Path, walk: DirectoryWalk, problems: list[Problem]) -> list[LogDirectory]:
+    before = len(problems)
+    found = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
+    if not found and not walk.met_again and len(problems) == before:
+        problems.append(Problem(path=str(path), position=None, reason="no Kafka log in it"))
+    return found
+
+
+def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[LogDirectory]:
+    listing = walk.list(path)
+    if listing is None:
+        return []
+    if listing.is_empty:
+        walk.problem(path, "an empty directory")
+        return []
+    if _is_partition_directory(listing):
+        partition = read_partition_directory(listing, walk)
+        return [] if partition is None else [_lone_directory(path.parent, partition, walk)]
+    if _is_log_directory(listing, walk):
+        return [_read_log_directory(listing, walk)]
+    if depth == MAX_DEPTH:
+        walk.problem(path, f"more than {MAX_DEPTH} levels deep: not looked into")
+        return []
+    return [found for child in listing.directories for found in _visit_directory(child, walk, depth=depth + 1)]
+
+
+def _visit_file(path: Path, walk: DirectoryWalk) -> list[LogDirectory]:
+    partition = read_segment_file(path, walk)
+    return [] if partition is None else [_lone_directory(Path(partition.path).parent, partition, walk)]
+
+
+def _is_partition_directory(listing: Listing) -> bool:
+    return _has_partition_name(listing.path) and has_partition_files(listing)
+
+
+def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
+    if any(name == META_PROPERTIES or name in CHECKPOINT_NAMES for name in listing.files):
+        return True
+    for child in listing.directories:
+        if _has_partition_name(child):
+            inner = walk.peek(child)
+            if inner is not None and has_partition_files(inner):
+                return True
+    return False
+
+
+def _has_partition_name(path: Path) -> bool:
+    try:
+        parse_directory_name(path.name)
+    except InputError:
+        return False
+    return True
+
+
+def _read_log_directory(listing: Listing, walk: DirectoryWalk) -> LogDirectory:
+    partitions: list[PartitionDirectory] = []
+    for child in listing.directories:
+        inner = walk.list(child)
+        if inner is None or not (_has_partition_name(child) or has_partition_files(inner)):
+            continue
+        partition = read_partition_directory(inner, walk)
+        if partition is not None:
+            partitions.append(partition)
+    partitions.sort(key=lambda found: (found.topic, found.partition, found.kind, found.path))
+    return read_log_directory_files(listing, walk, tuple(partitions))
+
+
+def _lone_directory(parent: Path, partition: PartitionDirectory, walk: DirectoryWalk) -> LogDirectory:
+    """The log directory of a partition given alone: its parent, where that may be read and says who it is."""
+    files = {}
+    if walk.may_read(parent):
+        names = (META_PROPERTIES, *CHECKPOINT_NAMES)
+        files = {name: parent / name for name in names if (parent / name).is_file()}
+    listing = Listing(path=parent, files=files, directories=())
+    return read_log_directory_files(listing, walk, (partition,))

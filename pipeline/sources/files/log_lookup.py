@@ -1,0 +1,140 @@
+"""Where an offset or an instant lies in a partition: which segment, then through its indexes, as a broker finds it.
+
+References:
+    `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, read_offset_index, read_time_index
+from pipeline.codec.log.lookup import OffsetLookup, TimestampLookup, find_offset, find_timestamp
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+
+if TYPE_CHECKING:
+    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+
+_NOTHING = np.empty(0, np.int64)
+_NO_OFFSETS = OffsetIndex(offset=_NOTHING, position=_NOTHING, file_bytes=0, remainder_bytes=0)
+_NO_TIMES = TimeIndex(timestamp_ms=_NOTHING, offset=_NOTHING, file_bytes=0, remainder_bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLookup:
+    """The way to an offset or an instant in one partition.
+
+    Attributes:
+        directory: The disk.
+        partition: The partition directory.
+        segment: Where the search ended; None where the partition has no segment that could hold the target.
+        segments_passed: Segments searched before, without success.
+        index: Entries of its offset index; none where the file is absent.
+        time_index: Entries of its time index, for an instant.
+        found: What the search in it gave; None where there is no segment.
+        problem: What stopped the search; else None.
+    """
+
+    directory: LogDirectory
+    partition: PartitionDirectory
+    segment: SegmentFile | None = None
+    segments_passed: int = 0
+    index: OffsetIndex = _NO_OFFSETS
+    time_index: TimeIndex = _NO_TIMES
+    found: OffsetLookup | TimestampLookup | None = None
+    problem: Problem | None = None
+
+
+def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
+    """Finds the batch that holds an offset; where it was compacted away, the next batch there is.
+
+    Args:
+        directory: The disk.
+        partition: The partition directory.
+        offset: Absolute offset.
+
+    Returns:
+        The way, begun in the last segment whose base offset is at or below the offset.
+    """
+    segments = partition.segments
+    floor = max((i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset), default=None)
+    if floor is None:
+        return SegmentLookup(directory=directory, partition=partition)
+    return _search(directory, partition, segments[floor:], offset=offset)
+
+
+def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
+    """Finds the first record, in log order, whose timestamp is at or after an instant.
+
+    A broker asks only the first segment whose largest timestamp reaches the instant; searching them in order finds the
+    same record.
+
+    Args:
+        directory: The disk.
+        partition: The partition directory.
+        at_ms: The instant, milliseconds since the epoch.
+
+    Returns:
+        The way, begun in the first segment.
+    """
+    return _search(directory, partition, partition.segments, at_ms=at_ms)
+
+
+def _search(
+    directory: LogDirectory,
+    partition: PartitionDirectory,
+    segments: tuple[SegmentFile, ...],
+    *,
+    offset: int | None = None,
+    at_ms: int | None = None,
+) -> SegmentLookup:
+    way = SegmentLookup(directory=directory, partition=partition)
+    for passed, segment in enumerate(segments):
+        base_offset = segment.base_offset or 0
+        try:
+            index = read_offset_index(segment.index_path, base_offset) if segment.index_path else _NO_OFFSETS
+            times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
+            found = _find(segment, index, times, offset=offset, at_ms=at_ms)
+        except (OSError, InputError) as error:
+            problem = _describe(segment, error)
+            return SegmentLookup(
+                directory=directory, partition=partition, segment=segment, segments_passed=passed, problem=problem
+            )
+        way = SegmentLookup(
+            directory=directory,
+            partition=partition,
+            segment=segment,
+            segments_passed=passed,
+            index=index,
+            time_index=times,
+            found=found,
+        )
+        if found.batch is not None:
+            break
+    return way
+
+
+def _find(
+    segment: SegmentFile, index: OffsetIndex, times: TimeIndex, *, offset: int | None, at_ms: int | None
+) -> OffsetLookup | TimestampLookup:
+    if offset is not None:
+        return find_offset(segment.path, offset, index_offsets=index.offset, index_positions=index.position)
+    return find_timestamp(
+        segment.path,
+        at_ms or 0,
+        time_index_timestamps_ms=times.timestamp_ms,
+        time_index_offsets=times.offset,
+        index_offsets=index.offset,
+        index_positions=index.position,
+        start_offset=segment.base_offset or 0,
+    )
+
+
+def _describe(segment: SegmentFile, error: OSError | InputError) -> Problem:
+    if isinstance(error, InputError):
+        return Problem(path=segment.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+    return Problem(path=segment.path, position=None, reason=f"cannot be read: {error.strerror}")

@@ -1,0 +1,133 @@
+"""Reads the KRaft metadata log of a node (`__cluster_metadata-0`), from a snapshot on where its start is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.codec.log.compression import decompress
+from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
+from pipeline.codec.log.record_batch import read_batch_header, read_records
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
+from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.model.cluster import ClusterHistory
+    from pipeline.model.log_tree import PartitionDirectory
+
+_SNAPSHOT_HEADER_TYPE = b"\x00\x03"
+
+
+def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
+    """The cluster's history from one node's copy of the metadata log.
+
+    A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
+    snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
+    where it lies.
+
+    Args:
+        directory: A `__cluster_metadata-0` directory.
+
+    Returns:
+        The history, None where no record could be read; and what was wrong.
+    """
+    problems: list[Problem] = []
+    snapshot = _choose_snapshot(directory, problems)
+    entries: list[MetadataEntry] = []
+    known_since_ms = None
+    from_offset = 0
+    if snapshot is not None:
+        known_since_ms = _read_snapshot_time(snapshot)
+        entries += (
+            entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
+            for entry in _read_entries(snapshot, problems)
+        )
+        from_offset = _snapshot_end_offset(snapshot)
+    for segment in directory.segments:
+        entries += (e for e in _read_entries(Path(segment.path), problems) if e.offset >= from_offset)
+    if not entries:
+        return None, tuple(problems)
+    history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
+    problems += [
+        Problem(
+            path=directory.path,
+            position=None,
+            reason=f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it",
+            severity="suspect",
+        )
+        for orphan in orphans
+    ]
+    return history, tuple(problems)
+
+
+def _snapshot_end_offset(path: Path) -> int:
+    """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
+    return int(path.name.split("-", 1)[0])
+
+
+def _read_snapshot_time(path: Path) -> int | None:
+    """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
+
+    The batches themselves bear the time at which the snapshot was written, later than log records that follow it.
+
+    References:
+        `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
+    """
+    try:
+        data = path.read_bytes()
+        header = read_batch_header(data)
+        record = next(read_records(header, data[BATCH_HEADER_BYTES : header.size_bytes]))
+    except (OSError, InputError, StopIteration):
+        return None  # the scan of the file says what is wrong with it
+    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
+        return None
+    return int.from_bytes(record.value[2:10], "big", signed=True)
+
+
+def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem]) -> Path | None:
+    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history."""
+    snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
+    if not directory.segments:
+        return snapshots[-1] if snapshots else None
+    start = directory.segments[0].base_offset or 0
+    if start == 0:
+        return None
+    for snapshot in snapshots:
+        if _snapshot_end_offset(snapshot) >= start:
+            return snapshot
+    reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
+    problems.append(Problem(path=directory.path, position=None, reason=reason, severity="suspect"))
+    return None
+
+
+def _read_entries(path: Path, problems: list[Problem]) -> Iterator[MetadataEntry]:
+    """Records of a log segment or a snapshot (same format), control records left out."""
+    try:
+        scan = scan_headers(path)
+        data = path.read_bytes()
+    except OSError as error:
+        problems.append(Problem(path=str(path), position=None, reason=f"cannot be read: {error.strerror}"))
+        return
+    problems += scan.problems
+    for position in scan.position[scan.usable & ~scan.is_control].tolist():
+        try:
+            yield from _read_batch(data, position)
+        except InputError as error:
+            problems.append(
+                Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
+            )
+
+
+def _read_batch(data: bytes, position: int) -> list[MetadataEntry]:
+    header = read_batch_header(data, position)
+    payload = decompress(header.codec, data[position + BATCH_HEADER_BYTES : position + header.size_bytes])
+    return [
+        MetadataEntry(header.max_timestamp_ms, record.offset, parse_metadata_record(record.value))
+        for record in read_records(header, payload)
+        if record.value is not None
+    ]

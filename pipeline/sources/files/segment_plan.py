@@ -1,0 +1,161 @@
+"""Which segment files a run reads: one replica of every partition, the files that can hold the time asked for.
+
+Replicas are counted once: the leader's log, else the longest. A segment whose newest timestamp (last entry of its
+time index) lies before the range, by more than the tolerance for disorder, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.codec.log.index_files import read_time_index
+from pipeline.errors import InputError
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, TextPart
+from pipeline.sources.records.event_time import TOLERANCE_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pipeline.model.log import TopicPartition
+    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
+    from pipeline.model.window import TimeWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRead:
+    """One segment file to scan, with what the rows need to know about it.
+
+    Attributes:
+        path: The `.log` file.
+        size_bytes: Its size at discovery: bytes appended later are left to a later run.
+        broker_id: Broker on whose disk it lies; -1 unknown.
+        log_directory: Log directory (as discovered).
+        topic: Topic.
+        topic_id: Topic id, or "".
+        partition: Partition.
+        base_offset: From the file name.
+        next_base_offset: Base offset of the partition's next segment; -1 for the active one.
+        high_watermark: Offsets from here on are not committed; -1 unknown.
+        is_active: Newest segment of its directory.
+        dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
+    """
+
+    path: str
+    size_bytes: int
+    broker_id: int
+    log_directory: str
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    next_base_offset: int
+    high_watermark: int
+    is_active: bool
+    dumped_in: TextPart | None = None
+
+
+def choose_replicas(
+    tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str] = ()
+) -> tuple[tuple[LogDirectory, PartitionDirectory], ...]:
+    """Picks the one replica of each live partition that is counted: the leader's, else the longest log.
+
+    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out.
+
+    Args:
+        tree: What was found.
+        leaders: Leader per topic-partition, where known.
+        topics: Only these topics; all when empty.
+    """
+    chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
+    for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
+        if partition.topic == CLUSTER_METADATA_TOPIC or (topics and partition.topic not in topics):
+            continue
+        key = partition.topic_partition
+        rank = _rank(directory, partition, leaders.get(key))
+        if key not in chosen or rank > _rank(*chosen[key], leaders.get(key)):
+            chosen[key] = (directory, partition)
+    return tuple(chosen[key] for key in sorted(chosen))
+
+
+def _rank(directory: LogDirectory, partition: PartitionDirectory, leader: int | None) -> tuple[bool, int, int, int]:
+    last = partition.segments[-1] if partition.segments else None
+    end = (last.base_offset or 0) if last else -1
+    broker_id = -1 if directory.broker_id is None else directory.broker_id
+    return (leader is not None and broker_id == leader, end, last.size_bytes if last else 0, -broker_id)
+
+
+def plan_reads(
+    replicas: Iterable[tuple[LogDirectory, PartitionDirectory]], span: TimeWindow | None = None
+) -> tuple[SegmentRead, ...]:
+    """Lists the segments to scan, in partition and offset order."""
+    return tuple(
+        _segment_read(directory, partition, index)
+        for directory, partition in replicas
+        for index, segment in enumerate(partition.segments)
+        if segment.size_bytes and (span is None or _may_hold(segment, span))
+    )
+
+
+def _segment_read(directory: LogDirectory, partition: PartitionDirectory, index: int) -> SegmentRead:
+    segment = partition.segments[index]
+    later = partition.segments[index + 1 :]
+    return SegmentRead(
+        path=segment.path,
+        size_bytes=segment.size_bytes,
+        broker_id=-1 if directory.broker_id is None else directory.broker_id,
+        log_directory=directory.path,
+        topic=partition.topic,
+        topic_id=partition.topic_id or "",
+        partition=partition.partition,
+        base_offset=segment.base_offset or 0,
+        next_base_offset=-1 if not later or later[0].base_offset is None else later[0].base_offset,
+        high_watermark=directory.high_watermarks.get(partition.topic_partition, -1),
+        is_active=segment.is_active,
+        dumped_in=segment.dumped_in,
+    )
+
+
+def _may_hold(segment: SegmentFile, span: TimeWindow) -> bool:
+    """False only where the time index shows that the segment ended well before the span."""
+    if segment.is_active or segment.time_index_path is None:
+        return True
+    try:
+        stamps = read_time_index(Path(segment.time_index_path), segment.base_offset or 0).timestamp_ms
+    except (InputError, OSError):
+        return True
+    return stamps.size == 0 or int(stamps[-1]) >= span.start_ms - TOLERANCE_MS
+
+
+def pack(reads: Sequence[SegmentRead], target_bytes: int, least: int) -> tuple[tuple[SegmentRead, ...], ...]:
+    """Groups segments into Spark partitions of about `target_bytes`, at least `least` of them where there are files.
+
+    Deterministic: largest first, each to the group with the fewest bytes.
+
+    >>> pack((), target_bytes=1, least=2)
+    ()
+    """
+    total_bytes = sum(read.size_bytes for read in reads)
+    count = min(len(reads), max(least, -(-total_bytes // target_bytes)))
+    groups: list[list[SegmentRead]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for read in sorted(reads, key=lambda read: (-read.size_bytes, read.path)):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(read)
+        sizes[smallest] += read.size_bytes + 4096
+    return tuple(tuple(sorted(group, key=lambda read: read.path)) for group in groups if group)
+
+
+def format_plan(reads: Sequence[SegmentRead]) -> str:
+    """Writes the plan as the option the Spark data source takes."""
+    return json.dumps([asdict(read) for read in reads])
+
+
+def parse_plan(text: str) -> tuple[SegmentRead, ...]:
+    """Reads what `format_plan` wrote."""
+    return tuple(
+        SegmentRead(**{**fields, "dumped_in": TextPart(*fields["dumped_in"]) if fields["dumped_in"] else None})
+        for fields in json.loads(text)
+    )

@@ -1,0 +1,1 @@
+"""Metrics from Prometheus, exporters and saved pages."""

@@ -1,0 +1,245 @@
+"""Text over HTTP from servers nobody vouches for: sizes, redirects, retries and what to say when it fails.
+
+Every failure becomes an `InputError` that names the address without secrets, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from pipeline.errors import ConfigError, HttpStatusError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pipeline.config.metric_sources import HttpAccess, TlsConfig
+
+MAX_REDIRECTS = 3
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+_ADVICE = {
+    400: "the server did not understand the request: see its words",
+    401: "correct access.basic_auth or access.bearer_token_variable, or give one",
+    403: "let this identity read metrics, or use another",
+    404: "correct the URL: the server has nothing there",
+    429: "the server asks for fewer requests: run less often or raise its limit",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpText:
+    """An answer.
+
+    Attributes:
+        text: The body, decompressed and decoded.
+        content_type: Without parameters, lower case.
+        date_ms: The server's clock where it says so.
+    """
+
+    text: str
+    content_type: str
+    date_ms: int | None
+
+
+class HttpReader:
+    """Reads texts with one identity; a context manager that keeps connections."""
+
+    def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
+        """Takes identity and limits.
+
+        Args:
+            access: How URLs are read.
+            pause: Waits for so many seconds between attempts.
+
+        Raises:
+            ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.
+        """
+        self._access = access
+        self._pause = pause
+        headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}
+        if access.bearer_token is not None:
+            headers["Authorization"] = f"Bearer {access.bearer_token}"
+        auth = None
+        if access.basic_auth is not None:
+            auth = httpx.BasicAuth(access.basic_auth.username, access.password or "")
+        self._client = httpx.Client(
+            headers=headers,
+            auth=auth,
+            timeout=access.timeout_s,
+            verify=_tls_context(access.tls_config),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> HttpReader:
+        """The reader."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes connections."""
+        self._client.close()
+
+    def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
+        """The text behind a URL, asked for again while the server is busy or away.
+
+        Args:
+            url: Of http or https.
+            query: Parameters.
+            accept: Media type asked for.
+
+        Raises:
+            InputError: naming the address and what to do.
+        """
+        pause_s = FIRST_PAUSE_S
+        for attempt in range(1, self._access.attempts + 1):
+            is_last = attempt == self._access.attempts
+            try:
+                answer = self._read_once(url, query, accept)
+            except httpx.TransportError as error:
+                if is_last or not _may_pass(error):
+                    raise _unreachable(url, error, self._access.timeout_s) from error
+            else:
+                if isinstance(answer, HttpText):
+                    return answer
+                if is_last:
+                    raise HttpStatusError(answer.status_code, _describe_status(answer, attempt), path=shown(url))
+                pause_s = max(pause_s, _retry_after_s(answer))
+            self._pause(min(pause_s, LONGEST_PAUSE_S))
+            pause_s *= 2
+        raise AssertionError("unreachable: attempts is at least 1")
+
+    def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
+        """The text, or an answer that is worth another attempt."""
+        at = url
+        for _ in range(MAX_REDIRECTS + 1):
+            request = self._client.build_request("GET", at, params=query, headers={"Accept": accept})
+            answer = self._client.send(request, stream=True)
+            try:
+                if answer.has_redirect_location:
+                    at, query = self._redirect(url, at, answer), None
+                    continue
+                if answer.status_code == 429 or answer.status_code >= 500:
+                    self._read_body(url, answer)
+                    return answer
+                text = self._read_body(url, answer)
+                if answer.status_code != 200:
+                    raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
+                return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))
+            finally:
+                answer.close()
+        raise InputError(f"more than {MAX_REDIRECTS} redirects: correct the URL", path=shown(url))
+
+    def _redirect(self, url: str, at: str, answer: httpx.Response) -> str:
+        target = urljoin(at, answer.headers["location"])
+        parts, asked = urlsplit(target), urlsplit(at)
+        same = (parts.scheme, parts.netloc) == (asked.scheme, asked.netloc)
+        allowed = {parts.netloc, parts.hostname} & set(self._access.redirects_to)
+        if parts.scheme not in {"http", "https"}:
+            raise InputError(f"redirected to {shown(target)}, which is no web address: refused", path=shown(url))
+        if not same and not allowed:
+            reason = f"redirected to {shown(target)}, another server: refused; if that is right, name its host in access.redirects_to"
+            raise InputError(reason, path=shown(url))
+        if not same and (self._access.basic_auth or self._access.bearer_token_variable):
+            reason = f"redirected to {shown(target)}, and an identity is not handed on: give that URL itself"
+            raise InputError(reason, path=shown(url))
+        return target
+
+    def _read_body(self, url: str, answer: httpx.Response) -> str:
+        size, parts = 0, []
+        for part in answer.iter_bytes():
+            size += len(part)
+            if size > self._access.max_bytes:
+                reason = f"more than {self._access.max_bytes:,} bytes after decompression: refused; raise access.max_bytes if that is right"
+                raise InputError(reason, path=shown(url))
+            parts.append(part)
+        try:
+            return b"".join(parts).decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"the answer is not UTF-8: {error.reason}", path=shown(url)) from error
+
+
+def shown(url: str) -> str:
+    """A URL fit for logs and tables: no user, no password, no query."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def _tls_context(tls: TlsConfig) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=None if tls.ca_file is None else str(tls.ca_file))
+        if tls.cert_file is not None:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(path) for path in (tls.ca_file, tls.cert_file, tls.key_file) if path is not None)
+        raise ConfigError(f"tls_config: {files} cannot be used: {error}") from error
+    if tls.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _may_pass(error: httpx.TransportError) -> bool:
+    """Whether another attempt may help: not with the wrong protocol or certificate."""
+    return not isinstance(_cause(error), ssl.SSLError) and not isinstance(error, httpx.UnsupportedProtocol)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What lies at the bottom of an error of httpx."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return error
+
+
+def _unreachable(url: str, error: httpx.TransportError, timeout_s: float) -> InputError:
+    cause = _cause(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        reason = (
+            f"its certificate is not trusted ({cause.verify_message}): give its authority as access.tls_config.ca_file"
+        )
+    elif isinstance(cause, ssl.SSLError):
+        reason = f"no TLS is spoken there ({cause.reason}): is the port right, and is it http rather than https?"
+    elif isinstance(error, httpx.TimeoutException):
+        reason = (
+            f"no whole answer within {timeout_s:g} s: is the server there, or does it need a larger access.timeout_s?"
+        )
+    elif isinstance(cause, ConnectionRefusedError):
+        reason = "connection refused: nothing listens there; start the server or correct host and port"
+    elif isinstance(error, httpx.RemoteProtocolError):
+        reason = f"the answer broke off or is no HTTP ({error}): is it https rather than http, or did the server die?"
+    else:
+        reason = f"not reached: {error or type(error).__name__}"
+    return InputError(reason, path=shown(url))
+
+
+def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> str:
+    status = answer.status_code
+    advice = _ADVICE.get(status, "see the server's log")
+    tried = f" after {attempts} attempts" if attempts > 1 else ""
+    words = "" if _media_type(answer) == "text/html" else " ".join(text[:200].split())
+    return f"HTTP {status} {answer.reason_phrase}{tried}: {advice}" + (f" ({words})" if words else "")
+
+
+def _retry_after_s(answer: httpx.Response) -> float:
+    """Seconds the server asks to wait; a date is not worth its parsing and counts as none."""
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else 0.0
+
+
+def _media_type(answer: httpx.Response) -> str:
+    kind: str = answer.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _date_ms(answer: httpx.Response) -> int | None:
+    try:
+        return round(parsedate_to_datetime(answer.headers["date"]).timestamp() * 1000)
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,286 @@
+"""Samples from a Prometheus server through its HTTP API, `query_range`, a page of time after the other.
+
+The server answers each point with the newest sample of the five minutes before it: values are as scraped, instants are
+those of the points. A target that went away ends at once (staleness markers).
+
+References:
+    Prometheus HTTP API, range queries: at most 11,000 points a series.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pipeline.codec.metrics.metric_names import Series, name_series
+from pipeline.errors import HttpStatusError, InputError
+from pipeline.model.log import Problem
+from pipeline.model.window import format_instant, parse_duration_ms
+from pipeline.sources.metrics.http_text import HttpReader, shown
+from pipeline.sources.metrics.prometheus_queries import Query, iter_queries
+from pipeline.sources.metrics.sample_rows import sample_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from pipeline.config.metric_sources import Prometheus
+    from pipeline.model.window import TimeWindow
+
+POINTS_PER_PAGE = 11_000
+MAX_SKEW_MS = 60_000
+_TOO_MUCH = 422
+_HOPELESS = frozenset({401, 403, 404, 429})
+_GIVE_UP = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A run of points: from the first to the last, both included, a step apart."""
+
+    first_ms: int
+    last_ms: int
+    step_ms: int
+
+    @property
+    def point_count(self) -> int:
+        """How many points a series has at most."""
+        return (self.last_ms - self.first_ms) // self.step_ms + 1
+
+    def halves(self) -> tuple[Page, Page]:
+        """The page cut in two."""
+        middle_ms = self.first_ms + (self.point_count // 2 - 1) * self.step_ms
+        first = Page(first_ms=self.first_ms, last_ms=middle_ms, step_ms=self.step_ms)
+        return first, Page(first_ms=middle_ms + self.step_ms, last_ms=self.last_ms, step_ms=self.step_ms)
+
+
+def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> tuple[Page, ...]:
+    """The points of a span, and one before it, since counters need a predecessor.
+
+    Args:
+        span: Points lie at multiples of the step since the epoch, as far as they lie in it.
+        step_ms: Distance of points.
+        points_per_page: Most points a series may have in an answer.
+
+    Example:
+        >>> from pipeline.model.window import TimeWindow
+        >>> [page.point_count for page in plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)]
+        [60, 41]
+    """
+    first_ms = -(-span.start_ms // step_ms) * step_ms - step_ms
+    last_ms = (span.end_ms - 1) // step_ms * step_ms
+    width_ms = points_per_page * step_ms
+    return tuple(
+        Page(first_ms=at, last_ms=min(at + width_ms - step_ms, last_ms), step_ms=step_ms)
+        for at in range(first_ms, last_ms + 1, width_ms)
+    )
+
+
+def plan_coarse_pages(
+    span: TimeWindow, step_ms: int, window_ms: int, *, points_per_page: int = POINTS_PER_PAGE
+) -> tuple[Page, ...]:
+    """One point a window, the last of the step in it.
+
+    Args:
+        span: Whole windows.
+        step_ms: Distance of points elsewhere.
+        window_ms: Length of a window, a multiple of the step or not.
+        points_per_page: Most points a series may have in an answer.
+    """
+    last_of_window_ms = window_ms - min(step_ms, window_ms)
+    count = span.duration_ms // window_ms
+    first_ms = span.start_ms + last_of_window_ms
+    return tuple(
+        Page(
+            first_ms=first_ms + at * window_ms,
+            last_ms=first_ms + (min(at + points_per_page, count) - 1) * window_ms,
+            step_ms=window_ms,
+        )
+        for at in range(0, count, points_per_page)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusReading:
+    """What a server gave: rows of `SAMPLE_SCHEMA`, and what was wrong."""
+
+    batches: tuple[pa.RecordBatch, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_prometheus(
+    source: Prometheus,
+    span: TimeWindow,
+    window_ms: int,
+    *,
+    name: str = "prometheus",
+    now_ms: int,
+    pause: Callable[[float], None],
+) -> PrometheusReading:
+    """Asks for every known metric over a span.
+
+    A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
+    one that fails twice in a row no more.
+
+    Args:
+        source: The configuration.
+        span: Windows wanted.
+        window_ms: Length of a window.
+        name: Of the source, in rows.
+        now_ms: The clock, to compare the server's with.
+        pause: Waits for so many seconds between attempts.
+
+    Raises:
+        ConfigError: if a secret's variable is not set.
+    """
+    batches: list[pa.RecordBatch] = []
+    problems: list[Problem] = []
+    step_ms = parse_duration_ms(source.step)
+    fine, coarse = plan_pages(span, step_ms), plan_coarse_pages(span, step_ms, window_ms)
+    with HttpReader(source.access, pause) as http:
+        server = _Server(source, name, http)
+        failed_in_a_row = 0
+        for query in iter_queries(source):
+            try:
+                for page in coarse if query.is_coarse else fine:
+                    batches += server.read_page(query, page)
+            except InputError as error:
+                reason = f"{error.reason} [{query.subject}]"
+                problems.append(Problem(path=shown(source.url), position=None, reason=reason))
+                failed_in_a_row += 1
+                if not isinstance(error, HttpStatusError) or error.status in _HOPELESS or failed_in_a_row == _GIVE_UP:
+                    break
+            else:
+                failed_in_a_row = 0
+        problems += server.problems(now_ms)
+    return PrometheusReading(batches=tuple(batches), problems=tuple(problems))
+
+
+class _Server:
+    """Asks, and remembers what was odd."""
+
+    def __init__(self, source: Prometheus, source_name: str, http: HttpReader) -> None:
+        self._source = source
+        self._source_name = source_name
+        self._http = http
+        self._warnings: set[str] = set()
+        self._date_ms: int | None = None
+
+    def read_page(self, query: Query, page: Page) -> Iterator[pa.RecordBatch]:
+        """Rows of one page; a page that is too much for the server is asked for in halves."""
+        try:
+            found = self._ask(query, page)
+        except HttpStatusError as error:
+            if error.status != _TOO_MUCH or page.point_count < 2:
+                raise
+            for half in page.halves():
+                yield from self.read_page(query, half)
+            return
+        yield from self._rows(query, found)
+
+    def _ask(self, query: Query, page: Page) -> list[dict[str, Any]]:
+        url = self._source.url.rstrip("/") + "/api/v1/query_range"
+        asked = {
+            "query": query.promql,
+            "start": f"{page.first_ms / 1000:.3f}",
+            "end": f"{page.last_ms / 1000:.3f}",
+            "step": f"{page.step_ms / 1000:.3f}",
+        }
+        answer = _ask(self._http, url, asked)
+        self._date_ms = answer.date_ms or self._date_ms
+        if answer.kind != "matrix":
+            reason = f"a range query gave a {answer.kind}: the query has to be an instant vector"
+            raise InputError(reason, path=shown(url))
+        self._warnings.update(answer.warnings)
+        return answer.result
+
+    def _rows(self, query: Query, found: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """Rows by instance."""
+        by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
+        for entry in found:
+            named = self._name(query, dict(entry["metric"]))
+            if named is not None:
+                instance, series = named
+                by_instance.setdefault(instance, []).append((series, entry["values"]))
+        for instance, held in sorted(by_instance.items()):
+            yield self._batch(instance, held)
+
+    def _batch(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> pa.RecordBatch:
+        counts = [len(points) for _, points in held]
+        instants = np.array([point[0] for _, points in held for point in points], np.float64)
+        values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
+        return sample_batch(
+            self._source_name,
+            instance,
+            shown(self._source.url),
+            series=[series for series, _ in held],
+            places=np.repeat(np.arange(len(held)), counts),
+            observed_at_ms=np.rint(instants * 1000).astype(np.int64),
+            values=values,
+        )
+
+    def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
+        exposed_name = labels.pop("__name__", query.name or "")
+        instance = labels.pop(self._source.instance_label, "")
+        broker_id = self._source.brokers.get(instance, labels.pop(self._source.broker_label, None))
+        if broker_id is not None:
+            labels["broker_id"] = str(broker_id)
+        if query.name is not None:
+            return instance, Series(query.name, tuple(sorted(labels.items())), exposed_name)
+        series = name_series(exposed_name, labels)
+        if series is None or series.name in self._source.queries:
+            return None
+        return instance, series
+
+    def problems(self, now_ms: int) -> Iterator[Problem]:
+        """Warnings of the server, and its clock where it differs from ours."""
+        path = shown(self._source.url)
+        for warning in sorted(self._warnings):
+            yield Problem(path=path, position=None, reason=f"the server warns: {warning}", severity="suspect")
+        if self._date_ms is not None and abs(self._date_ms - now_ms) > MAX_SKEW_MS:
+            reason = f"its clock says {format_instant(self._date_ms)} where ours says {format_instant(now_ms)}: correct the clock that is wrong; samples keep the server's instants"
+            yield Problem(path=path, position=None, reason=reason, severity="suspect")
+
+
+class _Answer(NamedTuple):
+    """What a server answered: entries, their type, what it warns of, and its clock where it says so."""
+
+    result: list[dict[str, Any]]
+    kind: str
+    warnings: tuple[str, ...]
+    date_ms: int | None
+
+
+def _ask(http: HttpReader, url: str, asked: Mapping[str, str]) -> _Answer:
+    answer = http.read(url, asked, accept="application/json")
+    if answer.content_type == "text/html":
+        reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
+        raise InputError(reason, path=shown(url))
+    try:
+        document = json.loads(answer.text)
+        result, kind = document["data"]["result"], document["data"]["resultType"]
+    except (ValueError, KeyError, TypeError) as error:
+        reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
+        raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
+    return _Answer(result, kind, tuple(map(str, document.get("warnings") or ())), answer.date_ms)
+
+
+def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> str:
+    """Asks a server who it is and how many of the wanted series it has, for `doctor`.
+
+    Raises:
+        InputError: if it cannot be read, with the cause.
+        ConfigError: if a secret's variable is not set.
+    """
+    with HttpReader(source.access, pause) as http:
+        url = source.url.rstrip("/") + "/api/v1/query"
+        counts: dict[str, int] = {}
+        for query in iter_queries(source):
+            result = _ask(http, url, {"query": f"count({query.promql})"}).result
+            key = query.subject.partition("(")[0].rstrip("_")
+            counts[key] = counts.get(key, 0) + (int(result[0]["value"][1]) if result else 0)
+    return f"{shown(source.url)}: " + ", ".join(f"{name} {count}" for name, count in counts.items() if count)

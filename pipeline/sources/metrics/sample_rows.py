@@ -1,0 +1,113 @@
+"""Samples of metrics as Arrow rows: the one shape in which every metrics source hands them on.
+
+Rows are of kind `sample`, or of kind `problem` for what could not be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.codec.metrics.metric_names import Series
+    from pipeline.model.log import Problem
+
+_LABELS = pa.map_(pa.string(), pa.string())
+SAMPLE_SCHEMA = pa.schema(
+    [
+        ("row_kind", pa.string()),
+        ("source", pa.string()),
+        ("instance", pa.string()),
+        ("observed_at_ms", pa.int64()),
+        ("name", pa.string()),
+        ("exposed_name", pa.string()),
+        ("labels", _LABELS),
+        ("value", pa.float64()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("severity", pa.string()),
+        ("first_bytes_hex", pa.string()),
+    ]
+)
+
+
+def sample_batch(
+    source: str,
+    instance: str,
+    path: str,
+    *,
+    series: Sequence[Series],
+    places: NDArray[np.int64],
+    observed_at_ms: NDArray[np.int64],
+    values: NDArray[np.float64],
+) -> pa.RecordBatch:
+    """Rows of samples of one instance.
+
+    Args:
+        source: Source kind.
+        instance: What was scraped.
+        path: File or address.
+        series: Names and labels, taken by position.
+        places: Position in `series`, by sample.
+        observed_at_ms: Instant, by sample.
+        values: By sample; NaN (never recorded) becomes NULL.
+
+    Returns:
+        Rows of `SAMPLE_SCHEMA`.
+    """
+    used, index = np.unique(places, return_inverse=True)
+    taken = [series[place] for place in used.tolist()]
+    take = pa.array(index, pa.int64())
+    count = len(places)
+    known = {
+        "row_kind": _repeated("sample", count),
+        "source": _repeated(source, count),
+        "instance": _repeated(instance, count),
+        "observed_at_ms": pa.array(observed_at_ms, pa.int64()),
+        "name": pa.array([s.name for s in taken], pa.string()).take(take),
+        "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),
+        "labels": pa.array([s.labels for s in taken], _LABELS).take(take),
+        "value": pa.array(values, pa.float64(), mask=np.isnan(values)),
+        "path": _repeated(path, count),
+    }
+    return _batch(known, count)
+
+
+def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
+    """Rows of what could not be read.
+
+    Args:
+        source: Source kind.
+        instance: What was scraped.
+        observed_at_ms: Instant of the scrape.
+        problems: With the path they were found in.
+    """
+    count = len(problems)
+    known = {
+        "row_kind": _repeated("problem", count),
+        "source": _repeated(source, count),
+        "instance": _repeated(instance, count),
+        "observed_at_ms": pa.array([observed_at_ms] * count, pa.int64()),
+        "path": pa.array([p.path for p in problems], pa.string()),
+        "position": pa.array([p.position for p in problems], pa.int64()),
+        "reason": pa.array([p.reason for p in problems], pa.string()),
+        "severity": pa.array([p.severity for p in problems], pa.string()),
+        "first_bytes_hex": pa.array([p.first_bytes[:64].hex() for p in problems], pa.string()),
+    }
+    return _batch(known, count)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+def _batch(known: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+    arrays = [known[f.name] if f.name in known else pa.nulls(count, f.type) for f in SAMPLE_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)

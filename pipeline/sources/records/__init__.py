@@ -1,0 +1,1 @@
+"""Spark data sources over segment files: batches, keys, arrivals."""

@@ -1,0 +1,98 @@
+"""Which batches of a segment belong to aborted transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.log.index_files import read_transaction_index
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from pipeline.codec.log.scans import HeaderScan
+
+_KEY_LENGTH_AT, _TYPE_AT = 65, 69
+"""In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""
+_KEY_LENGTH, _ABORT, _COMMIT = 8, 0, 1
+_UNKNOWN = -1
+
+
+def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
+    """Tells of each batch of a segment file whether its transaction was aborted; False where nothing says so.
+
+    Args:
+        path: The file; `.txnindex` files beside it are looked at where a transaction ends in a later segment.
+        headers: Its batches.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if not headers.is_transactional.any():
+        return np.zeros(len(headers), np.bool_)
+    ends = read_markers(np.memmap(path, np.uint8, "r"), headers)
+    is_aborted, is_open = match_markers(headers, ends)
+    if is_open.any():
+        is_aborted[is_open] = _find_in_indexes(path, headers, np.flatnonzero(is_open))
+    return is_aborted
+
+
+def read_markers(data: NDArray[np.uint8], headers: HeaderScan) -> NDArray[np.int64]:
+    """By batch the type of its marker, 0 abort, 1 commit; -1 of a batch that is no such marker.
+
+    Args:
+        data: The bytes that the headers' positions are in.
+        headers: The batches.
+    """
+    types = np.full(len(headers), _UNKNOWN, np.int64)
+    is_plain = headers.is_control & (headers.codec == 0) & (headers.size_bytes > _TYPE_AT)
+    at = np.flatnonzero(is_plain)
+    at = at[headers.position[at] + _TYPE_AT < len(data)]
+    position = headers.position[at]
+    is_marker = (data[position + _KEY_LENGTH_AT] == _KEY_LENGTH) & (data[position + _TYPE_AT] <= _COMMIT)
+    types[at[is_marker]] = data[position[is_marker] + _TYPE_AT]
+    return types
+
+
+def match_markers(headers: HeaderScan, types: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By batch: its producer's next marker is an abort; and: it is of a transaction without a marker here.
+
+    Args:
+        headers: The batches, in append order.
+        types: From `read_markers`.
+    """
+    is_mine = headers.is_transactional & ~headers.is_control
+    rows = np.flatnonzero(is_mine | (types != _UNKNOWN))
+    rows = rows[np.lexsort((rows, headers.rows["producer_id"][rows]))]
+    producer, kind = headers.rows["producer_id"][rows], np.where(is_mine[rows], _UNKNOWN, types[rows])
+    places = np.arange(len(rows))
+    # The next marker at or after each place, of whichever producer: its own, or it has none here.
+    after = np.minimum.accumulate(np.where(kind == _UNKNOWN, len(rows), places)[::-1])[::-1]
+    has_marker = after < len(rows)
+    has_marker[has_marker] = producer[after[has_marker]] == producer[has_marker]
+    is_aborted, is_open = np.zeros(len(headers), np.bool_), np.zeros(len(headers), np.bool_)
+    found = np.flatnonzero(has_marker)
+    is_aborted[rows[found]] = kind[after[found]] == _ABORT
+    is_open[rows[~has_marker]] = True
+    return is_aborted & is_mine, is_open & is_mine
+
+
+def _find_in_indexes(path: Path, headers: HeaderScan, batches: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Looks transactions up in the indexes of this segment and later ones of the partition."""
+    is_aborted = np.zeros(len(batches), np.bool_)
+    producer, offset = headers.rows["producer_id"][batches], headers.base_offset[batches]
+    for index_path in sorted(path.parent.glob("*.txnindex")):
+        if index_path.stem < path.stem:
+            continue
+        try:
+            index = read_transaction_index(index_path)
+        except (InputError, OSError):
+            continue
+        entries = zip(index.producer_id.tolist(), index.first_offset.tolist(), index.last_offset.tolist(), strict=True)
+        for producer_id, first, last in entries:
+            is_aborted |= (producer == producer_id) & (offset >= first) & (offset <= last)
+    return is_aborted

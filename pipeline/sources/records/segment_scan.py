@@ -1,0 +1,109 @@
+"""One segment file, scanned: its batches, the instant that decides each one's window, gaps, and what was wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.codec.log.scans import Flaw
+from pipeline.codec.log.segment import scan_headers
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+from pipeline.sources.files.dumped_logs import scan_dump
+from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign_event_times
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.codec.log.scans import HeaderScan
+    from pipeline.sources.files.segment_plan import SegmentRead
+
+SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
+"""Flaws of batches whose header makes no sense: they are no load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedSegment:
+    """A segment's batches, one array element each, in append order.
+
+    Attributes:
+        headers: As on disk.
+        times: Event times.
+        missing_offset_count: See `missing_offsets`.
+        is_committed: Below the high watermark.
+        is_countable: The header makes sense, so that the batch counts as load (a bad checksum alone does not bar it).
+        problems: What was wrong.
+    """
+
+    headers: HeaderScan
+    times: EventTimes
+    missing_offset_count: NDArray[np.int64]
+    is_committed: NDArray[np.bool_]
+    is_countable: NDArray[np.bool_]
+    problems: tuple[Problem, ...]
+
+
+def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) -> ScannedSegment | Problem:
+    """Scans a segment up to the size it had at discovery; a file that cannot be read gives a problem instead.
+
+    Args:
+        read: Which file, and what the plan knows of it.
+        as_of_ms: The run's now: timestamps far beyond it are out of line.
+        check_crc: Verify checksums.
+    """
+    try:
+        headers = _scan_headers(read, check_crc=check_crc)
+    except InputError as error:
+        return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+    except OSError as error:
+        return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
+    times = assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms)
+    problems = headers.problems
+    if len(headers) and (times.event_time_ms == NO_TIMESTAMP).all():
+        problems = (*problems, _no_timestamps(read))
+    high_watermark = read.high_watermark if read.high_watermark >= 0 else np.iinfo(np.int64).max
+    return ScannedSegment(
+        headers=headers,
+        times=times,
+        missing_offset_count=missing_offsets(headers, read.base_offset, read.next_base_offset),
+        is_committed=headers.base_offset < high_watermark,
+        is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
+        problems=problems,
+    )
+
+
+def _scan_headers(read: SegmentRead, *, check_crc: bool) -> HeaderScan:
+    if read.dumped_in is not None:
+        return scan_dump(read.dumped_in, read.path)
+    path = Path(read.path)
+    return scan_headers(path, end=min(read.size_bytes, path.stat().st_size), check_crc=check_crc)
+
+
+def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
+    """Offsets that no batch covers: before each batch, and after the last one up to the next segment.
+
+    Args:
+        headers: Batches of one segment in append order.
+        base_offset: Offset in the file's name.
+        next_base_offset: Base offset of the next segment, -1 where there is none.
+    """
+    first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
+    if first.size == 0:
+        return first
+    gaps = first - np.concatenate([[base_offset], last[:-1] + 1])
+    if next_base_offset >= 0:
+        gaps[-1] += next_base_offset - (last[-1] + 1)
+    missing: NDArray[np.int64] = np.maximum(gaps, 0)
+    return missing
+
+
+def _no_timestamps(read: SegmentRead) -> Problem:
+    return Problem(
+        path=read.path,
+        position=None,
+        reason="no batch has a timestamp (record format 0): its batches belong to no window",
+        severity="suspect",
+    )

@@ -1,0 +1,185 @@
+"""What is recommended, and how a mail tells it. Oracle: worked out by hand on four partitions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, predict_ratios
+from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.advice.rekeying import find_rekeyings
+from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
+from pipeline.config.replay import Candidate
+from pipeline.model.placement import PlacedPartition, PlacementBroker
+
+BROKERS = [PlacementBroker(broker_id=number) for number in range(3)]
+HOT = HotBroker(broker_id=1, window_start_ms=0, share_ratio=1.5, target_ratio=1.1, load_follows=False)
+
+
+def partition(number, replicas, leader_id, load=100, size=1_000):
+    return PlacedPartition(
+        topic="orders",
+        partition=number,
+        replicas=replicas,
+        leader_id=leader_id,
+        in_sync=replicas,
+        load_bytes=load,
+        size_bytes=size,
+    )
+
+
+def effect(name, cost, ratios):
+    return CandidateEffect(
+        action=f"replay:{name}",
+        topic="orders",
+        title=name,
+        cost=cost,
+        basis="The replay puts",
+        caveat="",
+        ratios=ratios,
+    )
+
+
+def actions(hot, partitions, effects=()):
+    return [
+        (r.rank, r.action, round(r.predicted_ratio, 2), r.moved_bytes, r.is_enough)
+        for r in recommend(hot, partitions, BROKERS, effects)
+    ]
+
+
+def test_an_election_is_enough_where_leaders_are_not_the_preferred_ones():
+    found = recommend(HOT, [partition(0, (0, 1), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)], BROKERS, ())
+    assert [(r.action, r.predicted_ratio, r.is_enough) for r in found] == [("elect_preferred", 1.0, True)]
+    assert json.loads(found[0].election_json) == {"partitions": [{"topic": "orders", "partition": 0}]}
+    assert found[0].reassignment_json is None
+
+
+def test_leaders_come_before_replicas_and_replicas_only_where_leaders_are_not_enough():
+    leaders = [partition(0, (1, 0), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)]
+    assert actions(HOT, leaders) == [(1, "move_leaders", 1.0, 0, True)]
+    alone = [partition(0, (1,), 1, size=5_000), partition(1, (1,), 1), partition(2, (2,), 2)]
+    assert actions(HOT, alone) == [(1, "move_replicas", 1.0, 1_000, True)]
+    (found,) = recommend(HOT, alone, BROKERS, ())
+    assert json.loads(found.reassignment_json)["partitions"] == [
+        {"topic": "orders", "partition": 1, "replicas": [0], "log_dirs": ["any"]}
+    ]
+    assert json.loads(found.rollback_json)["partitions"][0]["replicas"] == [1]
+
+
+def test_what_changes_producers_comes_first_where_the_load_follows_the_broker():
+    leaders = [partition(0, (1, 0), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)]
+    even = dict.fromkeys(range(3), (0.95, 1.0, 1.05))
+    effects = [effect("upgrade", 2, even), effect("linger", 1, even), effect("worse", 1, {**even, 1: (1.6, 1.7, 1.8)})]
+    follows = HotBroker(broker_id=1, window_start_ms=0, share_ratio=1.5, target_ratio=1.1, load_follows=True)
+    assert [r[1] for r in actions(follows, leaders, effects)] == ["replay:linger", "replay:upgrade", "move_leaders"]
+    assert [r[1] for r in actions(HOT, leaders, effects)] == ["move_leaders", "replay:linger", "replay:upgrade"]
+
+
+OLD = {"baseline": "java-sticky-2.4"}
+CANDIDATES = {
+    "a line": ({"config": {"linger.ms": 5}}, OLD, ("set `linger.ms=5` on producers of orders", 1, "")),
+    "the same partitioner, named": (
+        {"partitioner": "java-sticky-2.4", "config": {"linger.ms": 5}},
+        OLD,
+        ("set `linger.ms=5` on producers of orders", 1, ""),
+    ),
+    "an upgrade": (
+        {"partitioner": "java-builtin"},
+        OLD,
+        ("upgrade producers of orders to Kafka client 3.3+", 2, ""),
+    ),
+    "more partitions": (
+        {"partitions": "x2"},
+        {**OLD, "partition_count": 24, "keys_moved_ratio": 0.5},
+        ("give orders 24 partitions", 5, "50% of its keys would go to other partitions: their order is at risk once."),
+    ),
+    "a client": (
+        {"client": "4.1.1"},
+        OLD,
+        ("upgrade producers of orders to client 4.1.1", 2, ""),
+    ),
+    "the client in use": ({"client": "3.2.3"}, OLD, None),
+    "an older client": ({"client": "3.2.3"}, {"baseline": "java-builtin"}, None),
+    "another family's client": ({"client": "librdkafka 2.16.0"}, OLD, None),
+    "a replay that is not trusted": (
+        {"config": {"linger.ms": 5}},
+        {**OLD, "trust": "not trustworthy: too few batches"},
+        (
+            "set `linger.ms=5` on producers of orders",
+            1,
+            "Take it with care: the replay of this topic is not trustworthy: too few batches.",
+        ),
+    ),
+    "a downgrade": ({"partitioner": "java-sticky-2.4"}, {"baseline": "java-builtin"}, None),
+    "another family": ({"partitioner": "sarama-hash"}, OLD, None),
+    "what is in use": ({"partitioner": "java-sticky-2.4"}, OLD, None),
+    "other brokers": ({"brokers": {1: {"delay_ms": 0}}}, OLD, None),
+}
+
+
+@pytest.mark.parametrize(("settings", "comparison", "expected"), CANDIDATES.values(), ids=CANDIDATES)
+def test_candidates_in_words(settings, comparison, expected):
+    assert describe_candidate(Candidate(name="x", **settings), "orders", comparison) == expected
+
+
+def test_a_topics_new_shares_change_what_brokers_carry_in_all():
+    shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
+    placed = [
+        {"broker_id": b, "share": 1 / 3, "share_low": 0.3, "share_high": 0.4, "recorded_share": recorded}
+        for b, recorded in enumerate((0.1, 0.8, 0.1))
+    ]
+    ratios = predict_ratios(shares, placed, topic_bytes=300)
+    assert ratios[1] == pytest.approx(((400 - 150) / 200, (400 - 140) / 200, (400 - 120) / 200))
+    assert ratios[0][1] == pytest.approx((100 + 70) / 200)
+
+
+def test_heavy_keys_are_to_be_split_and_the_present_ones_set_a_floor():
+    """Broker 1 leads orders-0: of its 400 bytes 150 are a heavy key's above an even spread, which the others lack."""
+    shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
+    loads = [
+        {"topic": "orders", "topic_id": "", "leader_id": broker, "heavy_keys_bytes": heavy}
+        for broker, heavy in ((1, 150.0), (0, -75.0), (2, -75.0))
+    ]
+    loads.append({"topic": "clicks", "topic_id": "", "leader_id": 1, "heavy_keys_bytes": None})
+    told = {"topic_id": "", "heavy_key_count": 1, "top_key_ratio": 0.4, "best_peak_to_mean": 2.4}
+    topics = [
+        {**told, "topic": "orders"},
+        {**told, "topic": "quiet"},
+        {**told, "topic": "clicks", "heavy_key_count": None},
+    ]
+    (found,) = find_rekeyings(shares, loads, topics)
+    assert [found.ratios[b] for b in range(3)] == [pytest.approx((v, v, v)) for v in (0.875, 1.25, 0.875)]
+    (action,) = recommend(HOT, [], BROKERS, [found])
+    assert (action.action, action.title, action.is_enough) == ("rekey", "re-key orders: split its heaviest key", False)
+    assert "spread evenly put the highest broker at 1.25x" in action.text
+    assert "below 2.40x the mean: one key holds 40 %" in action.text
+
+
+def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
+    alone = [partition(0, (1,), 1, size=5_000), partition(1, (1,), 1), partition(2, (2,), 2)]
+    effects = [effect("linger", 1, {0: (0.9, 1.1, 1.2), 1: (1.15, 1.2, 1.31), 2: (0.7, 0.7, 0.7)})]
+    found = recommend(HOT, alone, BROKERS, effects)
+    section = actions_section(found, expected_share=1 / 3)
+    assert section.table.rows == (
+        ("1.", "move replicas of 1 partition", "33.3 %", "1.00x", "1.00 kB"),
+        ("2.", "linger", "40.0 % [38.3, 43.7]", "1.20x", "nothing"),
+    )
+    assert section.table.marked == {0}
+    assert "--execute" in execute_section(found).code
+    assert [file.name for file in action_attachments(found)] == ["reassignment.json", "election.json", "rollback.json"]
+    assert actions_section((), expected_share=1) is execute_section(()) is None
+    assert action_attachments(()) == ()
+
+
+def test_settings_come_as_a_diff():
+    line = Candidate(name="x", partitioner="java-builtin-uniform", config={"linger.ms": 5})
+    assert format_config_diff(line, "orders", "set it").splitlines() == [
+        "# set it",
+        "--- producer.properties (orders)",
+        "+++ producer.properties (orders)",
+        "@@ -0,0 +1,2 @@",
+        "+linger.ms=5",
+        "+partitioner.adaptive.partitioning.enable=false",
+    ]
+    assert format_config_diff(Candidate(name="x", client="4.1.1"), "orders", "upgrade") is None

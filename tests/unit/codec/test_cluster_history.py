@@ -1,0 +1,224 @@
+"""The fold of metadata records: rows of records, and the state they must leave (rules of `PartitionRegistration.merge`)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pipeline.codec.metadata import cluster_metadata as metadata
+from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, parse_metadata_record
+from pipeline.codec.metadata.flexible_fields import FieldReader
+from pipeline.errors import InputError
+from pipeline.model.cluster import NO_LEADER, LeaderTerm
+from pipeline.model.log import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+def topic(name="t", topic_id="id"):
+    return metadata.TOPIC, {"name": name, "topic_id": topic_id}
+
+
+def partition(leader=1, topic_id="id"):
+    return metadata.PARTITION, {
+        "partition_id": 0,
+        "topic_id": topic_id,
+        "replicas": [1, 2],
+        "isr": [1, 2],
+        "removing_replicas": [],
+        "adding_replicas": [],
+        "leader": leader,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+    }
+
+
+def change(topic_id="id", **fields):
+    return metadata.PARTITION_CHANGE, {"partition_id": 0, "topic_id": topic_id, **fields}
+
+
+def broker(broker_id=1, *, fenced=True):
+    return metadata.REGISTER_BROKER, {
+        "broker_id": broker_id,
+        "broker_epoch": 5,
+        "rack": "r",
+        "end_points": [{"name": "C", "host": "h", "port": 9092}],
+        "fenced": fenced,
+        "log_dirs": ["d"],
+    }
+
+
+def broker_change(**fields):
+    return metadata.BROKER_REGISTRATION_CHANGE, {"broker_id": 1, "broker_epoch": 5, **fields}
+
+
+def config(value, resource=2, name="t"):
+    return metadata.CONFIG, {"resource_type": resource, "resource_name": name, "name": "retention.ms", "value": value}
+
+
+def fold(*timed):
+    """Rows of (moment, (api key, fields)...) to a history and its orphans."""
+    records = [(at_ms, row) for at_ms, *rows in timed for row in rows]
+    entries = (MetadataEntry(at, i, MetadataRecord(key, 0, fields)) for i, (at, (key, fields)) in enumerate(records))
+    return fold_cluster_history(entries)
+
+
+@pytest.mark.parametrize(
+    ("fields", "leader", "epoch", "isr"),
+    [
+        ({"isr": [1]}, 1, 0, (1,)),
+        ({"leader": 2}, 2, 1, (1, 2)),
+        ({"leader": 1}, 1, 1, (1, 2)),  # the same leader again still starts an epoch
+        ({"leader": -1, "isr": []}, NO_LEADER, 1, ()),
+        ({"leader": -2}, 1, 0, (1, 2)),
+        ({"isr": None}, 1, 0, (1, 2)),
+    ],
+)
+def test_a_partition_change(fields, leader, epoch, isr):
+    history, _ = fold((10, topic(), partition()), (20, change(**fields)))
+    before, after = history.state_at(19).partitions[T0], history.state_at(20).partitions[T0]
+    assert (before.leader_id, before.leader_epoch, before.isr, before.partition_epoch) == (1, 0, (1, 2), 0)
+    assert (after.leader_id, after.leader_epoch, after.isr, after.partition_epoch) == (leader, epoch, isr, 1)
+    assert after.preferred_leader_id == 1
+
+
+def test_leader_terms_and_the_leader_of_an_epoch():
+    history, _ = fold(
+        (10, topic(), partition()), (20, change(leader=2)), (25, change(isr=[2])), (30, change(leader=-1))
+    )
+    assert history.leader_terms(T0) == (
+        LeaderTerm("id", 0, 1, 10),
+        LeaderTerm("id", 1, 2, 20),
+        LeaderTerm("id", 2, NO_LEADER, 30),
+    )
+    assert [history.leader_of(T0, epoch) for epoch in (0, 1, 2, 3, -1)] == [1, 2, -1, NO_LEADER, NO_LEADER]
+    assert history.state_at(30).leaders == {}
+    assert (history.known_since_ms, history.known_until_ms) == (10, 30)
+    assert history.state_at(0).leaders == {T0: 1}  # before the first record: the first state that is known
+
+
+def test_a_topic_made_again_starts_over():
+    history, _ = fold(
+        (10, topic(), partition(1), config("5")),
+        (20, (metadata.REMOVE_TOPIC, {"topic_id": "id"})),
+        (30, topic(topic_id="new"), partition(2, topic_id="new")),
+    )
+    assert [state.topic_id if (state := history.state_at(at).partitions.get(T0)) else None for at in (10, 20, 30)] == [
+        "id",
+        None,
+        "new",
+    ]
+    assert history.state_at(20).topic_configs == {}
+    assert history.leader_of(T0, 0) == 2
+    assert history.leader_of(T0, 0, topic_id="id") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "leader"), [(metadata.END_TRANSACTION, 2), (metadata.ABORT_TRANSACTION, 1)], ids=["committed", "aborted"]
+)
+def test_a_metadata_transaction_takes_effect_at_its_end_or_never(end, leader):
+    begin = (metadata.BEGIN_TRANSACTION, {})
+    history, _ = fold((10, topic(), partition()), (20, begin, change(leader=2)), (30, (end, {})), (40, change(isr=[2])))
+    assert history.state_at(29).leaders == {T0: 1}
+    assert history.state_at(30).leaders == {T0: leader}
+    assert history.state_at(40).partitions[T0].isr == (2,)
+
+
+def test_an_unfinished_transaction_has_no_effect():
+    history, _ = fold((10, topic(), partition()), (20, (metadata.BEGIN_TRANSACTION, {}), change(leader=2)))
+    assert history.state_at(20).leaders == {T0: 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "fenced", "stopping", "disks"),
+    [
+        ([], True, False, ("d",)),
+        ([broker_change(fenced=-1)], False, False, ("d",)),
+        ([broker_change(fenced=-1), broker_change(in_controlled_shutdown=1)], False, True, ("d",)),
+        ([broker_change(fenced=-1), broker_change(fenced=1)], True, False, ("d",)),
+        ([(metadata.UNFENCE_BROKER, {"id": 1, "epoch": 5})], False, False, ("d",)),
+        ([broker_change(log_dirs=["d", "e"])], True, False, ("d", "e")),
+        ([broker_change(in_controlled_shutdown=1), broker(fenced=False)], False, False, ("d",)),
+    ],
+)
+def test_brokers(rows, fenced, stopping, disks):
+    history, _ = fold((10, broker(), *rows))
+    found = history.state_at(10).brokers[1]
+    assert (found.is_fenced, found.is_in_controlled_shutdown, found.directory_ids) == (fenced, stopping, disks)
+    assert (found.rack, found.endpoints[0].port) == ("r", 9092)
+
+
+def test_an_unregistered_broker_is_gone():
+    history, _ = fold((10, broker()), (20, (metadata.UNREGISTER_BROKER, {"broker_id": 1, "broker_epoch": 5})))
+    assert history.state_at(19).brokers.keys() == {1}
+    assert history.state_at(20).brokers == {}
+
+
+def test_configs_override_defaults_and_can_be_taken_back():
+    history, _ = fold(
+        (10, topic(), partition(), config("7", resource=4, name="")), (20, config("5")), (30, config(None))
+    )
+    assert [history.state_at(at).topic_config("t") for at in (10, 20, 30)] == [
+        {"retention.ms": "7"},
+        {"retention.ms": "5"},
+        {"retention.ms": "7"},
+    ]
+
+
+def test_eligible_leaders_are_cleared_by_topic_or_everywhere():
+    elr = {"eligible_leader_replicas": [1], "last_known_elr": [2]}
+    for name, left in (("t", ()), ("", ()), ("other", (1,))):
+        history, _ = fold((10, topic(), partition(), change(**elr)), (20, (metadata.CLEAR_ELR, {"topic_name": name})))
+        assert history.state_at(10).partitions[T0].last_known_elr == (2,)
+        assert history.state_at(20).partitions[T0].eligible_leader_replicas == left
+
+
+def test_a_clock_that_steps_back_does_not_reorder():
+    history, _ = fold((30, topic(), partition()), (10, change(leader=2)), (40, change(leader=1)))
+    assert [history.state_at(at).leaders[T0] for at in (30, 39, 40)] == [2, 2, 1]
+
+
+def test_records_about_nothing_known_are_named():
+    history, orphans = fold((10, partition(), change(leader=2), broker_change(fenced=1)))
+    assert [orphan.offset for orphan in orphans] == [0, 1, 2]
+    assert history.partitions == {}
+
+
+ID = bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "expected 1 bytes"),
+        (b"\x00\x02\x00", "frame version 0, expected 1"),
+        (b"\x01\x02\x01\x02t" + ID + b"\0", "TOPIC_RECORD of version 1, known up to 0"),
+        (b"\x01\x02\x00\x02t" + ID + b"\0\0", "1 bytes left over"),
+        (b"\x01\x02\x00\x02t" + ID[:9], "expected 16 bytes, 9 are left"),
+        (b"\x01\x02\x00\x00" + ID + b"\0", "a null string"),
+        (b"\x01\x02\x00\x02\xff" + ID + b"\0", "not UTF-8"),
+        (b"\x01\x03\x00\0\0\0\0" + ID + b"\xff\xff\xff\xff\x0f", "an array of"),
+        (b"\x01\x02\x00\xff\xff\xff\xff\xff", "more than 5 bytes"),
+    ],
+)
+def test_broken_records(value, reason):
+    with pytest.raises(InputError, match=reason):
+        parse_metadata_record(value)
+
+
+def test_unknown_types_and_tags_are_passed_over():
+    assert parse_metadata_record(b"\x01\x63\x07rubbish") == MetadataRecord(0x63, 7, {})
+    assert parse_metadata_record(b"\x01\x63\x07").type_name == "UNKNOWN_99"
+    leader_and_unknown_tag = b"\x02\x01\x04" + struct.pack(">i", 7) + b"\x33\x02ab"
+    record = parse_metadata_record(b"\x01\x05\x00" + struct.pack(">i", 3) + ID + leader_and_unknown_tag)
+    assert record.fields == {"partition_id": 3, "topic_id": "AAECAwQFBgcICQoLDA0ODw", "leader": 7}
+
+
+def test_numbers_of_every_width():
+    reader = FieldReader(struct.pack(">bhHiqd?", -1, -2, 65535, -3, -4, 0.5, True))
+    assert reader.read_int8() == -1
+    assert (reader.read_int16(), reader.read_uint16(), reader.read_int32()) == (-2, 65535, -3)
+    assert (reader.read_int64(), reader.read_float64(), reader.read_boolean()) == (-4, 0.5, True)
+    assert reader.remaining_bytes == 0

@@ -1,0 +1,210 @@
+"""The text of Kafka's tools: shapes of several versions, noise between the lines, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline.codec.tools.consumer_group_text import (
+    parse_consumer_group_states,
+    parse_consumer_groups,
+    parse_group_members,
+)
+from pipeline.codec.tools.tool_text import (
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_topics_describe,
+    parse_transactions,
+)
+from pipeline.errors import InputError
+from pipeline.model.consumer_group import ConsumerGroupState
+
+TOPICS_41 = """\
+[2024-11-21 10:00:00,000] WARN something (org.apache.kafka.Thing)
+Topic: a.b-c	TopicId: gDY-1ROJSyK2s_UOjvrR2g	PartitionCount: 2	ReplicationFactor: 2	\
+Configs: cleanup.policy=compact,delete,segment.bytes=16777216,retention.ms=-1
+	Topic: a.b-c	Partition: 0	Leader: 1	Replicas: 1,2	Isr: 1,2	Elr: 	LastKnownElr:\N{SPACE}
+	Topic: a.b-c	Partition: 1	Leader: none	Replicas: 2,1	Isr: 	Elr: 2	LastKnownElr: N/A
+Topic: moving	TopicId: wn49YtIlT3KvwYLIUxUhbQ	PartitionCount: 1	ReplicationFactor: 3	Configs:\N{SPACE}
+	Topic: moving	Partition: 0	Leader: 1	Replicas: 1,2,3	Isr: 1	Adding Replicas: 3	Removing Replicas: 1
+"""
+TOPICS_24 = """\
+Topic: old	PartitionCount: 1	ReplicationFactor: 1	Configs:
+	Topic: old	Partition: 0	Leader: 0	Replicas: 0	Isr: 0
+"""
+
+
+def test_topics():
+    partitions, configs = parse_topics_describe(TOPICS_41)
+    assert [(str(p.topic_partition), p.leader_id, p.replicas, p.isr) for p in partitions] == [
+        ("a.b-c-0", 1, (1, 2), (1, 2)),
+        ("a.b-c-1", -1, (2, 1), ()),
+        ("moving-0", 1, (1, 2, 3), (1,)),
+    ]
+    assert [p.topic_id for p in partitions[1:]] == ["gDY-1ROJSyK2s_UOjvrR2g", "wn49YtIlT3KvwYLIUxUhbQ"]
+    assert (partitions[1].eligible_leader_replicas, partitions[1].last_known_elr) == ((2,), ())
+    assert (partitions[2].adding_replicas, partitions[2].removing_replicas) == ((3,), (1,))
+    assert configs["a.b-c"] == {"cleanup.policy": "compact,delete", "segment.bytes": "16777216", "retention.ms": "-1"}
+    assert configs["moving"] == {}
+
+
+def test_topics_without_ids_or_with_windows_line_ends():
+    (partition,), configs = parse_topics_describe(TOPICS_24.replace("\n", "\r\n"))
+    assert (partition.topic_id, partition.leader_id, partition.leader_epoch) == (None, 0, None)
+    assert configs == {"old": {}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", None, "no partition"),
+        ("Error while executing topic command\n", None, "no partition"),
+        (TOPICS_24.replace("Leader: 0", "Leader: x"), 2, "does not parse"),
+        (TOPICS_24.replace("\tReplicas: 0", ""), 2, "'Replicas'"),
+    ],
+)
+def test_broken_topics(text, line, reason):
+    with pytest.raises(InputError, match=reason) as caught:
+        parse_topics_describe(text)
+    assert caught.value.position == line
+
+
+def test_log_dirs():
+    replica = {"partition": "a-b-3", "size": 9, "offsetLag": 2, "isFuture": True}
+    document = {"version": 1, "brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": [replica]}]}]}
+    text = "Querying brokers for log directories information\nReceived ...\n" + json.dumps(document)
+    (found,) = parse_log_dirs_describe(text)
+    assert found == (1, "/d", ("a-b", 3), 9, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Querying brokers\n", "no line of JSON"),
+        ("{", "not the JSON"),
+        ('{"brokers": [{}]}', "not the JSON"),
+        ("{}", "'brokers'"),
+    ],
+)
+def test_broken_log_dirs(text, reason):
+    with pytest.raises(InputError, match=reason):
+        parse_log_dirs_describe(text)
+
+
+def test_offsets():
+    assert parse_offsets("noise\na.b-c:0:17\nx:1:\nx:2:-1\n") == {("a.b-c", 0): 17, ("x", 2): -1}
+    assert parse_offsets("\n") == {}  # no partition has a record that late
+    with pytest.raises(InputError, match="no `topic:partition:offset` line"):
+        parse_offsets("nothing")
+
+
+GROUPS = """\
+
+Consumer group 'idle' has no active members.
+
+GROUP TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID   HOST         CLIENT-ID
+idle  clicks   0          39              41              2    -             -            -
+idle  clicks   1          -               7               -    -             -            -
+
+GROUP TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID   HOST         CLIENT-ID
+busy  a.b-c    11         5               5               0    reader-4ace   /127.0.0.1   my reader
+busy  -        -          -               -               -    spare-99      /10.0.0.9    spare
+Warning: Consumer group 'other' is rebalancing now and a bit longer.
+"""
+
+
+def test_groups():
+    rows = parse_consumer_groups(GROUPS)
+    assert [(r.group_id, r.topic, r.partition, r.committed_offset, r.log_end_offset, r.lag_count) for r in rows] == [
+        ("idle", "clicks", 0, 39, 41, 2),
+        ("idle", "clicks", 1, None, 7, None),
+        ("busy", "a.b-c", 11, 5, 5, 0),
+        ("busy", None, None, None, None, None),
+    ]
+    assert [(r.member_id, r.client_host, r.client_id) for r in rows[1:]] == [
+        (None, None, None),
+        ("reader-4ace", "127.0.0.1", "my reader"),
+        ("spare-99", "10.0.0.9", "spare"),
+    ]
+
+
+def test_group_states():
+    text = """
+GROUP  COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE   #MEMBERS
+busy   127.0.0.1:36005  (2)      range                Stable  2
+
+GROUP  COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE   #MEMBERS
+idle   127.0.0.1:36005  (0)                           Empty   0
+"""
+    assert parse_consumer_group_states(text) == (
+        ConsumerGroupState(group_id="busy", coordinator_id=2, assignor="range", state="Stable", member_count=2),
+        ConsumerGroupState(group_id="idle", coordinator_id=0, assignor=None, state="Empty", member_count=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "reason"),
+    [
+        (parse_consumer_groups, "Consumer group 'x' has no active members.\n", "no table with a column CURRENT-OFFSET"),
+        (parse_consumer_groups, GROUPS.replace(" 39 ", " many "), "'many'"),
+        (parse_consumer_group_states, GROUPS, "no table with a column ASSIGNMENT-STRATEGY"),
+        (
+            parse_consumer_group_states,
+            "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS\ng h:1 (2) range Stable two\n",
+            "no count of members",
+        ),
+    ],
+)
+def test_broken_groups(parse, text, reason):
+    with pytest.raises(InputError, match=reason):
+        parse(text)
+
+
+MEMBERS_4 = """
+GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT
+g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             4               -               a:3,4,5;b:2          -               -
+g1              c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0             0               -               -                    -               -
+"""
+MEMBERS_3 = """
+GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     ASSIGNMENT
+g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             3               (2), (3,4)
+g1              plain-9ab98cbf-3c39-4cfc-b6da-c3ecf13172 /127.0.0.1      plain           2               a(0,1)
+"""
+OFFSETS = """
+GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID                              HOST            CLIENT-ID
+g1              a               2          65473           65474           1               c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0
+"""
+
+
+def test_members_with_blanks_in_their_ids():
+    first, idle = parse_group_members(MEMBERS_4)
+    assert (first.member_id, first.client_host, first.client_id) == (
+        "c 1-54ea1818-83fb-4452-8b34-e38142ac0655",
+        "127.0.0.1",
+        "c 1",
+    )
+    assert first.assignment == (("a", 3), ("a", 4), ("a", 5), ("b", 2))
+    assert (idle.partition_count, idle.assignment) == (0, None)
+    nameless, named = parse_group_members(MEMBERS_3)
+    assert (nameless.partition_count, nameless.assignment) == (3, None)
+    assert named.assignment == (("a", 0), ("a", 1))
+
+
+def test_offsets_of_a_member_with_blanks_in_its_id():
+    (row,) = parse_consumer_groups(OFFSETS)
+    assert (row.member_id, row.client_host, row.client_id) == (
+        "c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0",
+        "127.0.0.1",
+        "c 0",
+    )
+    assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
+
+
+def test_transactions():
+    text = "TransactionalId\tCoordinator\tProducerId\tTransactionState\t\nspec-tx-1      \t1          \t2000      \tEmpty           \t\n"
+    (row,) = parse_transactions(text)
+    assert row == ("spec-tx-1", 1, 2000, "Empty")
+    with pytest.raises(InputError) as raised:
+        parse_transactions(text + "x\ty\n")
+    assert raised.value.position == 3

@@ -1,0 +1,54 @@
+"""The section `keys` of the configuration."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pipeline.config.pipeline_config import load_config
+from pipeline.environment import environment_secret
+from pipeline.errors import ConfigError
+
+CLUSTER = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(**keys):
+        path = tmp_path / "partition-health.yaml"
+        document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": {"demo": CLUSTER}, "keys": keys}
+        path.write_text(yaml.safe_dump(document))
+        return load_config(path)
+
+    return load
+
+
+def test_keys_are_pseudonymous_unless_told_otherwise(load, tmp_path):
+    keys = load().keys
+    assert (keys.mode, keys.secret, keys.clear_topics) == ("pseudonymous", tmp_path / "partition-health.secret", {})
+    assert keys.retention_ms == 30 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"secret": "warehouse/silver/secret"}, "lies in the warehouse .*; who reads tables must not read it"),
+        ({"secret": "elsewhere/../warehouse/secret"}, "lies in the warehouse"),
+        ({"clear_topics": {"prod": ["orders"]}}, "keys.clear_topics names clusters that are not configured: prod"),
+        ({"strategies": ["no_colon"]}, r"keys\.strategies\.0"),
+        ({"mode": "clear"}, r"keys\.mode"),
+        ({"retention": "30 days"}, r"keys\.retention: .*is not a duration"),
+        ({"max_distinct_keys": 1}, r"keys\.max_distinct_keys"),
+    ],
+)
+def test_what_cannot_be_is_refused(load, keys, reason):
+    with pytest.raises(ConfigError, match=reason):
+        load(**keys)
+
+
+def test_a_secret_from_the_environment(monkeypatch):
+    monkeypatch.setenv("KEY_SECRET", "0a" * 32)
+    assert environment_secret("KEY_SECRET") == "0a" * 32
+    assert environment_secret(None) is None
+    with pytest.raises(ConfigError, match="environment variable NO_SECRET, which the configuration names, is not set"):
+        environment_secret("NO_SECRET")

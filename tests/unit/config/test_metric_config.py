@@ -1,0 +1,77 @@
+"""Metrics sources in the configuration: what is refused, with the key's name and never with a secret."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pipeline.config.pipeline_config import load_config
+from pipeline.errors import ConfigError
+
+SECRET = "hunter2-not-to-be-seen"
+
+
+def load(tmp_path, *sources, **cluster):
+    document = {"warehouse": "w", "outbox": "o", "clusters": {"c": {"sources": list(sources), **cluster}}}
+    path = tmp_path / "partition-health.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return load_config(path).clusters["c"]
+
+
+def test_paths_are_taken_from_the_file_s_folder(tmp_path):
+    cluster = load(
+        tmp_path,
+        {
+            "kind": "prometheus",
+            "url": "https://p:9090/prefix",
+            "access": {"tls_config": {"ca_file": "ca.pem", "cert_file": "/etc/c.pem"}},
+        },
+        {"kind": "exporter_urls", "producers": {"a": "http://a/metrics"}, "path": "pages"},
+        {"kind": "perf_test_output", "paths": ["runs/*.out"]},
+        {"kind": "librdkafka_statistics", "paths": ["stats"]},
+        {"kind": "dump_log", "paths": ["dumps"], "broker": 3},
+        {"kind": "reassign_verify", "path": "verify.txt"},
+        producers={"a": {"linger.ms": 5, "acks": "all"}},
+    )
+    server, urls, outputs, statistics, dumps, verified = cluster.sources
+    assert str(server.access.tls_config.ca_file) == str(tmp_path / "ca.pem")
+    assert str(server.access.tls_config.cert_file) == "/etc/c.pem"
+    assert urls.path == tmp_path / "pages"
+    assert outputs.paths == (tmp_path / "runs/*.out",)
+    assert statistics.paths == (tmp_path / "stats",)
+    assert (dumps.paths, dumps.broker) == ((tmp_path / "dumps",), 3)
+    assert verified.path == tmp_path / "verify.txt"
+    assert cluster.producers == {"a": {"linger.ms": 5, "acks": "all"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"kind": "prometheus", "url": f"http://me:{SECRET}@p:9090"}, "access.basic_auth"),
+        ({"kind": "prometheus", "url": "file:///etc/passwd"}, "no URL of http"),
+        ({"kind": "prometheus", "url": "http://p", "step": "30s"}, "is not a duration"),
+        (
+            {"kind": "producer_metrics", "path": "p", "interval": "5s"},
+            "producer_metrics.interval: Value error, '5s' is not a duration",
+        ),
+        ({"kind": "prometheus", "url": "http://p", "access": {"password": "x"}}, "access.password"),
+        (
+            {
+                "kind": "prometheus",
+                "url": "http://p",
+                "access": {"bearer_token_variable": "T", "basic_auth": {"username": "u", "password_variable": "V"}},
+            },
+            "one of them",
+        ),
+        ({"kind": "exporter_urls", "path": "p"}, "give producers or brokers"),
+        ({"kind": "exporter_urls", "path": "p", "producers": {"../a": "http://a"}}, "names a folder"),
+        ({"kind": "exporter_urls", "path": "p", "brokers": {1: f"http://u:{SECRET}@b"}}, "access.basic_auth"),
+        ({"kind": "exporter_urls", "path": "p", "producers": {"1": "http://a"}, "brokers": {1: "http://b"}}, "twice"),
+        ({"kind": "librdkafka_statistics", "paths": []}, "at least 1"),
+    ],
+)
+def test_refused(tmp_path, source, words):
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, source)
+    assert words in str(error.value)
+    assert SECRET not in str(error.value)

@@ -1,0 +1,368 @@
+"""Discovery over trees made here: what is found, what is refused and why, and that the rest is found all the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.model.log_tree import DirectoryKind
+from pipeline.sources.files.log_directories import discover_logs
+
+HEX = "0123456789abcdef" * 2
+SEGMENT = "00000000000000000000.log"
+BATCH = bytes(61)  # discovery looks for text only; batches are the codec's business
+LONG_TOPIC = "t" * 249
+
+
+def make_partition(path: Path, *base_offsets: int, indexes: bool = True) -> Path:
+    path.mkdir(parents=True)
+    for offset in base_offsets or (0,):
+        (path / f"{offset:020d}.log").write_bytes(BATCH)
+        if indexes:
+            (path / f"{offset:020d}.index").touch()
+            (path / f"{offset:020d}.timeindex").touch()
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (path / "partition.metadata").write_text("version: 0\ntopic_id: gDY-1ROJSyK2s_UOjvrR2g")
+    return path
+
+
+def make_broker(path: Path, node_id: int, *partitions: str, directory_id: str | None = None) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    directory = f"directory.id={directory_id}\n" if directory_id else ""
+    version = 1 if directory_id else 0
+    name = "node.id" if directory_id else "broker.id"
+    (path / "meta.properties").write_text(f"version={version}\n{name}={node_id}\ncluster.id=c\n{directory}")
+    (path / "replication-offset-checkpoint").write_text(
+        "\n".join(["0", str(len(partitions)), *(" ".join([*p.rsplit("-", 1), "5"]) for p in partitions), ""])
+    )
+    for partition in partitions:
+        make_partition(path / partition)
+    return path
+
+
+def names(tree) -> list[tuple[int | None, str]]:
+    return [(directory.broker_id, Path(partition.path).name) for directory, partition in tree.iter_partitions()]
+
+
+def reasons(tree, root: Path) -> list[tuple[str, int | None, str]]:
+    return [(os.path.relpath(p.path, root), p.position, p.reason) for p in tree.problems]
+
+
+@pytest.fixture
+def two_brokers(tmp_path):
+    root = tmp_path / "root"
+    make_broker(root / "b0", 0, "orders-0", "clicks-1", directory_id="d0")
+    make_broker(root / "b1", 1, "orders-1", directory_id="d1")
+    return root
+
+
+def test_a_tree_of_brokers(two_brokers):
+    tree = discover_logs([two_brokers])
+    assert names(tree) == [(0, "clicks-1"), (0, "orders-0"), (1, "orders-1")]
+    assert tree.problems == ()
+    assert (tree.broker_ids, tree.cluster_ids) == ((0, 1), ("c",))
+    first = tree.directories[0]
+    assert first.directory_id == "d0"
+    assert first.high_watermarks == {("orders", 0): 5, ("clicks", 1): 5}
+    assert first.partitions[0].topic_id == "gDY-1ROJSyK2s_UOjvrR2g"
+    assert first.partitions[0].leader_epochs[0].start_offset == 0
+
+
+@pytest.mark.parametrize("path", ["b0", "b0/orders-0", f"b0/orders-0/{SEGMENT}"])
+def test_any_depth_tells_the_broker(two_brokers, path):
+    tree = discover_logs([two_brokers / path])
+    assert (0, "orders-0") in names(tree)
+    assert tree.broker_ids == (0,)
+    assert tree.directories[0].high_watermarks[("orders", 0)] == 5
+    assert tree.problems == ()
+
+
+def test_segments_and_their_siblings(tmp_path):
+    path = make_partition(tmp_path / "orders-0", 0, 500, 90)
+    (path / "00000000000000000500.txnindex").touch()
+    (path / "00000000000000000500.snapshot").touch()
+    for name in (
+        "00000000000000000007.log.deleted",
+        "00000000000000000008.log.cleaned",
+        "00000000000000000090.log.swap",
+    ):
+        (path / name).write_bytes(BATCH)
+    (partition,) = (p for _, p in discover_logs([path]).iter_partitions())
+    assert [(s.base_offset, s.is_active) for s in partition.segments] == [(0, False), (90, False), (500, True)]
+    assert partition.segments[2].txn_index_path == str(path / "00000000000000000500.txnindex")
+    assert partition.segments[0].txn_index_path is None
+    assert partition.snapshot_paths == (str(path / "00000000000000000500.snapshot"),)
+    assert partition.size_bytes == 3 * len(BATCH)
+
+
+def test_moving_directories_and_long_topics(tmp_path):
+    make_broker(tmp_path, 0, f"{LONG_TOPIC}-3")
+    for kind in ("delete", "stray", "future"):
+        make_partition(tmp_path / f"orders-0.{HEX}-{kind}")
+    tree = discover_logs([tmp_path])
+    assert [(p.topic, p.partition, p.kind.value) for _, p in tree.iter_partitions()] == [
+        ("orders", 0, "delete"),
+        ("orders", 0, "future"),
+        ("orders", 0, "stray"),
+        (LONG_TOPIC, 3, "live"),
+    ]
+    assert [p.topic for _, p in tree.iter_partitions(kind=DirectoryKind.LIVE)] == [LONG_TOPIC]
+
+
+# Bad input, one row per kind: what is done to the healthy tree, and the one problem expected; the rest is found.
+def _pointer(root):
+    (root / "b0/orders-0" / SEGMENT).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+
+
+def _text(root):
+    (root / "b0/orders-0" / SEGMENT).write_text("[2024-11-21 10:00:00] INFO started\n")
+
+
+def _directory_for_a_file(root):
+    (root / "b0/orders-0" / SEGMENT).unlink()
+    (root / "b0/orders-0" / SEGMENT).mkdir()
+
+
+def _stranger(root):
+    (root / "b0/orders-0/server.log").write_bytes(BATCH)
+
+
+def _bad_name(root):
+    (root / "b0/orders-0").rename(root / "b0/orders")
+
+
+def _too_long_topic(root):
+    (root / "b0/orders-0").rename(root / f"b0/{'t' * 250}-0")
+
+
+def _no_indexes(root):
+    for ending in ("index", "timeindex"):
+        (root / "b0/orders-0" / f"{0:020d}.{ending}").unlink()
+
+
+def _no_segments(root):
+    (root / "b0/orders-0" / SEGMENT).unlink()
+
+
+def _empty_directory(root):
+    (root / "b2").mkdir()
+
+
+def _broken_checkpoint(root):
+    (root / "b0/replication-offset-checkpoint").write_text("0\n1\norders 0\n")
+
+
+def _crlf_checkpoint(root):
+    (root / "b0/replication-offset-checkpoint").write_bytes(b"0\r\n1\r\norders 0 5\r\n")
+
+
+def _crlf_epochs(root):
+    (root / "b0/orders-0/leader-epoch-checkpoint").write_bytes(b"0\r\n1\r\n0 0\r\n")
+
+
+def _broken_meta(root):
+    (root / "b0/meta.properties").write_text("version=9\n")
+
+
+def _link_out(root):
+    (root / "b0/secret-0").symlink_to(make_partition(root.parent / "secret-0"))
+
+
+def _file_link_out(root):
+    (root.parent / "outside.bin").write_bytes(BATCH)
+    (root / "b0/orders-0" / f"{7:020d}.log").symlink_to(root.parent / "outside.bin")
+
+
+def _dangling_link(root):
+    (root / "b0/gone-0").symlink_to(root / "nowhere")
+
+
+def _copy_of_a_disk(root):
+    shutil.copytree(root / "b0", root / "copy")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (_pointer, (f"b0/orders-0/{SEGMENT}", 0, "a Git LFS pointer", "refused")),
+        (_text, (f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused")),
+        (_stranger, ("b0/orders-0/server.log", None, "expected <20 digits>.log", "refused")),
+        (_bad_name, ("b0/orders", None, "a number after the last dash", "refused")),
+        (_too_long_topic, (f"b0/{'t' * 250}-0", None, "250 characters", "refused")),
+        (_no_indexes, (f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect")),
+        (_no_segments, ("b0/orders-0", None, "without a segment file", "refused")),
+        (_empty_directory, ("b2", None, "an empty directory", "refused")),
+        (_broken_checkpoint, ("b0/replication-offset-checkpoint", 3, "expected `topic partition offset`", "refused")),
+        (_crlf_checkpoint, ("b0/replication-offset-checkpoint", 1, "CRLF", "suspect")),
+        (_crlf_epochs, ("b0/orders-0/leader-epoch-checkpoint", 1, "CRLF", "suspect")),
+        (_broken_meta, ("b0/meta.properties", 1, "version 9, expected 0 or 1", "refused")),
+        (_link_out, ("b0/secret-0", None, "leads out of the source root", "refused")),
+        (_file_link_out, (f"b0/orders-0/{7:020d}.log", None, "leads out of the source root", "refused")),
+        (_dangling_link, ("b0/gone-0", None, "leads nowhere", "refused")),
+        (_copy_of_a_disk, ("copy", None, "directory.id d0 is already read from", "refused")),
+    ],
+)
+def test_bad_input_is_one_problem_and_the_rest_is_found(two_brokers, spoil, expected):
+    path, position, reason, severity = expected
+    spoil(two_brokers)
+    tree = discover_logs([two_brokers])
+    (problem,) = tree.problems
+    assert (os.path.relpath(problem.path, two_brokers), problem.position) == (path, position)
+    assert reason in problem.reason
+    assert problem.severity == severity
+    found = {name for _, name in names(tree)}
+    assert {"clicks-1", "orders-1"} <= found
+    assert not {"secret-0", "orders"} & found
+
+
+def test_a_directory_in_place_of_a_segment_file(two_brokers):
+    """Stands for any file that cannot be read: works for root too, whom permissions do not stop."""
+    _directory_for_a_file(two_brokers)
+    tree = discover_logs([two_brokers])
+    assert [reason for path, _, reason in reasons(tree, two_brokers) if path == f"b0/orders-0/{SEGMENT}"] == [
+        "a directory where a segment file was expected"
+    ]
+    assert (1, "orders-1") in names(tree)
+
+
+@pytest.fixture
+def as_nobody():
+    """Runs as a user that may not read root's private files; without root, as the user who runs the tests."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_place():
+    """A directory that every user may enter, unlike pytest's own."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    for directory in path.rglob("*-0"):
+        directory.chmod(0o755)
+    shutil.rmtree(path)
+
+
+def test_no_permission(open_place, request):
+    make_broker(open_place / "b0", 0, "closed-0", "open-1", "sealed-2")
+    (open_place / "b0/closed-0").chmod(0o000)
+    (open_place / "b0/sealed-2" / SEGMENT).chmod(0o000)
+    request.getfixturevalue("as_nobody")
+    tree = discover_logs([open_place])
+    assert reasons(tree, open_place) == [
+        ("b0/closed-0", None, "cannot be listed: Permission denied"),
+        (f"b0/sealed-2/{SEGMENT}", None, "cannot be read: Permission denied"),
+    ]
+    assert [len(p.segments) for _, p in tree.iter_partitions()] == [1, 0]
+
+
+@pytest.mark.parametrize("path", ["../outside", "b0/../../outside", "link"])
+def test_no_path_leads_out_of_the_source_root(two_brokers, path):
+    outside = make_broker(two_brokers.parent / "outside", 9, "secret-0")
+    (two_brokers / "link").symlink_to(outside)
+    tree = discover_logs([path, "b1"], root=two_brokers)
+    assert names(tree) == [(1, "orders-1")]
+    assert [reason.split(" /")[0] for _, _, reason in reasons(tree, two_brokers)] == ["leads out of the source root"]
+
+
+def test_a_source_root_is_not_left_for_the_broker_id(two_brokers):
+    """With a root, the parent of a lone partition directory stays unread; `inspect` (no root) may look."""
+    inside = two_brokers / "b0/orders-0"
+    assert discover_logs(["."], root=inside).broker_ids == ()
+    assert discover_logs([inside]).broker_ids == (0,)
+
+
+def test_links_inside_the_root_are_followed_once(two_brokers):
+    (two_brokers / "b0/aa-7").symlink_to(two_brokers / "b1/orders-1")
+    (two_brokers / "loop").symlink_to(two_brokers)
+    tree = discover_logs([two_brokers])
+    assert sorted(Path(p.path).name for _, p in tree.iter_partitions()) == ["aa-7", "clicks-1", "orders-0"]
+    assert tree.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("second_id", "second_partition", "brokers", "problems"),
+    [
+        ("d0", "other-0", 1, ["already read from"]),
+        ("d1", "other-0", 2, []),
+        ("d1", "orders-0", 2, ["a live partition that"]),
+        (None, "other-0", 2, []),
+    ],
+)
+def test_one_node_in_two_directories(tmp_path, second_id, second_partition, brokers, problems):
+    make_broker(tmp_path / "disk1", 0, "orders-0", directory_id="d0" if second_id else None)
+    make_broker(tmp_path / "disk2", 0, second_partition, directory_id=second_id)
+    tree = discover_logs([tmp_path])
+    assert len(tree.directories) == brokers
+    assert tree.broker_ids == (0,)
+    assert len(tree.problems) == len(problems)
+    assert all(part in problem.reason for part, problem in zip(problems, tree.problems, strict=True))
+
+
+def test_a_copy_without_directory_ids_is_known_by_its_partitions(tmp_path):
+    make_broker(tmp_path / "disk1", 0, "orders-0")
+    make_broker(tmp_path / "disk2", 0, "orders-0", "clicks-0")
+    tree = discover_logs([tmp_path])
+    assert names(tree) == [(0, "orders-0")]
+    assert "without directory.id holds partitions already read" in tree.problems[0].reason
+
+
+def test_the_same_node_id_in_two_clusters_is_two_brokers(tmp_path):
+    make_broker(tmp_path / "a", 0, "orders-0")
+    make_broker(tmp_path / "b", 0, "orders-0")
+    (tmp_path / "b/meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=other\n")
+    tree = discover_logs([tmp_path])
+    assert names(tree) == [(0, "orders-0"), (0, "orders-0")]
+    assert tree.cluster_ids == ("c", "other")
+
+
+def test_nothing_there(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/readme.md").write_text("no log")
+    tree = discover_logs([tmp_path, tmp_path / "missing"])
+    assert reasons(tree, tmp_path) == [
+        (".", None, "no Kafka log in it"),
+        ("missing", None, "No such file or directory"),
+    ]
+
+
+def test_paths_given_twice_or_one_in_another_count_once(two_brokers):
+    paths = [two_brokers / "b0/orders-0", two_brokers, two_brokers / "b0", two_brokers / "b1/orders-1" / SEGMENT]
+    tree = discover_logs(paths)
+    assert names(tree) == [(0, "clicks-1"), (0, "orders-0"), (1, "orders-1")]
+    assert [len(p.segments) for _, p in tree.iter_partitions()] == [1, 1, 1]
+    assert tree.problems == ()
+
+
+def test_files_given_one_by_one_are_one_partition_and_share_its_problems(two_brokers):
+    folder = two_brokers / "b0/orders-0"
+    for offset in (5, 9):
+        shutil.copy(folder / SEGMENT, folder / f"{offset:020d}.log")
+    _crlf_checkpoint(two_brokers)
+    tree = discover_logs(sorted(folder.glob("*.log"), reverse=True))
+    ((_, partition),) = tree.iter_partitions()
+    assert [(s.base_offset, s.is_active) for s in partition.segments] == [(0, False), (5, False), (9, True)]
+    assert partition.segments[0].index_path is not None
+    assert len(tree.problems) == 1
+
+
+def test_links_in_a_circle(two_brokers):
+    (two_brokers / "one").symlink_to(two_brokers / "two")
+    (two_brokers / "two").symlink_to(two_brokers / "one")
+    tree = discover_logs([two_brokers, two_brokers / "one"])
+    assert len(names(tree)) == 3
+    assert [(path, reason) for path, _, reason in reasons(tree, two_brokers)][:2] == [
+        ("one", "a link that leads nowhere"),
+        ("two", "a link that leads nowhere"),
+    ]
+    assert len(tree.problems) == 3
