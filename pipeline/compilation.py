@@ -36,7 +36,7 @@ SOURCES = {
         "codec/*/*_kernels.py",
         "codec/log/compression.py",
         "codec/log/crc.py",
-        "codec/log/header_sum_kernel.py",
+        "codec/log/header_sum*.py",
         "codec/log/header_walk.py",
         "codec/log/machine.py",
         "codec/log/scans.py",
