@@ -15,8 +15,6 @@ from pipeline.partitioners.masks import Mask, take_modulo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipeline.partitioners.keyless import Keyless
-
 
 class KeyRule(Enum):
     """What happens to a null or an empty key."""
@@ -117,6 +115,20 @@ def parse_version(version: str) -> tuple[int, ...]:
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
+
+
+@dataclass(frozen=True)
+class Keyless:
+    """How a client picks a partition where the key does not decide.
+
+    Attributes:
+        summary: What it does, in a few words.
+        simulated: What only a simulated producer knows, so that the choice does not follow from the order of records
+            alone; or "".
+    """
+
+    summary: str
+    simulated: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ RUN_FIGURES = (
     "latency_max_ms",
 )
 """Of a whole run, as the perf test's last line has them."""
-MORE_RUN_FIGURES = ("record_count", "payload_bytes")
-"""Of a whole run: acknowledged records, and their keys and values."""
 LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")
 """Of a broker or a partition."""
 MORE_LOAD_FIGURES = (

@@ -48,7 +48,7 @@ class RunFigures:
     """One seed's figures.
 
     Attributes:
-        run: Of the whole run, by `RUN_FIGURES`, and `MORE_RUN_FIGURES`; those of the recovery where one is watched.
+        run: Of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes, and the recovery's.
         brokers: By broker.
         partitions: By partition, counted over all topics.
         producers: By producer.

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pipeline.environment import count_cores
 from pipeline.simulator.engine.result import Lane
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.scenario.scenario import Topic
 from pipeline.simulator.scenario.scenario_file import load_scenario
 from pipeline.simulator.summary import summarise_variants
+from tests.oracles.simulator.run import simulate_reference
 
 EXPERIMENTS = ("kip-794-1mb", "kip-794-2mb")
 WIDTHS = ((3, 3), (12, 3), (30, 30), (100, 3), (100, 30))

@@ -19,10 +19,10 @@ from pipeline.simulator.engine.layout import HEAP
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 from pipeline.simulator.engine.run_kernels import FINISHED, continue_run, start_run
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Service, Topic
 from pipeline.simulator.scenario.traffic import PerfTest, Traffic
+from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
 
 

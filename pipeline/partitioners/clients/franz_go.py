@@ -3,35 +3,33 @@
 `SaramaHasher` is not Sarama's choice but the unsigned remainder (librdkafka's, for CRC-32) on 64-bit machines; on
 32-bit ones, and as `SaramaCompatHasher` (1.16) everywhere, it is Sarama's. A nil key is no key, an empty slice is hashed.
 
+Where KIP-480 draws until the partition is another one, `StickyPartitioner` takes the neighbour of a partition drawn twice
+in a row, which is then twice as likely. Unlike KIP-794, `UniformBytesPartitioner` weighs by 1 / (buffered records + 1) and
+does not wait for a batch to be full.
+
 References:
     franz-go `pkg/kgo/partitioner.go`.
 """
 
 from __future__ import annotations
 
-from pipeline.partitioners.batch_machines import LeastBackup, NeighbourSticky, UniformBytes
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import Strategy, Use
+from pipeline.partitioners.strategy import Keyless, Strategy, Use
 
 _STICKY = Keyless(
     "one writable partition until a batch is full or sent, then another; never the same twice",
-    lambda _: NeighbourSticky(),
     simulated="it moves on with a new batch, which only the producer's buffers know",
 )
 _UNIFORM = Keyless(
     "64 KiB to one writable partition, then another, busy ones less often",
-    lambda _: UniformBytes(),
     simulated="it weighs partitions by buffered records, which only the producer's buffers know",
 )
 _LEAST_BACKUP = Keyless(
     "the writable partition with the fewest buffered records, until a batch is full or sent",
-    lambda _: LeastBackup(),
     simulated="it looks at buffered records, which only the producer knows",
 )
-_IN_TURN = Keyless("0, 1, 2 … over writable partitions", lambda _: RoundRobin(0, Pool.AVAILABLE))
+_IN_TURN = Keyless("0, 1, 2 … over writable partitions")
 
 
 def _strategy(

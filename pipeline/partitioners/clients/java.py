@@ -13,11 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.errors import InputError
-from pipeline.partitioners.batch_machines import StickyCache
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless, Scope
-from pipeline.partitioners.machines import Pool, RoundRobin, SkippingRoundRobin, TwoTurnRoundRobin
-from pipeline.partitioners.strategy import Strategy, Use, parse_version
+from pipeline.partitioners.strategy import Keyless, Strategy, Use, parse_version
 
 CLIENT = "kafka-clients"
 _REFUSES_NEGATIVE_SINCE = "3.2"
@@ -25,12 +22,7 @@ _NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only
 _NEEDS_QUEUES = (
     "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
 )
-
-
-def _round_robin(scope: Scope) -> Keyless:
-    summary = f"round robin over partitions with a leader from a random start, one counter for {scope.value}"
-    return Keyless(summary, lambda rng: RoundRobin(rng.getrandbits(31), Pool.AVAILABLE_OR_ALL), scope)
-
+_IN_TURN = "round robin over partitions with a leader from a random start, one counter for"
 
 _KEYED = Strategy(
     name="java-murmur2",
@@ -38,7 +30,7 @@ _KEYED = Strategy(
     uses=(Use("DefaultPartitioner", since="0.10.2", before="2.4", is_default=True),),
     source="internals.DefaultPartitioner",
     hash=HashName.MURMUR2,
-    keyless=_round_robin(Scope.TOPIC),
+    keyless=Keyless(f"{_IN_TURN} a topic of a producer"),
 )
 _BUILT_IN = replace(
     _KEYED,
@@ -47,9 +39,7 @@ _BUILT_IN = replace(
     source="internals.BuiltInPartitioner, KIP-794",
     keyless=Keyless("sticky by bytes, busy partitions less often", simulated=_NEEDS_QUEUES),
 )
-_STICKY = Keyless(
-    "one partition until a batch is full or sent, then another", lambda _: StickyCache(), simulated=_NEEDS_BATCHES
-)
+_STICKY = Keyless("one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES)
 
 STRATEGIES = (
     _KEYED,
@@ -57,7 +47,7 @@ STRATEGIES = (
         _KEYED,
         name="java-murmur2-0.9",
         uses=(Use("DefaultPartitioner", since="0.9", before="0.10.2", is_default=True),),
-        keyless=_round_robin(Scope.PRODUCER),
+        keyless=Keyless(f"{_IN_TURN} all topics of a producer"),
     ),
     replace(
         _KEYED,
@@ -65,9 +55,7 @@ STRATEGIES = (
         uses=(Use("internals.Partitioner", since="0.8.2", before="0.9", is_default=True),),
         source="internals.Partitioner",
         keyless=Keyless(
-            "round robin over all from a random start, leaderless ones skipped",
-            lambda rng: SkippingRoundRobin(rng.getrandbits(31)),
-            Scope.PRODUCER,
+            "round robin over all from a random start, leaderless ones skipped, one counter for all topics"
         ),
     ),
     _BUILT_IN,
@@ -118,7 +106,6 @@ STRATEGIES = (
         hash=None,
         keyless=Keyless(
             "round robin from 0; a record without an open batch takes two turns",
-            lambda _: TwoTurnRoundRobin(),
             simulated=_NEEDS_BATCHES,
         ),
     ),
@@ -128,7 +115,7 @@ STRATEGIES = (
         uses=(Use("RoundRobinPartitioner", since="3.9.2"),),
         source="RoundRobinPartitioner, after KAFKA-17632",
         hash=None,
-        keyless=Keyless("round robin from 0 over partitions with a leader", lambda _: RoundRobin(0)),
+        keyless=Keyless("round robin from 0 over partitions with a leader"),
     ),
 )
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import KeyForm, Keyless, KeyRule, Strategy, Use
 
 _SPRING = Strategy(
     name="spring-cloud-stream",

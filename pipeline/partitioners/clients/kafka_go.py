@@ -6,16 +6,13 @@ References:
 
 from __future__ import annotations
 
-from pipeline.partitioners.batch_machines import LeastBytes
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
-_IN_TURN = Keyless("round robin over all partitions from 0", lambda _: RoundRobin(0, Pool.ALL, mask=0xFFFFFFFF))
-_RANDOM = Keyless("random over all partitions", lambda _: RandomPick(Pool.ALL))
-_LEAST_BYTES = Keyless("the partition with the fewest bytes so far, the lowest of equals", lambda _: LeastBytes())
+_IN_TURN = Keyless("round robin over all partitions from 0")
+_RANDOM = Keyless("random over all partitions")
+_LEAST_BYTES = Keyless("the partition with the fewest bytes so far, the lowest of equals")
 
 
 def _strategy(

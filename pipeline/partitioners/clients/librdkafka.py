@@ -11,20 +11,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.partitioners.clock_machines import TimedSticky, derive_sticky_linger_ms
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import RandomPickTwice
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 _STICKY_SINCE = "1.6"
 _LINGER_MS = 5  # the default of linger.ms since 1.5
 _STICKY = Keyless(
     "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
-    lambda _: TimedSticky(derive_sticky_linger_ms(_LINGER_MS)),
 )
-_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", lambda _: RandomPickTwice())
+_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once")
 _RANDOM = Strategy(
     name="librdkafka-random",
     client="librdkafka",

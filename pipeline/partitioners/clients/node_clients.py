@@ -13,10 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import KeyForm, Keyless, KeyRule, Strategy, Use
 
 _KAFKAJS = Strategy(
     name="kafkajs",
@@ -29,7 +27,6 @@ _KAFKAJS = Strategy(
     hash=HashName.MURMUR2,
     keyless=Keyless(
         "round robin over partitions with a leader from a random start",
-        lambda rng: RoundRobin(rng.getrandbits(32) + 1, Pool.AVAILABLE_OR_ALL),
     ),
 )
 _PLATFORMATIC = Strategy(
@@ -40,7 +37,7 @@ _PLATFORMATIC = Strategy(
     hash=HashName.MURMUR2,
     mask=Mask.NOTHING,
     wraps_explicit=True,
-    keyless=Keyless("round robin over all partitions from 0", lambda _: RoundRobin(0, Pool.ALL)),
+    keyless=Keyless("round robin over all partitions from 0"),
     differs="murmur2 is taken as unsigned",
 )
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.partitioners.clock_machines import TimeSlot
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.strategy import KeyForm, Strategy, Use
+from pipeline.partitioners.strategy import KeyForm, Keyless, Strategy, Use
 
 _JAVA_STRING = Strategy(
     name="pulsar-java-string",
@@ -20,7 +18,7 @@ _JAVA_STRING = Strategy(
     source="RoundRobinPartitionMessageRouterImpl, JavaStringHash",
     hash=HashName.JAVA_STRING,
     form=KeyForm.TEXT,
-    keyless=Keyless("the 10 ms slot of the clock, plus a random start", lambda rng: TimeSlot(rng.getrandbits(31))),
+    keyless=Keyless("the 10 ms slot of the clock, plus a random start"),
     differs="Java's string hash",
 )
 _MURMUR3 = replace(

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.partitioners.batch_machines import StickyCache
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
-from pipeline.partitioners.strategy import Availability, Strategy, Use
+from pipeline.partitioners.strategy import Availability, Keyless, Strategy, Use
 
 _KAFKA_PYTHON = Strategy(
     name="kafka-python",
@@ -21,7 +18,7 @@ _KAFKA_PYTHON = Strategy(
     uses=(Use("DefaultPartitioner", since="1.0", is_default=True),),
     source="kafka/partitioner/default.py",
     hash=HashName.MURMUR2,
-    keyless=Keyless("random over partitions with a leader", lambda _: RandomPick(Pool.AVAILABLE_OR_ALL)),
+    keyless=Keyless("random over partitions with a leader"),
 )
 
 STRATEGIES = (
@@ -33,7 +30,6 @@ STRATEGIES = (
         source="kafka/partitioner/sticky.py, KIP-480",
         keyless=Keyless(
             "one partition until a batch is full or sent, or its leader is lost; then another",
-            lambda _: StickyCache(gives_up_leaderless=True),
             simulated="it moves on with a new batch, which only the accumulator knows",
         ),
     ),
@@ -59,7 +55,7 @@ STRATEGIES = (
         uses=(Use("RoundRobinPartitioner", since="1.0", before="1.4.8"),),
         source="kafka/partitioner/roundrobin.py",
         hash=None,
-        keyless=Keyless("round robin over partitions with a leader", lambda _: RoundRobin(0)),
+        keyless=Keyless("round robin over partitions with a leader"),
     ),
     replace(
         _KAFKA_PYTHON,

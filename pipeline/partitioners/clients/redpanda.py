@@ -7,10 +7,8 @@ References:
 from __future__ import annotations
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 STRATEGIES = (
     Strategy(
@@ -21,7 +19,7 @@ STRATEGIES = (
         hash=HashName.MURMUR2,
         mask=Mask.NOTHING,
         empty_key=KeyRule.KEYLESS,
-        keyless=Keyless("round robin over all partitions from a given start", lambda _: RoundRobin(0, Pool.ALL)),
+        keyless=Keyless("round robin over all partitions from a given start"),
         differs="murmur2 is taken as unsigned; an empty key is no key",
     ),
 )

@@ -7,10 +7,8 @@ References:
 from __future__ import annotations
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless, Scope
-from pipeline.partitioners.machines import Pool, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 STRATEGIES = (
     Strategy(
@@ -21,11 +19,7 @@ STRATEGIES = (
         hash=HashName.XXH32,
         mask=Mask.NOTHING,
         empty_key=KeyRule.KEYLESS,
-        keyless=Keyless(
-            "round robin over partitions with a leader, one counter for all topics",
-            lambda _: RoundRobin(0, Pool.AVAILABLE, mask=0xFFFFFFFF),
-            Scope.PRODUCER,
-        ),
+        keyless=Keyless("round robin over partitions with a leader, one counter for all topics"),
         differs="XXH32 instead of murmur2; an empty key is no key",
     ),
 )

@@ -13,13 +13,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
-from pipeline.partitioners.machines import Pool, RandomPick, RoundRobin
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
-_RANDOM = Keyless("random over writable partitions", lambda _: RandomPick(Pool.AVAILABLE))
-_IN_TURN = Keyless("0, 1, 2 … over writable partitions", lambda _: RoundRobin(0, Pool.AVAILABLE))
+_RANDOM = Keyless("random over writable partitions")
+_IN_TURN = Keyless("0, 1, 2 … over writable partitions")
 
 
 def _strategy(name: str, setting: str, hash_name: HashName | None, mask: Mask, *, since: str = "") -> Strategy:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.partitioners.clock_machines import RefreshedRandom
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.keyless import Keyless
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import KeyForm, Strategy, Use
+from pipeline.partitioners.strategy import KeyForm, Keyless, Strategy, Use
 
 _DEFAULT = Strategy(
     name="scala-default",
@@ -25,9 +23,7 @@ _DEFAULT = Strategy(
     hash=HashName.JAVA_STRING,
     mask=Mask.MAGNITUDE_OR_ZERO,
     form=KeyForm.TEXT,
-    keyless=Keyless(
-        "one random partition with a leader, until the metadata is read again", lambda _: RefreshedRandom()
-    ),
+    keyless=Keyless("one random partition with a leader, until the metadata is read again"),
     differs="Java's hash of the key as an object, not murmur2 of its bytes",
 )
 

@@ -1,6 +1,6 @@
 """Simulates a scenario fast: the entry to the kernel.
 
-The kernel does what `reference` does, event for event and draw for draw, and gives the same to the byte.
+Tests hold it against a plain Python model (`tests/oracles/simulator`): same events, same draws, same bytes.
 """
 
 from __future__ import annotations

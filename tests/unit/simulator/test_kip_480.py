@@ -9,14 +9,14 @@ import pytest
 
 from pipeline.simulator.clients.client import MS, Family, Placement, Settings
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.reference.accumulator import Accumulator
-from pipeline.simulator.reference.append import Appender
-from pipeline.simulator.reference.batch import Record
-from pipeline.simulator.reference.chance import Stream
-from pipeline.simulator.reference.kip_480 import NONE, rotate_sticky
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
+from tests.oracles.simulator.accumulator import Accumulator
+from tests.oracles.simulator.append import Appender
+from tests.oracles.simulator.batch import Record
+from tests.oracles.simulator.chance import Stream
+from tests.oracles.simulator.kip_480 import NONE, rotate_sticky
 
 BODY_BYTES = measure_body_bytes(-1, 512)
 

@@ -8,15 +8,15 @@ import pytest
 
 from pipeline.simulator.clients.client import MS, SECOND, Placement, Settings
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
-from pipeline.simulator.reference.accumulator import Accumulator
-from pipeline.simulator.reference.append import Appender
-from pipeline.simulator.reference.batch import Record
-from pipeline.simulator.reference.chance import Stream
-from pipeline.simulator.reference.kip_794 import draw_partition, is_run_over, weigh_queues
-from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
+from tests.oracles.simulator.accumulator import Accumulator
+from tests.oracles.simulator.append import Appender
+from tests.oracles.simulator.batch import Record
+from tests.oracles.simulator.chance import Stream
+from tests.oracles.simulator.kip_794 import draw_partition, is_run_over, weigh_queues
+from tests.oracles.simulator.run import simulate_reference
 
 MANY = 1009  # partitions: two runs on one after the other are then too rare to matter
 

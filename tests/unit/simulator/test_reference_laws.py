@@ -12,7 +12,6 @@ import pytest
 from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
-from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
@@ -22,6 +21,7 @@ from pipeline.simulator.scenario.measured import (
 )
 from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+from tests.oracles.simulator.run import simulate_reference
 
 if TYPE_CHECKING:
     from pipeline.simulator.engine.result import SimulationResult

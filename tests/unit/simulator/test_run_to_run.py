@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from pipeline.simulator.clients.client import ThreadCosts
-from pipeline.simulator.reference.run import simulate_reference
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.scenario.run_to_run import settle_costs, settle_run, settle_service
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Service, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
+from tests.oracles.simulator.run import simulate_reference
 
 MS = 1_000_000
 SPREAD = Distribution(((0.0, 500_000), (1.0, 2_000_000)))

@@ -12,9 +12,9 @@ from pipeline.simulator.engine.result import Connection, Histograms, Lane, Produ
 from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
 
 if TYPE_CHECKING:
-    from pipeline.simulator.reference.batch import Batch, Record
-    from pipeline.simulator.reference.connection import Request
     from pipeline.simulator.scenario.scenario import Scenario
+    from tests.oracles.simulator.batch import Batch, Record
+    from tests.oracles.simulator.connection import Request
 
 
 class Latencies:

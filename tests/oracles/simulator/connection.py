@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import SECOND
-from pipeline.simulator.reference.chance import Stream
+from tests.oracles.simulator.chance import Stream
 
 if TYPE_CHECKING:
     from pipeline.simulator.clients.client import Settings
-    from pipeline.simulator.reference.batch import Batch
     from pipeline.simulator.scenario.scenario import Broker
+    from tests.oracles.simulator.batch import Batch
 
 QUOTA_SAMPLE_COUNT = 11
 QUOTA_SAMPLE_NS = SECOND

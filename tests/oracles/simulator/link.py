@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipeline.simulator.reference.connection import Request
+    from tests.oracles.simulator.connection import Request
 
 
 @dataclass

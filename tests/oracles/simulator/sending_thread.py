@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
-from pipeline.simulator.reference.arrivals import start_clock
-from pipeline.simulator.reference.batch import Record
-from pipeline.simulator.reference.chance import Stream
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target
+from tests.oracles.simulator.arrivals import start_clock
+from tests.oracles.simulator.batch import Record
+from tests.oracles.simulator.chance import Stream
 
 if TYPE_CHECKING:
     from pipeline.simulator.clients.client import Settings

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import Family, Placement
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
-from pipeline.simulator.reference.kip_480 import NONE, find_sticky, rotate_sticky
-from pipeline.simulator.reference.kip_794 import StickyRun, draw_partition, is_run_over
-from pipeline.simulator.reference.round_robin import take_turn
-from pipeline.simulator.reference.timed_sticky import TimedRun, draw_twice, keep_or_draw
+from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
+from tests.oracles.simulator.kip_794 import StickyRun, draw_partition, is_run_over
+from tests.oracles.simulator.round_robin import take_turn
+from tests.oracles.simulator.timed_sticky import TimedRun, draw_twice, keep_or_draw
 
 if TYPE_CHECKING:
-    from pipeline.simulator.reference.accumulator import Accumulator
-    from pipeline.simulator.reference.batch import Record
-    from pipeline.simulator.reference.chance import Stream
+    from tests.oracles.simulator.accumulator import Accumulator
+    from tests.oracles.simulator.batch import Record
+    from tests.oracles.simulator.chance import Stream
 
 _BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
 _TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import MS, Family
-from pipeline.simulator.reference.accumulator import NEVER, Accumulator
-from pipeline.simulator.reference.chance import Stream
-from pipeline.simulator.reference.connection import Request
-from pipeline.simulator.reference.link import Link
+from tests.oracles.simulator.accumulator import NEVER, Accumulator
+from tests.oracles.simulator.chance import Stream
+from tests.oracles.simulator.connection import Request
+from tests.oracles.simulator.link import Link
 
 if TYPE_CHECKING:
-    from pipeline.simulator.reference.batch import Batch
-    from pipeline.simulator.reference.tally import Tally
     from pipeline.simulator.scenario.scenario import Scenario
+    from tests.oracles.simulator.batch import Batch
+    from tests.oracles.simulator.tally import Tally
 
 _MAX_DOUBLINGS = 20
 

@@ -11,8 +11,8 @@ from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
-    from pipeline.simulator.reference.chance import Stream
     from pipeline.simulator.scenario.traffic import Traffic
+    from tests.oracles.simulator.chance import Stream
 
 MIN_SLEEP_NS = 2 * MS
 

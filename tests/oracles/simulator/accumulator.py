@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from pipeline.simulator.clients.client import MS, Family
 from pipeline.simulator.engine.compression_estimate import FIRST_RATIO, update_ratio
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
-from pipeline.simulator.reference.batch import Batch
-from pipeline.simulator.reference.buffer_pool import BufferPool
-from pipeline.simulator.reference.kip_794 import LoadStats, weigh_queues
+from tests.oracles.simulator.batch import Batch
+from tests.oracles.simulator.buffer_pool import BufferPool
+from tests.oracles.simulator.kip_794 import LoadStats, weigh_queues
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pipeline.simulator.reference.batch import Record
     from pipeline.simulator.scenario.scenario import Producer, Scenario
+    from tests.oracles.simulator.batch import Record
 
 NEVER = 1 << 62
 

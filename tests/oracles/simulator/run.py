@@ -5,20 +5,20 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.reference.accumulator import NEVER
-from pipeline.simulator.reference.append import Appender
-from pipeline.simulator.reference.chance import Stream
-from pipeline.simulator.reference.connection import Connection, Handlers
-from pipeline.simulator.reference.sender import Sender
-from pipeline.simulator.reference.sending_thread import SendingThread, Waiting
-from pipeline.simulator.reference.tally import Tally
 from pipeline.simulator.scenario.run_to_run import settle_run
+from tests.oracles.simulator.accumulator import NEVER
+from tests.oracles.simulator.append import Appender
+from tests.oracles.simulator.chance import Stream
+from tests.oracles.simulator.connection import Connection, Handlers
+from tests.oracles.simulator.sender import Sender
+from tests.oracles.simulator.sending_thread import SendingThread, Waiting
+from tests.oracles.simulator.tally import Tally
 
 if TYPE_CHECKING:
     from pipeline.simulator.engine.result import SimulationResult
-    from pipeline.simulator.reference.append import Outcome
-    from pipeline.simulator.reference.batch import Record
     from pipeline.simulator.scenario.scenario import Scenario
+    from tests.oracles.simulator.append import Outcome
+    from tests.oracles.simulator.batch import Record
 
 
 def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:

@@ -1,0 +1,3 @@
+"""Independent twins that tests hold the product against."""
+
+from __future__ import annotations
