@@ -41,10 +41,10 @@ test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
 	@$(BIN)/python -m pytest -n $(PROCESSES) tests/integration $(ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, shell scripts
+check: $(READY) ## format, lint, types, import contracts, unused code, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"shellcheck .ci/setup .ci/run"; do \
+		"python .ci/unused.py" "shellcheck .ci/setup .ci/run"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \
