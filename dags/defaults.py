@@ -51,7 +51,7 @@ def late_alert() -> DeadlineAlert:
     """Tells people of a run that is not over `late_after` after it was queued."""
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=timedelta(milliseconds=load_config().late_after_ms),
+        interval=load_config().late_after,
         callback=SyncCallback(tell_late),
         name="late",
     )

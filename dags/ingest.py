@@ -29,7 +29,7 @@ from dags.schedule import last_tick, plan_schedule
 from pipeline.config.pipeline_config import load_config
 
 _CONFIG = load_config()
-_SCHEDULE = plan_schedule(_CONFIG.window_ms, _CONFIG.grace_ms)
+_SCHEDULE = plan_schedule(_CONFIG.window, _CONFIG.grace)
 
 with DAG(
     dag_id="ingest",

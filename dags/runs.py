@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import load_config
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow, parse_instant_ms
+from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
         ConfigError: if neither is given, or the range is none.
     """
     if partition_key:
-        start_ms = parse_instant_ms(partition_key)
-        return TimeWindow(start_ms, start_ms + config.window_ms)
+        start_ms = milliseconds_of(parse_instant(partition_key))
+        return TimeWindow(start_ms, start_ms + milliseconds_of(config.window))
     if params.get("window"):
         return TimeWindow.parse(params["window"])
     raise ConfigError(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, parse_instant_ms
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pipeline.config.pipeline_config import PipelineConfig
+
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +31,40 @@ class Schedule:
     key_format: str
 
 
-def plan_schedule(window_ms: int, grace_ms: int) -> Schedule:
-    """A run per window, `grace_ms` after the window's end (rounded up where cron cannot say it).
+def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
+    """A run per window, `grace` after the window's end (rounded up where cron cannot say it).
 
     Windows of whole hours fire at the minute of the grace time, and the key drops that minute. Shorter windows fire on
     their own boundaries, so the grace time is rounded up to whole windows.
 
     Args:
-        window_ms: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-        grace_ms: How long to wait after a window's end.
+        window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
+        grace: How long to wait after a window's end.
 
     Raises:
         ConfigError: where no cron expression fires once per window.
 
-    >>> plan_schedule(HOUR_MS, 5 * MINUTE_MS)
+    >>> plan_schedule(timedelta(hours=1), timedelta(minutes=5))
     Schedule(cron='5 * * * *', run_offset=-1, key_format='%Y-%m-%dT%H:00:00Z')
-    >>> plan_schedule(15 * MINUTE_MS, 5 * MINUTE_MS)
+    >>> plan_schedule(timedelta(minutes=15), timedelta(minutes=5))
     Schedule(cron='*/15 * * * *', run_offset=-2, key_format='%Y-%m-%dT%H:%M:00Z')
     """
-    if window_ms % MINUTE_MS == 0 and HOUR_MS % window_ms == 0 and window_ms < HOUR_MS:
-        minutes = window_ms // MINUTE_MS
-        late_windows = -(-grace_ms // window_ms)
+    if not window % _MINUTE and not _HOUR % window and window < _HOUR:
+        minutes = window // _MINUTE
+        late_windows = -(-grace // window)
         return Schedule(
             "* * * * *" if minutes == 1 else f"*/{minutes} * * * *", -1 - late_windows, "%Y-%m-%dT%H:%M:00Z"
         )
-    if window_ms % HOUR_MS == 0 and DAY_MS % window_ms == 0:
-        hours = window_ms // HOUR_MS
-        late_windows, rest_ms = divmod(grace_ms, window_ms)
-        minute = -(-rest_ms // MINUTE_MS)
-        if minute >= HOUR_MS // MINUTE_MS:
+    if not window % _HOUR and not _DAY % window:
+        hours = window // _HOUR
+        late_windows, rest = divmod(grace, window)
+        minute = -(-rest // _MINUTE)
+        if minute >= 60:
             late_windows, minute = late_windows + 1, 0
         hour = {1: "*", 24: "0"}.get(hours, f"*/{hours}")
         return Schedule(f"{minute} {hour} * * *", -1 - late_windows, "%Y-%m-%dT%H:00:00Z")
     raise ConfigError(
-        f"a window of {window_ms / 1000:g} s cannot be scheduled: "
+        f"a window of {window.total_seconds():g} s cannot be scheduled: "
         "it has to be whole minutes that divide an hour, or whole hours that divide a day"
     )
 
@@ -74,5 +77,4 @@ def last_tick(config: PipelineConfig) -> datetime | None:
     ends = [cluster.as_of for cluster in config.clusters.values()]
     if None in ends:
         return None
-    newest_ms = max(parse_instant_ms(end) for end in ends if end is not None)
-    return datetime.fromtimestamp((newest_ms + config.window_ms + config.grace_ms) / 1000, UTC)
+    return max(end for end in ends if end is not None) + config.window + config.grace

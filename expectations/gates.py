@@ -56,7 +56,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
 
     limits: dict[str, Any] = {
         "windows_ms": [window.start_ms for window in run.windows],
-        "max_age_ms": run.cluster.freshness_ms,
+        "max_age_ms": milliseconds_of(run.cluster.freshness),
     }
     reports = [run_suite("window_status_gate", rows_of_windows(spark, run, WINDOW_STATUS, run.windows), limits)]
     metered = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if tells_of_brokers(run.cluster) else ()
@@ -89,11 +89,11 @@ def check_health(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow
 
     from pipeline.measures.verdicts import RULE as BROKER_SHARE_RULE  # brings NumPy
 
-    gate, window_ms = run.cluster.gate, run.config.window_ms
+    gate, window_ms = run.cluster.gate, run.window_ms
     first_ms = min(window.start_ms for window in windows)
     reach = TimeWindow(first_ms - HISTORY_FACTOR * gate.n * window_ms, _END_OF_TIME_MS)
     arrivals = _arrivals(run, first_ms)
-    max_age_ms = run.cluster.freshness_ms
+    max_age_ms = milliseconds_of(run.cluster.freshness)
     holds = {**_reassignments(run, first_ms), **find_holds(arrivals, max_age_ms=max_age_ms)}
     shares = rows_of_windows(spark, run, BROKER_SHARE, (reach,))
     if holds:  # such windows count neither as above nor as well
@@ -131,7 +131,7 @@ def check_rules(
         holds: Windows in which not every rule is judged, and why.
     """
     n = max(rule.n for rule in run.cluster.rules.values())
-    reach = TimeWindow(first_ms - HISTORY_FACTOR * n * run.config.window_ms, _END_OF_TIME_MS)
+    reach = TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, _END_OF_TIME_MS)
     return run_suite(
         "rules_gate",
         rows_of_windows(spark, run, RULE_MEASURES, (reach,)),
@@ -148,7 +148,7 @@ def _reassignments(run: RunContext, first_ms: int) -> dict[int, Hold]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
     from pipeline.storage.rows import load_rows
 
-    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
+    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.window_ms
     reach = (TimeWindow(reach_ms, _END_OF_TIME_MS),)
     moving: dict[int, int] = {}
     for row in load_rows(run.warehouse, TOPIC_HEALTH, cluster=run.cluster_name, windows=reach).to_pylist():
@@ -166,7 +166,7 @@ def _arrivals(run: RunContext, first_ms: int) -> tuple[SourceArrival, ...]:
     from pipeline.storage.rows import load_rows
 
     rows = load_rows(run.warehouse, WINDOW_STATUS, cluster=run.cluster_name).to_pylist()
-    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.config.window_ms
+    reach_ms = first_ms - HISTORY_FACTOR * run.cluster.gate.n * run.window_ms
     return tuple(
         SourceArrival(
             window_start_ms=milliseconds_of(row["window_start"]),
@@ -187,7 +187,7 @@ def _ratios(run: RunContext, held: Mapping[int, Any]) -> dict[int, dict[int, flo
     """Share ratios of windows that are not judged, by start and broker."""
     from pipeline.storage.rows import load_rows
 
-    windows = tuple(TimeWindow(start_ms, start_ms + run.config.window_ms) for start_ms in held)
+    windows = tuple(TimeWindow(start_ms, start_ms + run.window_ms) for start_ms in held)
     found: dict[int, dict[int, float | None]] = {}
     if windows:
         for row in load_rows(run.warehouse, BROKER_SHARE, cluster=run.cluster_name, windows=windows).to_pylist():

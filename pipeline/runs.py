@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow, parse_instant_ms, spanning
+from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +48,11 @@ class RunContext:
         return self.config.warehouse
 
     @property
+    def window_ms(self) -> int:
+        """Length of a window, milliseconds."""
+        return milliseconds_of(self.config.window)
+
+    @property
     def span(self) -> TimeWindow:
         """From the first window's start to the last one's end."""
         return spanning(self.windows)
@@ -55,7 +60,7 @@ class RunContext:
     @property
     def as_of_ms(self) -> int:
         """The run's now: the configured end of a recording, else the clock."""
-        return self.now_ms if self.cluster.as_of is None else parse_instant_ms(self.cluster.as_of)
+        return self.now_ms if self.cluster.as_of is None else milliseconds_of(self.cluster.as_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def plan_runs(
     if cluster is not None and cluster not in config.clusters:
         raise ConfigError(f"no cluster {cluster!r} in the configuration; there are: {', '.join(config.clusters)}")
     names = tuple(config.clusters) if cluster is None else (cluster,)
-    windows = tuple(span.split(config.window_ms))
+    windows = tuple(span.split(milliseconds_of(config.window)))
     return tuple(
         RunContext(
             config=config,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
-from pipeline.config.section import Instant, Section, format_invalid
+from pipeline.config.section import Instant, Section, format_invalid, write_instant
 from pipeline.errors import ConfigError
-from pipeline.model.window import parse_instant_ms
+from pipeline.model.window import instant_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,26 +41,16 @@ class Mute(Section):
     subject: str = "*"
     reason: str = Field("", max_length=500)
 
-    @field_validator("until", mode="before")
-    @classmethod
-    def _text(cls, until: object) -> str:
-        return until.isoformat() if hasattr(until, "isoformat") else str(until)  # YAML reads dates itself
-
-    @property
-    def until_ms(self) -> int:
-        """The first instant that is not quiet any more, UTC milliseconds."""
-        return parse_instant_ms(self.until)
-
     def covers(self, cluster: str, change: IncidentChange) -> bool:
         """Tells whether a change is kept quiet."""
         told = ((cluster, self.cluster), (change.incident_id, self.incident), (change.rule, self.rule))
-        return change.window_start_ms < self.until_ms and all(
+        return instant_of(change.window_start_ms) < self.until and all(
             fnmatchcase(name, pattern) for name, pattern in (*told, (change.subject, self.subject))
         )
 
     def describe(self) -> str:
         """The mute on one line."""
-        return f"muted until {self.until}{f': {self.reason}' if self.reason else ''}"
+        return f"muted until {write_instant(self.until)}{f': {self.reason}' if self.reason else ''}"
 
 
 def read_mutes(path: Path) -> tuple[Mute, ...]:
@@ -102,4 +92,4 @@ def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
 def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange) -> Mute | None:
     """The mute that keeps a change quiet for longest, or None."""
     covering = [mute for mute in mutes if mute.covers(cluster, change)]
-    return max(covering, key=lambda mute: mute.until_ms, default=None)
+    return max(covering, key=lambda mute: mute.until, default=None)

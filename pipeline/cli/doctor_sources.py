@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.config.live_source import LiveCluster
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Source
 
 _HTTP_TIMEOUT_S = 5.0
-_LIVE_TIMEOUT = "PT5S"
+_LIVE_TIMEOUT = timedelta(seconds=5)
 
 
 def examine_source(cluster: str, source: Source) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from pipeline.cli.lookup_rows import lookup_row
 from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
-from pipeline.model.window import parse_instant_ms
+from pipeline.model.window import milliseconds_of, parse_instant
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
 from pipeline.sources.records.segment_summary import summarise_partition
@@ -90,7 +90,7 @@ def _parse_targets(offset: int | None, at: str | None) -> list[Row]:
             raise ConfigError(f"--offset {offset}: expected 0 or more")
         targets.append({"offset": offset})
     if at is not None:
-        targets.append({"at_ms": int(at) if _EPOCH_MS.fullmatch(at) else parse_instant_ms(at)})
+        targets.append({"at_ms": int(at) if _EPOCH_MS.fullmatch(at) else milliseconds_of(parse_instant(at))})
     return targets
 
 

@@ -94,4 +94,4 @@ def _as_text(mutes: Sequence[Mute], path: Path) -> str:
     if not mutes:
         return f"nothing is muted in {path}\n"
     head = ("until", "incident", "cluster", "rule", "subject", "reason")
-    return format_table(head, [tuple(format_name(getattr(mute, name)) for name in head) for mute in mutes])
+    return format_table(head, [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes])

@@ -89,7 +89,7 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     config = inputs.configure(folder)
     replay.check(config)
     (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
-    run = dataclasses.replace(read, windows=tuple(inputs.span.split(config.window_ms)))
+    run = dataclasses.replace(read, windows=tuple(inputs.span.split(inputs.window_ms)))
     with running_session(config.spark) as spark:
         ingested = ingest.run(spark, read)
         replayed = replay.run(spark, run, run.windows)

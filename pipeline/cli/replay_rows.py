@@ -70,7 +70,7 @@ def _describe(run: RunContext, row: Row, tested: Row, brokers: Sequence[Row], pa
         "is_baseline": row["is_baseline"],
         "is_as_in_use": bool(row["is_as_in_use"]) or row["is_baseline"],
         "partitioner": row["partitioner"],
-        "window": str(TimeWindow(start_ms, start_ms + run.config.window_ms)),
+        "window": str(TimeWindow(start_ms, start_ms + run.window_ms)),
         "seeds": row["seed_count"] or 0,
         "record_count": row["record_count"],
         "brokers": [{"broker_id": one["broker_id"], **_shares(one)} for one in brokers],

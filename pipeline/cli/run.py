@@ -15,7 +15,7 @@ from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.config.pipeline_config import load_config
 from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
 from pipeline.storage.row_counts import count_rows
 from pipeline.storage.session import running_session
@@ -137,9 +137,10 @@ def _run_cluster(spark: SparkSession, run: RunContext, errors: list[PipelineErro
 
 def _last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:
     """The newest window that ended at least the grace time ago."""
-    end_ms = now_ms - config.grace_ms
-    end_ms -= end_ms % config.window_ms
-    return TimeWindow(end_ms - config.window_ms, end_ms)
+    window_ms = milliseconds_of(config.window)
+    end_ms = now_ms - milliseconds_of(config.grace)
+    end_ms -= end_ms % window_ms
+    return TimeWindow(end_ms - window_ms, end_ms)
 
 
 def _as_text(document: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path  # noqa: TC003  (a field's type)
 from typing import Literal
 
@@ -69,7 +70,7 @@ class ProducerMetrics(Section):
 
     kind: Literal["producer_metrics"]
     path: Path
-    interval: Duration = "PT5S"
+    interval: Duration = timedelta(seconds=5)
 
 
 class BrokerMetrics(Section):
@@ -77,4 +78,4 @@ class BrokerMetrics(Section):
 
     kind: Literal["broker_metrics"]
     path: Path
-    interval: Duration = "PT60S"
+    interval: Duration = timedelta(minutes=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from pipeline.config.section import Duration, Section
-from pipeline.model.window import parse_duration_ms
 
 DEFAULT_SECRET = Path("partition-health.secret")
 
@@ -34,11 +34,6 @@ class KeySettings(Section):
     secret_variable: str | None = None
     clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
-    retention: Duration = "P30D"
+    retention: Duration = timedelta(days=30)
     strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
     partition_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
-
-    @property
-    def retention_ms(self) -> int:
-        """How long hashes are kept, milliseconds."""
-        return parse_duration_ms(self.retention)

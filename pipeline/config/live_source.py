@@ -6,13 +6,13 @@ that holds it, and read when a connection is made, in every process that makes o
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path  # noqa: TC003  # pydantic reads it
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipeline.config.section import Duration, Section
-from pipeline.model.window import parse_duration_ms
 
 LIVE_CLUSTER = "live_cluster"
 
@@ -114,10 +114,10 @@ class LiveCluster(Section):
     sampling: Sampling = Sampling()
     internal_topics: bool = True
     groups: bool = True
-    lateness: Duration = "PT1H"
-    connect_timeout: Duration = "PT15S"
-    request_timeout: Duration = "PT15S"
-    read_timeout: Duration = "PT2M"
+    lateness: Duration = timedelta(hours=1)
+    connect_timeout: Duration = timedelta(seconds=15)
+    request_timeout: Duration = timedelta(seconds=15)
+    read_timeout: Duration = timedelta(minutes=2)
     fetch_bytes: int = Field(4 << 20, ge=1024, le=64 << 20)
 
     @field_validator("bootstrap_servers")
@@ -128,26 +128,6 @@ class LiveCluster(Section):
             if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
                 raise ValueError(f"{address!r} is no host:port")
         return addresses
-
-    @property
-    def lateness_ms(self) -> int:
-        """See `lateness`, milliseconds."""
-        return parse_duration_ms(self.lateness)
-
-    @property
-    def connect_timeout_ms(self) -> int:
-        """See `connect_timeout`, milliseconds."""
-        return parse_duration_ms(self.connect_timeout)
-
-    @property
-    def request_timeout_ms(self) -> int:
-        """See `request_timeout`, milliseconds."""
-        return parse_duration_ms(self.request_timeout)
-
-    @property
-    def read_timeout_ms(self) -> int:
-        """See `read_timeout`, milliseconds."""
-        return parse_duration_ms(self.read_timeout)
 
     def absolute(self, base: Path) -> LiveCluster:
         """The same with paths taken from a folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,6 @@ from pydantic import Field, field_validator
 
 from pipeline.config.section import Duration, Section
 from pipeline.environment import environment_secret
-from pipeline.model.window import parse_duration_ms
 
 
 class Smtp(Section):
@@ -80,8 +80,8 @@ class Mail(Section):
     webhooks: tuple[Webhook, ...] = ()
     digest_above: int = Field(10, ge=1)
     mutes: Path = Path("mutes.yaml")
-    tell_within: Duration = "P1D"
-    give_up_after: Duration = "P3D"
+    tell_within: Duration = timedelta(days=1)
+    give_up_after: Duration = timedelta(days=3)
 
     @field_validator("webhooks")
     @classmethod
@@ -91,13 +91,3 @@ class Mail(Section):
             if names.count(name) > 1:
                 raise ValueError(f"webhook {name}: that name is taken")
         return webhooks
-
-    @property
-    def tell_within_ms(self) -> int:
-        """How old news may be, milliseconds."""
-        return parse_duration_ms(self.tell_within)
-
-    @property
-    def give_up_after_ms(self) -> int:
-        """How long a message is tried, milliseconds."""
-        return parse_duration_ms(self.give_up_after)

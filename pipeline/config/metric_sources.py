@@ -6,6 +6,7 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path  # noqa: TC003  (a field's type)
 from typing import Literal
 from urllib.parse import urlsplit
@@ -112,7 +113,7 @@ class Prometheus(Section):
     kind: Literal["prometheus"]
     url: str
     access: HttpAccess = HttpAccess()
-    step: Duration = "PT30S"
+    step: Duration = timedelta(seconds=30)
     queries: dict[str, str] = Field(default_factory=dict)
     selector: str = ""
     instance_label: str = "instance"
@@ -125,7 +126,7 @@ class Prometheus(Section):
         return check_url(url)
 
     @property
-    def interval(self) -> str:
+    def interval(self) -> timedelta:
         """Distance of two scrapes of an instance."""
         return self.step
 
@@ -146,7 +147,7 @@ class ExporterUrls(Section):
     brokers: dict[int, str] = Field(default_factory=dict)
     path: Path
     access: HttpAccess = HttpAccess()
-    interval: Duration = "PT1H"
+    interval: Duration = timedelta(hours=1)
 
     @field_validator("producers")
     @classmethod
@@ -188,7 +189,7 @@ class LibrdkafkaStatistics(Section):
 
     kind: Literal["librdkafka_statistics"]
     paths: tuple[Path, ...] = Field(min_length=1)
-    interval: Duration = "PT5S"
+    interval: Duration = timedelta(seconds=5)
 
 
 def check_url(url: str) -> str:

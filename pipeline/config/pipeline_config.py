@@ -6,6 +6,7 @@ Unknown keys, impossible values and missing files of the configuration fail here
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -33,7 +34,6 @@ from pipeline.config.rules import Gate, Rule, over_defaults
 from pipeline.config.section import Duration, Instant, Section, format_invalid
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
-from pipeline.model.window import parse_duration_ms
 
 CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
@@ -81,7 +81,7 @@ class Cluster(Section):
     )
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     batch_size_bytes: int = Field(16384, gt=0)
-    freshness: Duration = "PT2H"
+    freshness: Duration = timedelta(hours=2)
 
     @field_validator("capacity")
     @classmethod
@@ -110,11 +110,6 @@ class Cluster(Section):
             raise ValueError(f"no time zone {time_zone!r}; write one as Europe/Berlin") from error
         return time_zone
 
-    @property
-    def freshness_ms(self) -> int:
-        """How old the newest data may be at the run's now, milliseconds."""
-        return parse_duration_ms(self.freshness)
-
 
 class Spark(Section):
     """Where Spark runs; `conf` is passed through."""
@@ -129,9 +124,9 @@ class PipelineConfig(Section):
 
     warehouse: Path
     outbox: Path
-    window: Duration = "PT1H"
-    grace: Duration = "PT5M"
-    late_after: Duration = "PT1H"
+    window: Duration = timedelta(hours=1)
+    grace: Duration = timedelta(minutes=5)
+    late_after: Duration = timedelta(hours=1)
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
     replay: Replay = Replay()
@@ -154,21 +149,6 @@ class PipelineConfig(Section):
         if unknown:
             raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")
         return self
-
-    @property
-    def window_ms(self) -> int:
-        """Length of a window, milliseconds."""
-        return parse_duration_ms(self.window)
-
-    @property
-    def late_after_ms(self) -> int:
-        """How long a run may take from its queueing, milliseconds."""
-        return parse_duration_ms(self.late_after)
-
-    @property
-    def grace_ms(self) -> int:
-        """How long after a window's end its run fires, milliseconds."""
-        return parse_duration_ms(self.grace)
 
 
 def load_config(path: Path | None = None) -> PipelineConfig:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
-from pipeline.model.window import parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Gate(Section):
     n: int = Field(4, ge=1)
     hash_luck: Literal["warn", "fail"] = "warn"
     worsens_by: float = Field(1.25, gt=1)
-    repeat: Duration = "P1D"
+    repeat: Duration = timedelta(days=1)
     owner: str = ""
     topics: dict[str, GateOverride] = Field(default_factory=dict)
 
@@ -92,11 +92,6 @@ class Gate(Section):
     def resolves_by_limit(self) -> dict[float, float]:
         """The same, by the limits that topics have of their own."""
         return {limit: _halfway(limit) for limit in self.topic_limits.values() if limit != self.limit_ratio}
-
-    @property
-    def repeat_ms(self) -> int:
-        """How long an open incident is left untold, milliseconds."""
-        return parse_duration_ms(self.repeat)
 
 
 class RuleOverride(Section):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import parse_duration_ms, parse_instant_ms
+from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,23 +22,27 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def _readable_by(parse: Callable[[str], int]) -> AfterValidator:
-    """Refuses what cannot be read, as a wrong value of its key."""
+def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
+    """Reads texts by our own parser, which takes fewer of them than pydantic's."""
 
-    def check(text: str) -> str:
+    def read(value: object) -> object:
         try:
-            parse(text)
+            return value if isinstance(value, timedelta) else parse(str(value))
         except ConfigError as error:
             raise ValueError(str(error)) from error
-        return text
 
-    return AfterValidator(check)
+    return BeforeValidator(read)
 
 
-Duration = Annotated[str, _readable_by(parse_duration_ms)]
-"""As in ISO 8601: `PT5M`, `P1D`; fails with the configuration, not when it is used."""
-Instant = Annotated[str, _readable_by(parse_instant_ms)]
-"""As in ISO 8601, UTC where it has no offset; likewise."""
+def write_instant(at: datetime) -> str:
+    """Writes an instant as ISO 8601 in UTC; a midnight as its date."""
+    return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
+
+
+Duration = Annotated[timedelta, _read_by(parse_duration), PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S")]
+"""A length of time, written as in ISO 8601: `PT5M`, `P1D`."""
+Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]
+"""An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
 
 def format_invalid(error: ValidationError) -> str:

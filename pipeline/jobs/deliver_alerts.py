@@ -14,6 +14,7 @@ from pipeline.alerting.message import addresses
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.model.window import milliseconds_of
 from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, pending
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _put_off(config: PipelineConfig, message: OutboxMessage, reason: str, now_ms
     """Marks a failed attempt: tried again later, or given up. Returns what to tell."""
     retry_at_ms: int | None = now_ms + min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
     told = reason
-    if now_ms - message.queued_at_ms >= config.mail.give_up_after_ms:
+    if now_ms - message.queued_at_ms >= milliseconds_of(config.mail.give_up_after):
         retry_at_ms, told = None, f"given up after {message.attempt_count + 1} attempts: {reason}"
     mark_attempt(config.warehouse, message.message_id, error=told, retry_at_ms=retry_at_ms, now_ms=now_ms)
     return told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.model.window import milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired_keys, maintain_tables
 
@@ -23,7 +24,7 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
     """
-    expired = drop_expired_keys(config.warehouse, as_of_ms=now_ms, retention_ms=config.keys.retention_ms)
+    expired = drop_expired_keys(config.warehouse, as_of_ms=now_ms, retention_ms=milliseconds_of(config.keys.retention))
     notes = tuple(
         f"{upkeep.table}: {upkeep.files_before_count} files, now {upkeep.files_after_count}; "
         f"{upkeep.deleted_file_count} old ones deleted"

@@ -62,7 +62,7 @@ def _measure(run: RunContext, windows: tuple[TimeWindow, ...]) -> Iterator[RuleM
     groups = _rows(run, CONSUMER_GROUPS, windows)
     if groups:
         yield from measure_groups(groups, _rows(run, PARTITION_HEALTH, windows))
-    window_ms = run.config.window_ms
+    window_ms = run.window_ms
     reach = TimeWindow(windows[0].start_ms - DISK_HISTORY_WINDOWS * window_ms, windows[-1].end_ms)
     starts_ms = [window.start_ms for window in windows]
     disks = _rows(run, BROKERS, (reach,))

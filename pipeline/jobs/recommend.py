@@ -51,7 +51,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     found = [
         recommendation
         for start_ms, rows in sorted(hot.items())
-        for recommendation in _recommend(run, TimeWindow(start_ms, start_ms + run.config.window_ms), rows)
+        for recommendation in _recommend(run, TimeWindow(start_ms, start_ms + run.window_ms), rows)
     ]
     rows = rows_of(RECOMMENDATIONS, (_row(run, value) for value in found), run_id=run.run_id)
     version = replace_rows(rows, run.warehouse, RECOMMENDATIONS, cluster=run.cluster_name, windows=tuple(windows))

@@ -81,7 +81,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         consumer_groups=_of_windows(spark, run, CONSUMER_GROUPS, windows),
         cluster=run.cluster_name,
     )
-    slots = sum_slots(_of_windows(spark, run, RECORD_BATCHES, windows), run.config.window_ms)
+    slots = sum_slots(_of_windows(spark, run, RECORD_BATCHES, windows), run.window_ms)
     shares = measure_broker_shares(loads, slots, brokers, run.cluster.capacity)
     partition_count = partitions.count()  # fills what the tables have in common
     versions = write_at_once(
@@ -106,7 +106,7 @@ def _of_windows(spark: SparkSession, run: RunContext, table: Table, windows: tup
 
 
 def _latency(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    reach_ms = HISTORY_WINDOWS * run.config.window_ms
+    reach_ms = HISTORY_WINDOWS * run.window_ms
     reach = TimeWindow(windows[0].start_ms - reach_ms, windows[-1].end_ms)
     starts = [window.start_ms for window in windows]
     compared = compare_latency(_of_windows(spark, run, PRODUCER_NODES, (reach,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
@@ -18,39 +18,40 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 
-def parse_duration_ms(text: str) -> int:
+def parse_duration(text: str) -> timedelta:
     """Reads an ISO 8601 duration of days, hours, minutes and seconds.
 
     Raises:
         ConfigError: if the text is no such duration or is zero.
 
-    >>> parse_duration_ms("PT1H"), parse_duration_ms("P1DT30M")
-    (3600000, 88200000)
+    >>> parse_duration("P1DT30M")
+    datetime.timedelta(days=1, seconds=1800)
     """
     match = _DURATION.fullmatch(text)
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    duration_ms = days * DAY_MS + hours * HOUR_MS + minutes * MINUTE_MS + seconds * 1_000
-    if duration_ms == 0:
+    try:
+        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        duration = timedelta()
+    if not duration:
         raise ConfigError(f"{text!r} is not a duration; write one as PT1H, PT15M or P1D")
-    return duration_ms
+    return duration
 
 
-def parse_instant_ms(text: str) -> int:
-    """Reads an ISO 8601 instant; without an offset it is UTC.
+def parse_instant(text: str) -> datetime:
+    """Reads an ISO 8601 instant or date; without an offset it is UTC.
 
     Raises:
         ConfigError: if the text is no instant.
 
-    >>> parse_instant_ms("2026-11-21T09:00:00Z")
-    1795251600000
+    >>> parse_instant("2026-11-21T09:00:00+01:00").isoformat()
+    '2026-11-21T08:00:00+00:00'
     """
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError as error:
+        return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise ConfigError(f"{text!r} is not an instant; write one as 2026-11-21T09:00:00Z") from error
-    if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=UTC)
-    return milliseconds_of(instant)
 
 
 def format_instant(instant_ms: int) -> str:
@@ -72,9 +73,13 @@ def instant_of(instant_ms: int) -> datetime:
     return datetime.fromtimestamp(instant_ms / 1000, UTC)
 
 
-def milliseconds_of(instant: datetime) -> int:
-    """The inverse of `instant_of`."""
-    return round(instant.timestamp() * 1000)
+def milliseconds_of(time: datetime | timedelta) -> int:
+    """Milliseconds of a duration, or of an instant since the epoch.
+
+    >>> milliseconds_of(timedelta(minutes=1)), milliseconds_of(instant_of(5))
+    (60000, 5)
+    """
+    return round((time.timestamp() if isinstance(time, datetime) else time.total_seconds()) * 1000)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,8 +103,10 @@ class TimeWindow:
         start, _, rest = text.partition("/")
         if not rest:
             raise ConfigError(f"{text!r} is not a window; write one as 2026-11-21T09:00:00Z/PT1H")
-        start_ms = parse_instant_ms(start)
-        return cls(start_ms, start_ms + parse_duration_ms(rest) if rest.startswith("P") else parse_instant_ms(rest))
+        start_ms = milliseconds_of(parse_instant(start))
+        if rest.startswith("P"):
+            return cls(start_ms, start_ms + milliseconds_of(parse_duration(rest)))
+        return cls(start_ms, milliseconds_of(parse_instant(rest)))
 
     def __str__(self) -> str:
         return f"{format_instant(self.start_ms)}/{format_instant(self.end_ms)}"

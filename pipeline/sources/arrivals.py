@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.live_source import LIVE_CLUSTER
 from pipeline.config.metric_sources import METRIC_KINDS, ExporterUrls
 from pipeline.model.cluster import TOPICS_DESCRIBE
-from pipeline.model.window import instant_of, parse_duration_ms
+from pipeline.model.window import instant_of, milliseconds_of
 from pipeline.sources.files.cluster_reading import DUMP_LOG, LOG_DIRECTORIES
 from pipeline.sources.live.reading import NAMED, arrival_of
 from pipeline.sources.metrics.metric_pages import expected_pages
@@ -161,7 +161,7 @@ def _of_metrics(
         newest_ms = max((arrival.last_ms for arrival in own), default=None)
     if interval is None:
         return None, arrived, newest_ms
-    interval_ms = parse_duration_ms(interval)
+    interval_ms = milliseconds_of(interval)
     if not arrived:
         return max(1, window.duration_ms // interval_ms), 0, newest_ms
     if isinstance(source, ExporterUrls):

@@ -11,7 +11,7 @@ from airflow.timetables.trigger import CronPartitionTimetable
 from pendulum import instance
 
 from dags.schedule import plan_schedule
-from pipeline.model.window import parse_duration_ms
+from pipeline.model.window import parse_duration
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def ticks(window: str, grace: str) -> dict[str, object]:
-    schedule = plan_schedule(parse_duration_ms(window), parse_duration_ms(grace))
+    schedule = plan_schedule(parse_duration(window), parse_duration(grace))
     timetable = CronPartitionTimetable(
         schedule.cron, timezone="UTC", run_offset=schedule.run_offset, key_format=schedule.key_format
     )
@@ -31,8 +31,7 @@ def ticks(window: str, grace: str) -> dict[str, object]:
             last_dagrun_info=last, restriction=TimeRestriction(earliest=instance(START), latest=None, catchup=True)
         )
         runs.append([last.run_after.isoformat(), last.partition_key])
-    window_ms = parse_duration_ms(window)
-    latest = START + timedelta(milliseconds=3 * window_ms - 1000)
+    latest = START + 3 * parse_duration(window) - timedelta(seconds=1)
     backfill = timetable.iter_partition_dagrun_infos(earliest=instance(START), latest=instance(latest))
     return {"runs": runs, "backfill": [info.partition_key for info in backfill]}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.model.window import milliseconds_of, parse_instant_ms
+from pipeline.model.window import milliseconds_of, parse_instant
 from tests.lab.facts import measure_share_ratios
 from tests.spark.capture_runs import plan, run_all, stored
 
@@ -66,7 +66,7 @@ def topics_of_excess(text):
 
 def since_minute(text, capture):
     instant = re.search(r"since (\S+) (\S+) UTC", " ".join(text.split()))
-    return capture.minute_of(parse_instant_ms(f"{instant[1]}T{instant[2]}Z"))
+    return capture.minute_of(milliseconds_of(parse_instant(f"{instant[1]}T{instant[2]}Z")))
 
 
 def test_the_rule_written_out_here_by_hand():

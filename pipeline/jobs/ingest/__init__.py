@@ -52,7 +52,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     """
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span.start_ms)
     reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier)
-    metrics = read_metrics(run.cluster, run.span, run.config.window_ms, now_ms=run.now_ms, pause=time.sleep)
+    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         found = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]

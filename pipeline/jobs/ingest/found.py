@@ -94,7 +94,7 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
             row_counts[reading.record_source, by_start[row["window_start_ms"]]] += row["batch_count"]
     for observed_at_ms, _ in reading.groups:
-        start_ms = observed_at_ms - observed_at_ms % run.config.window_ms
+        start_ms = observed_at_ms - observed_at_ms % run.window_ms
         if start_ms in by_start:
             row_counts[CONSUMER_GROUP_TEXTS, by_start[start_ms]] += 1
     problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
@@ -122,7 +122,7 @@ def _read_batches(
     """The batches, from files or fetched once, and what they add up to; the reading knows what could not be fetched."""
     if reading.live is None:
         batches = batch_frame(spark, reads, run.as_of_ms, run.span)
-        return reading, batches, None, summary_rows(spark, reads, run.as_of_ms, run.config.window_ms)
+        return reading, batches, None, summary_rows(spark, reads, run.as_of_ms, run.window_ms)
     wanted: dict[str, str] = {}
     if counts_keys(run, reading):
         known = reading.history.state_at(run.as_of_ms).partitions
@@ -130,8 +130,8 @@ def _read_batches(
     if reads_arrivals(run, reading):
         wanted |= arrival_options(run, reading.live.slices)
     fetched = live_frame(spark, reading.live, wanted).cache()
-    summaries = live_summary_rows(fetched, run.config.window_ms)
-    summaries += offset_summary_rows(reading.live, run.config.window_ms)
+    summaries = live_summary_rows(fetched, run.window_ms)
+    summaries += offset_summary_rows(reading.live, run.window_ms)
     live = with_losses(reading.live, live_shortfalls(fetched))
     reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
     return reading, live_batches(fetched, live), fetched, summaries

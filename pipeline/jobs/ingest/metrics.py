@@ -45,7 +45,7 @@ def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWind
         return {}
     if found.samples is None:  # no query over nothing: Spark would plan and compile it all the same
         return {table.name: clear(run, table, fresh) for table in _list_tables(run)}
-    window_ms, samples = run.config.window_ms, found.samples.where("row_kind = 'sample'")
+    window_ms, samples = run.window_ms, found.samples.where("row_kind = 'sample'")
     nodes = summarise_producer_nodes(
         samples,
         run.cluster_name,
@@ -71,7 +71,7 @@ def _list_tables(run: RunContext) -> tuple[Table, ...]:
 def _write_broker_metrics(run: RunContext, samples: DataFrame, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
     """What brokers' samples say of them, their topics and their requests."""
     intervals_ms = sample_intervals_ms(run.cluster)
-    of_brokers = BrokerSamples(samples, run.cluster_name, run.span, run.config.window_ms, intervals_ms)
+    of_brokers = BrokerSamples(samples, run.cluster_name, run.span, run.window_ms, intervals_ms)
     return {
         BROKER_METRICS.name: replace_fresh(run, BROKER_METRICS, of_brokers.summarise_brokers(), fresh),
         BROKER_TOPICS.name: replace_fresh(run, BROKER_TOPICS, of_brokers.summarise_topics(), fresh),

@@ -40,7 +40,7 @@ def write_traffic(
     fresh = fresh_windows(run, expired.get(found.reading.record_source, set()))
     if not fresh:
         return {}
-    batches = with_window(found.batches, run.config.window_ms)
+    batches = with_window(found.batches, run.window_ms)
     led = with_leader(batches, leader_epoch_frame(spark, found.reading.history))
     record_batches = as_record_batches(led, run.cluster_name)
     batch_count = found.count(found.reading.record_source)

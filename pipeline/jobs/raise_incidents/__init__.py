@@ -49,7 +49,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
     """
     if not verdicts:
         return JobReport(job=JOB, notes=("nothing was judged",))
-    window_ms = run.config.window_ms
+    window_ms = run.window_ms
     starts = sorted({verdict.window_start_ms for verdict in verdicts})
     windows = tuple(TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts)
     history = [v for v in _stored(run, VERDICTS, Verdict) if v.window_start_ms < starts[0]]
@@ -84,7 +84,7 @@ def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequenc
     """Why nobody is told, by key of the change."""
     if run.notify is False:
         return {change.key: "a run without notices" for change in changes}
-    oldest_ms = run.as_of_ms - run.config.mail.tell_within_ms - run.config.window_ms
+    oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     no_news = {
         change.key: "its window ended longer ago than mail.tell_within"
         for change in changes
@@ -113,19 +113,20 @@ def _fold(
 def _course(run: RunContext, rule: str) -> Course:
     """A source is well again in the first window it arrives whole, further rules after k windows within their limit."""
     gate = run.cluster.gate
+    repeat_ms = milliseconds_of(gate.repeat)
     if rule == SIGHT_RULE:
-        return Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=gate.repeat_ms)
+        return Course(resolves_at=CALM_BELOW, k=1, worsens_by=_SIGHT_WORSENS_BY, repeat_ms=repeat_ms)
     further = run.cluster.rules.get(rule)
     if further is None:
         return Course(
             resolves_at=gate.resolves_at,
             k=gate.k,
             worsens_by=gate.worsens_by,
-            repeat_ms=gate.repeat_ms,
+            repeat_ms=repeat_ms,
             resolves_by_limit=gate.resolves_by_limit,
         )
     # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
-    return Course(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=gate.repeat_ms)
+    return Course(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=repeat_ms)
 
 
 def _note(change: IncidentChange) -> str:

@@ -71,7 +71,7 @@ def _rule_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[V
         cluster=run.cluster_name,
         change=change,
         reason=_verdict_of(change, verdicts).reason,
-        window_ms=run.config.window_ms,
+        window_ms=run.window_ms,
         limits_at=f"rules.{change.rule}",
         owner=rule.owner or run.cluster.owner,
         time_zone=run.cluster.time_zone,
@@ -83,7 +83,7 @@ def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         cluster=run.cluster_name,
         change=change,
         reason=_verdict_of(change, verdicts).reason,
-        window_ms=run.config.window_ms,
+        window_ms=run.window_ms,
         limits_at="freshness",
         owner=run.cluster.owner,
         time_zone=run.cluster.time_zone,
@@ -92,12 +92,12 @@ def _blind_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
 
 def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> BrokerShareEvidence:
     """What a mail about the change says, from the tables of the window that brought it."""
-    window = TimeWindow(change.window_start_ms, change.window_start_ms + run.config.window_ms)
+    window = TimeWindow(change.window_start_ms, change.window_start_ms + run.window_ms)
     broker_id = int(change.subject.removeprefix("broker "))
     shares = _rows_of_window(run, BROKER_SHARE, window)
     own = next(row for row in shares if row["broker_id"] == broker_id)
     gate = run.cluster.gate.of_topic(own["excess_topic"] or "")
-    first_ms = min(change.since_ms, window.start_ms) - EARLIER_WINDOWS * run.config.window_ms
+    first_ms = min(change.since_ms, window.start_ms) - EARLIER_WINDOWS * run.window_ms
     loads: dict[tuple[str, int], int] = {}
     for row in _rows_of_window(run, PARTITION_TRAFFIC, window):
         key = (row["topic"], row["leader_id"])
@@ -106,7 +106,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         cluster=run.cluster_name,
         change=change,
         broker_id=broker_id,
-        window_ms=run.config.window_ms,
+        window_ms=run.window_ms,
         limits_at="gate.limit_ratio (gate.topics for one topic)",
         brokers=tuple(_broker_load(row) for row in sorted(shares, key=lambda row: row["broker_id"])),
         topics=excess_by_topic(loads, broker_id=broker_id, expected_share=own["expected_share"]),

@@ -115,7 +115,7 @@ def _replay_keys(
 ) -> ReplayRows:
     """What recorded keys say; no rows where none are stored."""
     committed = committed_windows(run.warehouse, run.cluster_name)
-    before = {TimeWindow(w.start_ms - run.config.window_ms, w.start_ms) for w in windows} & committed
+    before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows} & committed
     span = tuple(sorted({*windows, *before}))
     partition_counts = count_partitions(cluster)
 

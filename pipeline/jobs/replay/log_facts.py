@@ -36,7 +36,7 @@ def load_log_facts(run: RunContext, windows: Sequence[TimeWindow]) -> dict[Topic
         traffic[place_of(row)].append(row)
     starts = _load_starts(run, windows)
     minutes = _list_minutes(run, windows)
-    expected = run.config.window_ms // MINUTE_MS
+    expected = run.window_ms // MINUTE_MS
     return {
         place: _sum_up(rows, starts.get(place, {}), max(0, expected - len(minutes[place])) if minutes[place] else 0)
         for place, rows in traffic.items()

@@ -40,9 +40,9 @@ def load_minutes(
     Returns:
         By instance and client; nothing where windows are no longer than a minute.
     """
-    if run.config.window_ms <= MINUTE_MS:
+    if run.window_ms <= MINUTE_MS:
         return {}
-    length_ms = run.config.window_ms
+    length_ms = run.window_ms
     before = {TimeWindow(window.start_ms - length_ms, window.start_ms) for window in windows}
     stored = load(spark, run.warehouse, METRIC_SAMPLES).where(
         format_predicate(METRIC_SAMPLES, run.cluster_name, sorted({*windows, *before}))

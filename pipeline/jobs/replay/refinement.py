@@ -91,6 +91,6 @@ def _list_tasks(
             largest_first = tuple(sorted(found, key=lambda f: (-f.keyless_count, f.topic, f.topic_id)))
             led = {(f.topic, f.topic_id): cluster.leaders[session[0], f.topic, f.topic_id] for f in found}
             leaders = {place: tuple(by.get(p, -1) for p in range(max(by) + 1)) for place, by in led.items()}
-            end_ms = session[0] + run.config.window_ms
+            end_ms = session[0] + run.window_ms
             tasks.append(RefineTask(session, largest_first, leaders, own.models, own.nodes, end_ms))
     return tasks

@@ -84,7 +84,7 @@ def fit_sessions(
         cluster: The brokers.
         minutes: The clients' metrics by minute; none where windows are no longer than that.
     """
-    length_ms = run.config.window_ms
+    length_ms = run.window_ms
     before = [TimeWindow(window.start_ms - length_ms, window.start_ms) for window in windows]
     rows = load_rows(run.warehouse, PRODUCER_NODES, cluster=run.cluster_name, windows=sorted({*windows, *before}))
     nodes: dict[int, dict[Client, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))

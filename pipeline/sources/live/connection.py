@@ -21,6 +21,7 @@ from kafka.errors import KafkaError
 
 from pipeline.environment import environment_secret
 from pipeline.errors import SourceUnreachableError
+from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=[address],
-            bootstrap_timeout_ms=source.connect_timeout_ms,
-            request_timeout_ms=source.request_timeout_ms,
+            bootstrap_timeout_ms=milliseconds_of(source.connect_timeout),
+            request_timeout_ms=milliseconds_of(source.request_timeout),
             reconnect_backoff_ms=250,
             reconnect_backoff_max_ms=5_000,
             receive_message_max_bytes=RECEIVE_LIMIT_BYTES,

@@ -62,7 +62,7 @@ def find_address(source: LiveCluster, password: str | None, *, log_in: bool = Tr
         ConfigError: a secret or a certificate is not there.
     """
     failures: dict[str, Failure] = {}
-    timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout_ms / 1000)
+    timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
     for address in source.bootstrap_servers:
         host, _, port = address.rpartition(":")
         failure = probe_broker(host.strip("[]"), int(port), source.client, password, timeout_s=timeout_s, log_in=log_in)

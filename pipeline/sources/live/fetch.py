@@ -73,7 +73,7 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
         Record batches one after another; the last one may be cut. The first may begin below the offset asked for.
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
-    retry = _Retry(_SHORT_S if leader_id in given_up else connection.source.read_timeout_ms / 1000)
+    retry = _Retry(_SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds())
     while state.next_offset < read.end_offset:
         row, reason = _ask(connection, _request(read, state.next_offset, limit_bytes), leader_id)
         code = 0 if row is None else row.error_code

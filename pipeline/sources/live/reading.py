@@ -9,7 +9,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
-from pipeline.model.window import instant_of, spanning
+from pipeline.model.window import instant_of, milliseconds_of, spanning
 from pipeline.sources.live.connection import connected
 from pipeline.sources.live.groups import read_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
@@ -157,7 +157,7 @@ def _plan(
             state,
             sorted(fetched),
             piece,
-            lateness_ms=source.lateness_ms if source.sampling.time == 1 else 0,
+            lateness_ms=milliseconds_of(source.lateness) if source.sampling.time == 1 else 0,
             as_of_ms=reading.observed_at_ms,
         )
         reads = join_reads(reads, found)

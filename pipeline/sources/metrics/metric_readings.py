@@ -14,7 +14,7 @@ from pipeline.config.file_sources import BrokerMetrics, ProducerMetrics
 from pipeline.config.metric_sources import METRIC_KINDS, ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Problem
-from pipeline.model.window import parse_duration_ms
+from pipeline.model.window import milliseconds_of
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_pages import LIBRDKAFKA, PERF_TEST, discover_pages, discover_texts, pages_within
 from pipeline.sources.metrics.prometheus import read_prometheus
@@ -114,7 +114,7 @@ def name_metric_sources(cluster: Cluster) -> dict[str, Source]:
 def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
     """Configured distance of two samples, by source name."""
     return {
-        name: parse_duration_ms(interval)
+        name: milliseconds_of(interval)
         for name, source in name_metric_sources(cluster).items()
         if (interval := getattr(source, "interval", None)) is not None
     }

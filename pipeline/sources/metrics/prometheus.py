@@ -18,7 +18,7 @@ import numpy as np
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.errors import HttpStatusError, InputError
 from pipeline.model.log import Problem
-from pipeline.model.window import format_instant, parse_duration_ms
+from pipeline.model.window import format_instant, milliseconds_of
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.prometheus_queries import Query, iter_queries
 from pipeline.sources.metrics.sample_rows import sample_batch
@@ -139,7 +139,7 @@ def read_prometheus(
     """
     batches: list[pa.RecordBatch] = []
     problems: list[Problem] = []
-    step_ms = parse_duration_ms(source.step)
+    step_ms = milliseconds_of(source.step)
     fine, coarse = plan_pages(span, step_ms), plan_coarse_pages(span, step_ms, window_ms)
     with HttpReader(source.access, pause) as http:
         server = _Server(source, name, http)

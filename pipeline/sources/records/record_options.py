@@ -54,7 +54,7 @@ def record_options(run: RunContext) -> dict[str, str]:
         "as_of_ms": str(run.as_of_ms),
         "start_ms": str(run.span.start_ms),
         "end_ms": str(run.span.end_ms),
-        "window_ms": str(run.config.window_ms),
+        "window_ms": str(run.window_ms),
         "mode": keys.mode,
         "clear_topics": json.dumps(keys.clear_topics.get(run.cluster_name, ())),
         "secret_path": str(keys.secret),

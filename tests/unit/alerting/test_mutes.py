@@ -9,6 +9,7 @@ import pytest
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes, write_mutes
 from pipeline.cli import main
 from pipeline.errors import ConfigError
+from pipeline.model.window import milliseconds_of
 from tests.unit.alerting.examples import new_evidence
 
 CHANGE = new_evidence().change  # K-JKT62CWA, broker_share, broker 1, window from 2026-11-21T09:06Z
@@ -37,13 +38,16 @@ def test_the_one_that_lasts_longest_is_named():
     short, long = Mute(until="2026-12-01"), Mute(until="2026-12-24", reason="holidays")
 
     assert find_mute([long, short], "demo", CHANGE).describe() == "muted until 2026-12-24: holidays"
-    assert find_mute([long], "demo", replace(CHANGE, window_start_ms=long.until_ms)) is None
+    assert find_mute([long], "demo", replace(CHANGE, window_start_ms=milliseconds_of(long.until))) is None
 
 
 def test_a_date_written_bare_in_yaml_is_a_date(tmp_path):
     (tmp_path / "mutes.yaml").write_text("- incident: K-1\n  until: 2026-12-01\n- until: 2026-12-01T08:00:00Z\n")
 
-    assert [mute.until_ms for mute in read_mutes(tmp_path / "mutes.yaml")] == [1796083200000, 1796112000000]
+    assert [milliseconds_of(mute.until) for mute in read_mutes(tmp_path / "mutes.yaml")] == [
+        1796083200000,
+        1796112000000,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from datetime import timedelta
 from email import message_from_bytes
 from email.policy import default
 
@@ -193,7 +194,7 @@ def test_what_is_quiet_is_stored_with_its_reason_and_told_by_nobody(mutes, notif
 def test_a_mute_that_ended_lets_an_open_incident_be_told(tmp_path):
     run = a_run(tmp_path)
     run.config.mail.mutes.write_text("- {subject: log_*, until: '2026-11-21T09:02:00Z'}")
-    gate = run.cluster.gate.model_copy(update={"repeat": "PT2M"})
+    gate = run.cluster.gate.model_copy(update={"repeat": timedelta(minutes=2)})
     cluster = run.cluster.model_copy(update={"gate": gate})
     run = replace(run, config=run.config.model_copy(update={"clusters": {"demo": cluster}}))
     raise_incidents.run(run, [judged(minute, is_blind=True) for minute in range(3)])

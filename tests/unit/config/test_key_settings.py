@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import yaml
 
@@ -26,7 +28,7 @@ def load(tmp_path):
 def test_keys_are_pseudonymous_unless_told_otherwise(load, tmp_path):
     keys = load().keys
     assert (keys.mode, keys.secret, keys.clear_topics) == ("pseudonymous", tmp_path / "partition-health.secret", {})
-    assert keys.retention_ms == 30 * 86_400_000
+    assert keys.retention == timedelta(days=30)
 
 
 @pytest.mark.parametrize(
