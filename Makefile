@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-integration check bench serve capture fidelity lock
+.PHONY: help setup run test test-unit test-integration mutants check bench serve capture fidelity lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,11 +35,17 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow
 	@$(BIN)/python -m dags.run_once
 
+test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
+	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/golden $(ARGS)
+
 test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
 
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
 	@$(BIN)/python -m pytest -n $(PROCESSES) tests/integration $(ARGS)
+
+mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, unused code, shell scripts
 	@failed=; \

@@ -11,7 +11,7 @@ Batches sent in runs to one broker (sticky producers) and records of one key are
 is a lower bound on chance, which is why the practical limit and k-of-n windows stand beside it.
 
 References:
-    DESIGN.md 5; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995).
+    docs/ARCHITECTURE.md, Measures; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ the window makes one large difference. Runs longer than a slot show between long
 
 References:
     von Neumann: Distribution of the Ratio of the Mean Square Successive Difference to the Variance, Ann. Math. Statist. 12
-    (1941). DESIGN.md 5: bursts make batches dependent.
+    (1941). docs/ARCHITECTURE.md, Measures: bursts make batches dependent.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ All functions take loads of one window, in any one unit (bytes or records, never
 no load to compare: no traffic is neither balanced nor skewed.
 
 References:
-    DESIGN.md 5. The share ratio equals Cruise Control's utilisation over the cluster's average, so its thresholds
+    docs/ARCHITECTURE.md, Measures. The share ratio equals Cruise Control's utilisation over the cluster's average, so its thresholds
     compare directly. Effective partitions are the inverse Simpson index.
 """
 

@@ -4,7 +4,7 @@ A key is in one partition. So however it is hashed, the partition that holds the
 part of the topic, and a topic of few effective keys is uneven with nothing wrong in the hash.
 
 References:
-    DESIGN.md 5. Effective keys are the inverse Simpson index, as effective partitions are.
+    docs/ARCHITECTURE.md, Measures. Effective keys are the inverse Simpson index, as effective partitions are.
 """
 
 from __future__ import annotations

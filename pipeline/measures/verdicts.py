@@ -13,7 +13,7 @@ The last n windows are the last n that are known, in time order: a window that w
 without enough traffic counts as not above.
 
 References:
-    DESIGN.md 5.
+    docs/ARCHITECTURE.md, Measures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policy over all DAGs, present and future; oracle: the tables below and DESIGN.md section 2."""
+"""Policy over all DAGs, present and future; oracle: the tables below and docs/ARCHITECTURE.md, "What runs"."""
 
 from __future__ import annotations
 

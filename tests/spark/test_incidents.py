@@ -1,6 +1,6 @@
 """Mails of the capture and of two captures made from it.
 
-Oracle: the rule of DESIGN 5 written out here, over shares counted by `tests/lab/facts.py`.
+Oracle: the rule of docs/ARCHITECTURE.md, "Measures", written out here, over shares counted by `tests/lab/facts.py`.
 """
 
 from __future__ import annotations

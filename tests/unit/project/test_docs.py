@@ -1,0 +1,88 @@
+"""What README, CONTRIBUTING and `docs/` say is true of the repository: links, folders, names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docker/*.md")])
+
+
+def anchors_of(paper: Path) -> set[str]:
+    """Anchors of a paper's headings, as Git hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", paper.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: str(paper.relative_to(ROOT)))
+def test_links_lead_somewhere(paper):
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", paper.read_text()):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (paper.parent / unquote(name)).resolve() if name else paper
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_paper_is_linked_from_the_readme_or_from_one_that_is():
+    linked, queue = {ROOT / "README.md"}, [ROOT / "README.md"]
+    for paper in queue:
+        for link in re.findall(r"\]\(([^)\s#]+\.md)", paper.read_text()):
+            target = (paper.parent / link).resolve()
+            if target not in linked:
+                linked.add(target)
+                queue.append(target)
+    assert set(PAPERS) - linked == set()
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
+
+
+def test_paths_that_papers_name_exist():
+    for paper in PAPERS:
+        named = re.findall(r"`((?:pipeline|tests|dags|expectations|docs|docker)/[\w./-]*)`", paper.read_text())
+        missing = [path for path in named if not (ROOT / path).exists()]
+        assert missing == [], paper.name
+
+
+def test_the_map_shows_every_folder_and_no_other():
+    architecture = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    shown = set(re.findall(r"^\| `([a-z/]+)/` \|", architecture.split("## Folders")[1], re.MULTILINE))
+    assert {name for name in shown if not (ROOT / name).is_dir()} == set()
+    rooms = {f"pipeline/{file.parent.name}" for file in (ROOT / "pipeline").glob("*/__init__.py")}
+    assert rooms | {"dags", "expectations", "docker", "tests"} == shown
+
+
+def test_every_table_is_in_the_list_of_its_layer():
+    from pipeline.tables import TABLES  # noqa: PLC0415
+
+    architecture = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## Tables")[1].split("## Measures")[0]
+    listed = re.findall(r"^\| (bronze|silver|gold),[^|]*\| `([^`]*)`", architecture, re.MULTILINE)
+    assert sorted(f"{layer}.{name}" for layer, names in listed for name in names.split()) == sorted(
+        table.name for table in TABLES
+    )
+
+
+def test_public_class_names_are_unique_or_explained():
+    rooms = defaultdict(list)
+    for folder in ("pipeline", "dags", "expectations"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    rooms[node.name].append(path.relative_to(ROOT).parts[1].removesuffix(".py"))
+    glossary = (ROOT / "docs/GLOSSARY.md").read_text().split("## Class names")[1]
+    explained = {
+        name: Counter(places.split(", ")) for name, places in re.findall(r"^\| `(\w+)` \| ([^|]*) \|", glossary, re.M)
+    }
+    twice = {name: Counter(places) for name, places in rooms.items() if len(places) > 1}
+    assert {name: places for name, places in twice.items() if places - explained.get(name, Counter())} == {}
