@@ -109,22 +109,18 @@ def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | No
     name = format_name(topic)
     lines = [f"# {title}", f"--- producer.properties ({name})", f"+++ producer.properties ({name})"]
     lines.append(f"@@ -0,0 +1,{len(settings)} @@")
-    lines += [f"+{key}={_setting(value)}" for key, value in sorted(settings.items())]
+    lines += [f"+{key}={value}" for key, value in sorted(settings.items())]
     return "\n".join(lines) + "\n"
 
 
-def list_settings(candidate: Candidate) -> dict[str, object]:
+def list_settings(candidate: Candidate) -> dict[str, str | None]:
     """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too."""
-    settings: dict[str, object] = dict(candidate.config)
+    settings = dict(candidate.config)
     if "ignore-keys" in (candidate.partitioner or ""):
-        settings["partitioner.ignore.keys"] = True
+        settings["partitioner.ignore.keys"] = "true"
     if candidate.partitioner == "java-builtin-uniform":
-        settings["partitioner.adaptive.partitioning.enable"] = False
+        settings["partitioner.adaptive.partitioning.enable"] = "false"
     return settings
-
-
-def _setting(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def predict_ratios(

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from pipeline.config.section import Instant, Section, format_invalid, write_instant
-from pipeline.errors import ConfigError
+from pipeline.config.section import Instant, Section, write_instant
+from pipeline.config.yaml_file import read_yaml
 from pipeline.model.window import instant_of
 
 if TYPE_CHECKING:
@@ -59,23 +59,8 @@ def read_mutes(path: Path) -> tuple[Mute, ...]:
     Raises:
         ConfigError: naming the file, the entry and what is wrong with it.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if document is None:
-        return ()
-    if not isinstance(document, list):
-        raise ConfigError(f"{path} holds no list of mutes; write `- {{incident: K-…, until: 2026-12-01}}`")
-    mutes = []
-    for place, entry in enumerate(document, start=1):
-        try:
-            mutes.append(Mute.model_validate(entry))
-        except ValidationError as error:
-            raise ConfigError(f"{path}: mute {place}: {format_invalid(error)}") from error
-    return tuple(mutes)
+    document = read_yaml(path) if path.exists() else None
+    return () if document is None or document.value is None else document.validate(tuple[Mute, ...])
 
 
 def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:

@@ -12,7 +12,7 @@ from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
 from pipeline.config.pipeline_config import load_config
-from pipeline.config.section import format_invalid
+from pipeline.config.section import format_problems
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
 
@@ -83,7 +83,7 @@ def _make(asked: dict[str, str], until: str, reason: str) -> Mute:
     try:
         return Mute(until=until, reason=reason, **asked)
     except ValidationError as error:
-        raise ConfigError(format_invalid(error)) from error
+        raise ConfigError(format_problems(error, Mute)) from error
 
 
 def _as_json(mutes: Sequence[Mute]) -> str:

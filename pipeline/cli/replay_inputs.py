@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipeline.cli.demo import QUICK_JAVA
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config.replay import DEFAULT_CANDIDATES
-from pipeline.config.section import format_invalid
+from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
+from pipeline.config.section import format_problems
+from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
@@ -31,6 +31,17 @@ _LEAST_MEMORY = "2g"
 _STATISTICS = (".json", ".jsonl")
 
 
+class _CandidateFile(BaseModel):
+    """A file of candidates: a list, or a mapping that holds one, such as the whole configuration."""
+
+    candidates: tuple[Candidate, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list(cls, document: object) -> object:
+        return {"candidates": document} if isinstance(document, list) else document
+
+
 @dataclass(frozen=True)
 class ReplayInputs:
     """What to replay.
@@ -38,7 +49,7 @@ class ReplayInputs:
     Attributes:
         paths: Log directories.
         sources: Metric sources, as the configuration has them.
-        candidates: As the configuration has them.
+        candidates: What is replayed.
         seeds: How many.
         topics: Patterns; all topics without any.
         span: What is replayed.
@@ -49,7 +60,7 @@ class ReplayInputs:
 
     paths: tuple[Path, ...]
     sources: tuple[dict[str, Any], ...]
-    candidates: tuple[Any, ...]
+    candidates: tuple[Candidate, ...]
     seeds: int
     topics: tuple[str, ...]
     span: TimeWindow
@@ -74,7 +85,7 @@ class ReplayInputs:
             "outbox": folder / "outbox",
             "window": f"PT{self.window_ms // 1000}S",
             "keys": {"secret": folder / "secret"},
-            "candidates": list(self.candidates),
+            "candidates": self.candidates,
             "replay": {"seeds": self.seeds},
             "spark": {
                 "master": f"local[{count_cores()}]",
@@ -92,7 +103,7 @@ class ReplayInputs:
         try:
             return PipelineConfig.model_validate(document)
         except ValidationError as error:
-            raise ConfigError(format_invalid(error)) from error
+            raise ConfigError(format_problems(error, PipelineConfig)) from error
 
 
 def read_inputs(args: argparse.Namespace) -> ReplayInputs:
@@ -197,7 +208,7 @@ def read_metric_source(text: str) -> dict[str, Any]:
     raise ConfigError(f"--metrics {text}: neither CLIENT/EPOCH_MS.prom nor other metrics lie there")
 
 
-def read_candidates(path: Path | None) -> Sequence[Any]:
+def read_candidates(path: Path | None) -> Sequence[Candidate]:
     """Candidates of a file: a list, or a mapping with `candidates`.
 
     Raises:
@@ -205,11 +216,4 @@ def read_candidates(path: Path | None) -> Sequence[Any]:
     """
     if path is None:
         return DEFAULT_CANDIDATES
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    found = document.get("candidates") if isinstance(document, dict) else document
-    if not isinstance(found, list) or not found:
-        raise ConfigError(f"{path} holds no candidates; expected `candidates:` and a list")
-    return found
+    return read_yaml(path).validate(_CandidateFile).candidates

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pipeline.config.file_sources import (
     BrokerMetrics,
@@ -31,7 +30,8 @@ from pipeline.config.mail import Mail
 from pipeline.config.metric_sources import ExporterUrls, LibrdkafkaStatistics, PerfTestOutput, Prometheus
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, Rule, over_defaults
-from pipeline.config.section import Duration, Instant, Section, format_invalid
+from pipeline.config.section import Duration, Instant, KafkaSetting, Section
+from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
 
@@ -71,7 +71,7 @@ class Cluster(Section):
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
     capacity: dict[int, float] = Field(default_factory=dict)
-    producers: dict[str, dict[str, str | int | float | bool]] = Field(default_factory=dict)
+    producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[str, ...] = ()
     time_zone: str = "UTC"
@@ -161,19 +161,9 @@ def load_config(path: Path | None = None) -> PipelineConfig:
         ConfigError: naming the file and every wrong key.
     """
     path = path or config_path()
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path} holds no mapping of keys; expected warehouse, outbox, clusters")
-    try:
-        config = PipelineConfig.model_validate(document)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {format_invalid(error)}") from error
-    return _with_absolute_paths(config, path.resolve().parent)
+    if not path.exists():
+        raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}")
+    return _with_absolute_paths(read_yaml(path).validate(PipelineConfig), path.resolve().parent)
 
 
 def config_path() -> Path:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from pipeline.config.section import Section
+from pipeline.config.section import KafkaSetting, Section
 
 
 class CandidateBroker(Section):
@@ -40,15 +40,15 @@ class Candidate(Section):
     name: str = Field(min_length=1)
     partitioner: str | None = None
     client: Annotated[str, Field(pattern=r"^((kafka-clients|librdkafka) )?[0-9]+(\.[0-9]+)*$")] | None = None
-    config: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    config: dict[str, KafkaSetting | None] = Field(default_factory=dict)
     topics: tuple[str, ...] = ()
     brokers: dict[int, CandidateBroker] = Field(default_factory=dict)
-    partitions: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^x[1-9][0-9]{0,3}$")] | None = None
+    partitions: Annotated[str, Field(pattern=r"^(x[1-9][0-9]{0,3}|[1-9][0-9]*)$")] | None = None
 
-    @field_validator("client", mode="before")
+    @field_validator("client", "partitions", mode="before")
     @classmethod
-    def _text(cls, client: object) -> object:
-        return str(client) if isinstance(client, int | float) and not isinstance(client, bool) else client
+    def _text(cls, value: object) -> object:
+        return str(value) if isinstance(value, int | float) else value
 
     def partition_count(self, topic_count: int) -> int:
         """Partitions of a topic under this candidate.
@@ -56,9 +56,8 @@ class Candidate(Section):
         Args:
             topic_count: Partitions the topic has.
         """
-        if isinstance(self.partitions, str):
-            return topic_count * int(self.partitions[1:])
-        return self.partitions or topic_count
+        count = self.partitions or "x1"
+        return topic_count * int(count[1:]) if count.startswith("x") else int(count)
 
     def fits(self, topic: str) -> bool:
         """Tells whether the candidate is about a topic."""
@@ -67,7 +66,7 @@ class Candidate(Section):
 
 IN_USE = "in-use"
 """The candidate that stands for what is in use, replayed like any other."""
-_LINGER_5 = {"linger.ms": 5}
+_LINGER_5 = {"linger.ms": "5"}
 
 DEFAULT_CANDIDATES = (
     Candidate(name="java-sticky-2.4", partitioner="java-sticky-2.4"),
@@ -76,7 +75,7 @@ DEFAULT_CANDIDATES = (
     Candidate(name="java-builtin-uniform, linger 5", partitioner="java-builtin-uniform", config=_LINGER_5),
     Candidate(name="java-builtin", partitioner="java-builtin"),
     Candidate(name="java-builtin, linger 5", partitioner="java-builtin", config=_LINGER_5),
-    Candidate(name="availability-5", partitioner="java-builtin", config={"partitioner.availability.timeout.ms": 5}),
+    Candidate(name="availability-5", partitioner="java-builtin", config={"partitioner.availability.timeout.ms": "5"}),
     Candidate(name="java-round-robin-3.9.2", partitioner="java-round-robin-3.9.2"),
     Candidate(name="keys-ignored", partitioner="java-builtin-ignore-keys"),
     Candidate(name="librdkafka", partitioner="librdkafka-consistent_random"),

@@ -1,19 +1,49 @@
-"""What the parts of the configuration have in common."""
+"""What the parts of the configuration have in common, and what is said about a value they refuse."""
 
 from __future__ import annotations
 
+import difflib
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+Location = tuple[int | str, ...]
+"""Keys and places in lists, from the top of the document."""
+_MOST_SHOWN = 60
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "literal_error": "{expected}",
+    "union_tag_invalid": "{expected_tags}",
+    "string_pattern_mismatch": "a text that matches {pattern}",
+    "string_too_short": "{min_length} characters or more",
+    "string_too_long": "{max_length} characters or fewer",
+    "too_short": "at least {min_length}",
+    "greater_than_equal": "{ge:.15g} or more",
+    "greater_than": "more than {gt:.15g}",
+    "less_than_equal": "{le:.15g} or less",
+    "less_than": "less than {lt:.15g}",
+}
+"""By pydantic's type of error; of others its own words follow."""
 
 
 class Section(BaseModel):
@@ -34,6 +64,10 @@ def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _write_setting(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
 def write_instant(at: datetime) -> str:
     """Writes an instant as ISO 8601 in UTC; a midnight as its date."""
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
@@ -44,14 +78,126 @@ Duration = Annotated[timedelta, _read_by(parse_duration), PlainSerializer(lambda
 Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
+KafkaSetting = Annotated[str, BeforeValidator(_write_setting)]
+"""A client's setting, as its properties file has it."""
 
-def format_invalid(error: ValidationError) -> str:
-    """Every wrong key, and why.
+
+class WrongValuesError(ValueError):
+    """Values that are refused; raised in a validator too.
+
+    Args:
+        problems: Of each, its location below the value that was looked at, and what is wrong.
+    """
+
+    def __init__(self, *problems: tuple[Location, str]) -> None:
+        super().__init__("; ".join(problem for _, problem in problems))
+        self.problems = problems
+
+
+class Problems:
+    """Gathers what is wrong in several places, so that one reading reports all of it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Location, str]] = []
+
+    @contextmanager
+    def at(self, *location: int | str) -> Iterator[None]:
+        """Takes what is refused inside as wrong at a location."""
+        try:
+            yield
+        except WrongValuesError as error:
+            self.found += [((*location, *below), problem) for below, problem in error.problems]
+        except ConfigError as error:
+            self.found.append((location, str(error)))
+
+    def check(self) -> None:
+        """Raises `WrongValuesError` where anything is wrong."""
+        if self.found:
+            raise WrongValuesError(*self.found)
+
+
+def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
+    """Yields the location of each refused value and what is wrong with it.
+
+    Args:
+        error: From validation.
+        kind: The type that was validated against.
+    """
+    schema = TypeAdapter(kind).json_schema(ref_template="{model}")
+    for detail in error.errors(include_url=False):
+        is_short = detail["type"] == "too_short" and len(detail["input"]) < detail["ctx"]["min_length"]
+        if detail["type"] == "value_error" and isinstance(wrong := detail["ctx"]["error"], WrongValuesError):
+            yield from (((*detail["loc"], *below), problem) for below, problem in wrong.problems)
+        elif is_short or detail["type"] != "too_short":  # a list is too short, too, where its items are refused
+            yield _describe(detail, schema)
+
+
+def format_problems(error: ValidationError, kind: Any) -> str:  # noqa: ANN401  (a type)
+    """Every refused value on one line, by its keys.
 
     >>> try:
     ...     Section(colour="red")
-    ... except ValueError as error:
-    ...     format_invalid(error)
-    'colour: Extra inputs are not permitted'
+    ... except ValidationError as error:
+    ...     format_problems(error, Section)
+    'colour: unknown key; expected no key'
     """
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    problems = list_problems(error, kind)
+    return "; ".join(f"{'.'.join(map(str, loc))}: {problem}".removeprefix(": ") for loc, problem in problems)
+
+
+def describe_nearest(name: str, known: list[str]) -> str:
+    """What was probably meant by an unknown name.
+
+    >>> describe_nearest("delay", ["capacity", "delay_ms"]), describe_nearest("x", ["capacity", "delay_ms"])
+    ('nearest: delay_ms', 'expected capacity, delay_ms')
+    """
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    return f"nearest: {', '.join(near)}" if near else f"expected {', '.join(known) or 'no key'}"
+
+
+def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location, str]:
+    loc, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return loc[:-1], f"key {loc[-1]} is missing"
+    if kind == "union_tag_not_found":
+        return loc, f"key {context['discriminator'].strip(chr(39))} is missing"
+    if kind == "extra_forbidden":
+        known = list(_find_schema(schema, loc[:-1], schema).get("properties", ()))
+        return loc, f"unknown key; {describe_nearest(str(loc[-1]), known)}"
+    if kind == "value_error":
+        return loc, detail["msg"].removeprefix("Value error, ")
+    if kind == "union_tag_invalid":
+        loc = (*loc, context["discriminator"].strip("'"))
+        return loc, f"found {context['tag']}; expected {context['expected_tags']}"
+    if kind == "model_type":
+        found = _find_schema(schema, loc, schema)
+        expected = f"a mapping with {', '.join(found.get('required') or found.get('properties', ()))}"
+    else:
+        expected = _EXPECTED.get(kind, detail["msg"].removeprefix("Input should be ")).format(**context)
+    return loc, f"found {_show(detail['input'])}; expected {expected}"
+
+
+def _find_schema(schema: Mapping[str, Any], loc: Location, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The JSON schema at a location; parts of the location that name a member of a union lead to that member."""
+    if "$ref" in schema:
+        return _find_schema(root["$defs"][schema["$ref"]], loc, root)
+    if loc:
+        first, rest = loc[0], loc[1:]
+        named = schema.get("properties", {}).get(first) or schema.get("additionalProperties")
+        below = schema.get("items") if isinstance(first, int) else named
+        if isinstance(below, dict):
+            return _find_schema(below, rest, root)
+        tagged = schema.get("discriminator", {}).get("mapping", {}).get(first)
+        if tagged is not None:
+            return _find_schema({"$ref": tagged}, rest, root)
+    options = [_find_schema(option, loc, root) for key in ("anyOf", "oneOf") for option in schema.get(key, ())]
+    return next((option for option in options if "properties" in option), {} if loc else schema)
+
+
+def _show(found: object) -> str:
+    if isinstance(found, dict | list | tuple) and found:
+        return "a mapping" if isinstance(found, dict) else "a list"
+    shown = str(found)
+    return (
+        "nothing" if found in (None, [], {}, ()) else shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
+    )

@@ -75,7 +75,7 @@ def name_strategy(candidate: Candidate) -> str | None:
     if named is None and not any(name.startswith("partitioner") for name in candidate.config):
         return None
     client, version = named or (JAVA, _VERSIONS[JAVA][0])
-    config = {name: text for name, text in _texts(candidate).items() if not name.startswith("compression")}
+    config = {name: text for name, text in candidate.config.items() if not name.startswith("compression")}
     return resolve_producer(client, version, config).strategy
 
 
@@ -90,7 +90,7 @@ def check_producer(candidate: Candidate) -> None:
     if strategy is not None and not is_custom(strategy):
         find_strategy(strategy)
     client = named[0] if named else JAVA
-    for name, text in _texts(candidate).items():
+    for name, text in candidate.config.items():
         find_config(client, named[1] if named else NEWEST[client], name).parse(text)
 
 
@@ -137,7 +137,7 @@ def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, dict[st
         config = _carried(baseline) if client == baseline.client else _translate(baseline)
     if client != baseline.client:
         told.append(f"settings of {baseline.client} that {client} does not share have {client}'s defaults")
-    config.update(_texts(candidate))
+    config.update(candidate.config)
     return client, version, config, strategy, told
 
 
@@ -196,10 +196,3 @@ def _choose_compression(
         return measured, ()
     told = f"{codec} is taken to halve these records: they were not compressed, so its ratio is not known"
     return Compression(_UNMEASURED_RATIO_PPM), (told,)
-
-
-def _texts(candidate: Candidate) -> dict[str, str | None]:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
-        for name, value in candidate.config.items()
-    }

@@ -128,11 +128,7 @@ def tells_of_brokers(cluster: Cluster) -> bool:
 
 def client_configs(cluster: Cluster) -> dict[str, dict[str, str]]:
     """Configured settings of producers as text, by client id."""
-    return {
-        client_id: {name: str(value) for name, value in settings.items()}
-        for client_id, settings in cluster.producers.items()
-        if settings
-    }
+    return {client_id: settings for client_id, settings in cluster.producers.items() if settings}
 
 
 def _list_pages(source: Source, name: str) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:

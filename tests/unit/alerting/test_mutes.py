@@ -53,11 +53,11 @@ def test_a_date_written_bare_in_yaml_is_a_date(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- incident: K-1\n", "mute 1: until: Field required"),
-        ("- until: 2026-12-01\n- until: soon\n", "mute 2: .*soon"),
-        ("- untill: 2026-12-01\n", "untill"),
-        ("until: 2026-12-01\n", "holds no list"),
-        ("- [", "cannot be read"),
+        ("- incident: K-1\n", r"1:3: \[0\]: key until is missing"),
+        ("- until: 2026-12-01\n- until: soon\n", r"2:3: \[1\]\.until: 'soon' is not an instant"),
+        ("- untill: 2026-12-01\n", "1:3: .*untill: unknown key; nearest: until"),
+        ("until: 2026-12-01\n", "1:1: found a mapping; expected a list"),
+        ("- [", "1:4: not YAML"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text, said, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_inputs, read_metric_source
 from pipeline.cli.replay_text import format_replay
-from pipeline.config.replay import DEFAULT_CANDIDATES
+from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import TimeWindow
 from tests.batches import START_MS, make_batch, make_records
@@ -50,7 +50,7 @@ def test_candidates_are_a_list_or_under_their_name(tmp_path):
     file = tmp_path / "candidates.yaml"
     for text in ("candidates:\n- {name: a}\n", "- {name: a}\n"):
         file.write_text(text)
-        assert read_candidates(file) == [{"name": "a"}]
+        assert read_candidates(file) == (Candidate(name="a"),)
     assert read_candidates(None) == DEFAULT_CANDIDATES
 
 
@@ -58,7 +58,7 @@ def test_candidates_are_a_list_or_under_their_name(tmp_path):
 def test_a_file_without_candidates_is_refused(tmp_path, text):
     file = tmp_path / "candidates.yaml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=r"candidates\.yaml"):
+    with pytest.raises(ConfigError, match=r"candidates\.yaml:1:"):
         read_candidates(file)
 
 

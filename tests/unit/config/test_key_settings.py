@@ -37,10 +37,10 @@ def test_keys_are_pseudonymous_unless_told_otherwise(load, tmp_path):
         ({"secret": "warehouse/silver/secret"}, "lies in the warehouse .*; who reads tables must not read it"),
         ({"secret": "elsewhere/../warehouse/secret"}, "lies in the warehouse"),
         ({"clear_topics": {"prod": ["orders"]}}, "keys.clear_topics names clusters that are not configured: prod"),
-        ({"strategies": ["no_colon"]}, r"keys\.strategies\.0"),
-        ({"mode": "clear"}, r"keys\.mode"),
+        ({"strategies": ["no_colon"]}, r"keys\.strategies\[0\]: found no_colon; expected"),
+        ({"mode": "clear"}, r"keys\.mode: found clear; expected 'pseudonymous', 'counts_only' or 'off'"),
         ({"retention": "30 days"}, r"keys\.retention: .*is not a duration"),
-        ({"max_distinct_keys": 1}, r"keys\.max_distinct_keys"),
+        ({"max_distinct_keys": 1}, r"keys\.max_distinct_keys: found 1; expected 2 or more"),
     ],
 )
 def test_what_cannot_be_is_refused(load, keys, reason):

@@ -41,7 +41,7 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
     assert statistics.paths == (tmp_path / "stats",)
     assert (dumps.paths, dumps.broker) == ((tmp_path / "dumps",), 3)
     assert verified.path == tmp_path / "verify.txt"
-    assert cluster.producers == {"a": {"linger.ms": 5, "acks": "all"}}
+    assert cluster.producers == {"a": {"linger.ms": "5", "acks": "all"}}
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,12 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
         ({"kind": "prometheus", "url": "http://p", "step": "30s"}, "is not a duration"),
         (
             {"kind": "producer_metrics", "path": "p", "interval": "5s"},
-            "producer_metrics.interval: Value error, '5s' is not a duration",
+            "clusters.c.sources[0].interval: '5s' is not a duration",
         ),
-        ({"kind": "prometheus", "url": "http://p", "access": {"password": "x"}}, "access.password"),
+        (
+            {"kind": "prometheus", "url": "http://p", "access": {"password": "x"}},
+            "access.password: unknown key; expected basic_auth, bearer_token_variable, ",
+        ),
         (
             {
                 "kind": "prometheus",
@@ -67,7 +70,7 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
         ({"kind": "exporter_urls", "path": "p", "producers": {"../a": "http://a"}}, "names a folder"),
         ({"kind": "exporter_urls", "path": "p", "brokers": {1: f"http://u:{SECRET}@b"}}, "access.basic_auth"),
         ({"kind": "exporter_urls", "path": "p", "producers": {"1": "http://a"}, "brokers": {1: "http://b"}}, "twice"),
-        ({"kind": "librdkafka_statistics", "paths": []}, "at least 1"),
+        ({"kind": "librdkafka_statistics", "paths": []}, "found nothing; expected at least 1"),
     ],
 )
 def test_refused(tmp_path, source, words):

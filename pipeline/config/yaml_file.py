@@ -1,0 +1,144 @@
+"""YAML files read into models, with file, line and column of every value that is refused.
+
+A scalar reaches the model as it is written: the type of the key says what the text means, not YAML. So a `version: 3.10`
+is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and what is empty is YAML's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.config.section import Location, list_problems
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_T = TypeVar("_T")
+_MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
+
+
+class _Loader(yaml.SafeLoader):
+    """Leaves scalars as texts; refuses a key given twice, and an alias that contains itself."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  (as in PyYAML)
+        if isinstance(node, yaml.ScalarNode):
+            return None if node.tag == _NULL else node.value
+        return super().construct_object(node, deep=True)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="expected a text as key", problem_mark=key.start_mark)
+            if key.tag != _MERGE and key.value in lines:
+                problem = f"key {key.value} twice; first in line {lines[key.value]}"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+        super().flatten_mapping(node)
+        node.value = list({key.value: (key, value) for key, value in node.value}.values())  # own keys come last
+
+    def construct_collection(self, node: yaml.Node) -> Any:  # noqa: ANN401
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+            return {key.value: self.construct_object(value) for key, value in node.value}
+        return [self.construct_object(value) for value in node.value]
+
+
+_Loader.yaml_constructors = {None: _Loader.construct_collection}
+
+
+@dataclass(frozen=True)
+class YamlFile:
+    """A YAML file.
+
+    Attributes:
+        name: Named in errors.
+        value: Mappings, lists, texts as written, and None.
+        root: As composed; None where the file is empty.
+    """
+
+    name: str
+    value: Any
+    root: yaml.Node | None
+
+    def validate(self, kind: type[_T], *, context: object = None) -> _T:
+        """The file's values as a type.
+
+        Args:
+            kind: A model, or a collection of models.
+            context: Handed to validators.
+
+        Raises:
+            ConfigError: What is wrong, a line for each value.
+        """
+        try:
+            return TypeAdapter(kind).validate_python(self.value, context=context)
+        except ValidationError as error:
+            raise self.error(list_problems(error, kind)) from error
+
+    def error(self, problems: Iterable[tuple[Location, str]]) -> ConfigError:
+        """An error about several places: each on a line, in the file's order, with file, line, column and key."""
+        found = {(*self._locate(loc), problem) for loc, problem in problems}
+        return ConfigError(
+            "\n".join(
+                _printable(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
+                for line, column, key, problem in sorted(found)
+            )
+        )
+
+    def _locate(self, loc: Location) -> tuple[int, int, str]:
+        """Line, column and key; parts of the location that the file does not have are passed over."""
+        node, mark, key = self.root, self.root and self.root.start_mark, ""
+        for part in loc:
+            if isinstance(node, yaml.MappingNode):
+                for name, value in node.value:
+                    if name.value == str(part):
+                        node, mark, key = value, name.start_mark, f"{key}.{part}".removeprefix(".")
+                        break
+            elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+                node, key = node.value[part], f"{key}[{part}]"
+                mark = node.start_mark
+        return (mark.line + 1, mark.column + 1, key) if mark else (1, 1, key)
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Reads a file.
+
+    Raises:
+        ConfigError: It cannot be read, or is no YAML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, name: str) -> YamlFile:
+    """Parses a document; anchors and merge keys are resolved.
+
+    Raises:
+        ConfigError: It is no YAML, has a key twice, or an alias that contains itself.
+    """
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        return YamlFile(name, None if root is None else loader.construct_document(root), root)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{name}:{line}: not YAML: {error.reason}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
+        raise ConfigError(_printable(f"{name}:{where}: not YAML: {error.problem or error.context}")) from error
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
