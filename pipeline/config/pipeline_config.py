@@ -70,7 +70,7 @@ class Cluster(Section):
     as_of: Instant | None = None
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
-    capacity: dict[int, float] = Field(default_factory=dict)
+    capacity: dict[int, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[str, ...] = ()
@@ -82,14 +82,6 @@ class Cluster(Section):
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
-
-    @field_validator("capacity")
-    @classmethod
-    def _positive(cls, capacity: dict[int, float]) -> dict[int, float]:
-        for broker_id, weight in capacity.items():
-            if weight <= 0:
-                raise ValueError(f"capacity of broker {broker_id} must be above 0, found {weight}")
-        return capacity
 
     @field_validator("sources")
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,28 +91,6 @@ class WrongValuesError(ValueError):
     def __init__(self, *problems: tuple[Location, str]) -> None:
         super().__init__("; ".join(problem for _, problem in problems))
         self.problems = problems
-
-
-class Problems:
-    """Gathers what is wrong in several places, so that one reading reports all of it."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[Location, str]] = []
-
-    @contextmanager
-    def at(self, *location: int | str) -> Iterator[None]:
-        """Takes what is refused inside as wrong at a location."""
-        try:
-            yield
-        except WrongValuesError as error:
-            self.found += [((*location, *below), problem) for below, problem in error.problems]
-        except ConfigError as error:
-            self.found.append((location, str(error)))
-
-    def check(self) -> None:
-        """Raises `WrongValuesError` where anything is wrong."""
-        if self.found:
-            raise WrongValuesError(*self.found)
 
 
 def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
