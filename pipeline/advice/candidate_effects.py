@@ -5,27 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.number_text import format_name
-from pipeline.partitioners.strategy import parse_version
+from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.strategy import Placement, parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.config.replay import Candidate
+    from pipeline.partitioners.strategy import Use
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
-_PARTITIONERS = {
-    "java-sticky-2.4": (
-        "the sticky partitioner of Kafka clients 2.4 to 3.2: it moves on with each new batch, so that a broker that answers "
-        "late gets fuller batches and more of the records"
-    ),
-    "java-round-robin-2.4": "the round-robin partitioner before 3.9.2, which can pass over half of the partitions",
-}
-_UPGRADES = {
-    "java-builtin": "Kafka client 3.3+",
-    "java-builtin-uniform": "Kafka client 3.3+ with `partitioner.adaptive.partitioning.enable=false`",
-}
 TRUSTED = "trusted"
-_OLD_JAVA = ("java-sticky", "java-default", "java-round-robin-2")
 
 
 def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
@@ -48,7 +38,7 @@ def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str
         count = comparison.get("partition_count")
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
         return title, PARTITIONS, caveat
-    if "ignore-keys" in (candidate.partitioner or ""):
+    if _use_of_built_in(candidate.partitioner or "") and STRATEGIES[candidate.partitioner or ""].ignores_keys:
         if comparison.get("keyed_record_count") == 0:
             return None  # there are no keys to ignore
         title = f"let producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
@@ -61,13 +51,16 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     settings = ", ".join(f"`{key}={value}`" for key, value in sorted(candidate.config.items()))
     also = f" and set {settings}" if settings else ""
     partitioner = candidate.partitioner or baseline
+    is_outdated = baseline in STRATEGIES and STRATEGIES[baseline].is_outdated
     if candidate.client is not None:
-        is_upgrade = _is_built_in_java(candidate.client) and baseline.startswith(_OLD_JAVA)
+        is_upgrade = _is_built_in_java(candidate.client) and is_outdated
         return (f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE) if is_upgrade else None
     if partitioner == baseline:
         return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
-    if partitioner in _UPGRADES and baseline.startswith(_OLD_JAVA):
-        return f"upgrade producers of {name} to {_UPGRADES[partitioner]}{also}", UPGRADE
+    built_in = _use_of_built_in(partitioner)
+    if built_in is not None and is_outdated:
+        setting = f" with `{built_in.setting}`" if not built_in.is_default else ""
+        return f"upgrade producers of {name} to Kafka client {built_in.since}+{setting}{also}", UPGRADE
     if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
         return f"use {partitioner} for producers of {name}{also}", PARTITIONER
     return None
@@ -90,9 +83,9 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
         topic: The topic.
         partitioner: Strategy in use, by its name in the registry.
     """
-    name = _PARTITIONERS.get(partitioner, f"the partitioner {partitioner}")
-    said = f" ({partitioner})" if partitioner in _PARTITIONERS else ""
-    return f"The producers of {format_name(topic)} use {name}{said}."
+    known = STRATEGIES[partitioner].described if partitioner in STRATEGIES else ""
+    used = f"{known} ({partitioner})" if known else f"the partitioner {partitioner}"
+    return f"The producers of {format_name(topic)} use {used}."
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
@@ -116,11 +109,19 @@ def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | No
 def list_settings(candidate: Candidate) -> dict[str, str | None]:
     """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too."""
     settings = dict(candidate.config)
-    if "ignore-keys" in (candidate.partitioner or ""):
-        settings["partitioner.ignore.keys"] = "true"
-    if candidate.partitioner == "java-builtin-uniform":
-        settings["partitioner.adaptive.partitioning.enable"] = "false"
+    built_in = _use_of_built_in(candidate.partitioner or "")
+    if built_in is not None and not built_in.is_default:
+        setting, _, value = built_in.setting.partition("=")
+        settings[setting] = value
     return settings
+
+
+def _use_of_built_in(partitioner: str) -> Use | None:
+    """How a producer is configured for a variant of Kafka's built-in partitioner; None for other strategies."""
+    strategy = STRATEGIES.get(partitioner)
+    if strategy is None or strategy.keyless is None or strategy.keyless.placement is not Placement.BUILT_IN:
+        return None
+    return strategy.uses[0]
 
 
 def predict_ratios(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import operator
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError, InputError
@@ -117,6 +117,27 @@ def parse_version(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+class Placement(IntEnum):
+    """How the simulator picks a partition where neither the key nor the record names one."""
+
+    BUILT_IN = 0
+    """KIP-794 as released."""
+    BUILT_IN_DRAFT = 1
+    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
+    STICKY = 2
+    """KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
+    ROUND_ROBIN_TWO_TURN = 3
+    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
+    ROUND_ROBIN = 4
+    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
+    ROUND_ROBIN_OLD = 5
+    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
+    TIMED_STICKY = 6
+    """librdkafka since 1.6."""
+    RANDOM = 7
+    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
+
+
 @dataclass(frozen=True)
 class Keyless:
     """How a client picks a partition where the key does not decide.
@@ -125,10 +146,27 @@ class Keyless:
         summary: What it does, in a few words.
         simulated: What only a simulated producer knows, so that the choice does not follow from the order of records
             alone; or "".
+        placement: What the simulator does; None where it does not follow the strategy.
+        is_adaptive: It weighs partitions by their queued batches.
     """
 
     summary: str
     simulated: str = ""
+    placement: Placement | None = None
+    is_adaptive: bool = False
+
+
+@dataclass(frozen=True)
+class ClientSpan:
+    """Versions of a client that behave alike, as the calibration reports them.
+
+    Attributes:
+        version: The one that stands for the span.
+        words: The span, and what was configured.
+    """
+
+    version: str
+    words: str
 
 
 @dataclass(frozen=True)
@@ -150,6 +188,9 @@ class Strategy:
         keyless: How partitions are picked where the key does not decide, or None where it always does.
         differs: From Kafka's Java client, in words, or "".
         function: A user's own choice from key and partition count, or None; it stands instead of hash and mask.
+        spans: Versions of the client that a session with this strategy is taken for, the likeliest first.
+        described: What it does and in which versions, as a mail names it; or "".
+        is_outdated: Newer versions of the client spread records better by default: upgrading is worth advice.
     """
 
     name: str
@@ -166,15 +207,23 @@ class Strategy:
     keyless: Keyless | None = None
     differs: str = ""
     function: Callable[[bytes, int], int] | None = None
+    spans: tuple[ClientSpan, ...] = ()
+    described: str = ""
+    is_outdated: bool = False
 
     @property
     def is_default(self) -> bool:
         """Some version of the client does this unless told otherwise."""
         return any(use.is_default for use in self.uses)
 
+    @property
+    def ignores_keys(self) -> bool:
+        """No key is looked at."""
+        return self.hash is None and self.function is None
+
     def rule_of(self, key: bytes | None) -> KeyRule:
         """Which rule a key falls under."""
-        if self.hash is None and self.function is None:
+        if self.ignores_keys:
             return KeyRule.KEYLESS
         if key is None:
             return self.null_key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.registry import find_strategy
-from pipeline.simulator.clients.client import PLACEMENTS, Compression
+from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import resolve_producer
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pipeline.config.replay import Candidate
     from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
-HASHED_ALWAYS = ("librdkafka-consistent", "librdkafka-murmur2", "librdkafka-fnv1a")
-"""Strategies that the simulator follows although they leave no record for a partitioner."""
 _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
 """Of each client, the versions to stand for a strategy that the producer's own version does not have."""
 _CARRIED = ("linger.ms", "batch.size", "acks", "buffer.memory", "compression.type", "enable.idempotence")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pipeline.errors import InputError
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.strategy import Keyless, Strategy, Use, parse_version
+from pipeline.partitioners.strategy import ClientSpan, Keyless, Placement, Strategy, Use, parse_version
 
 CLIENT = "kafka-clients"
 _REFUSES_NEGATIVE_SINCE = "3.2"
@@ -23,6 +23,11 @@ _NEEDS_QUEUES = (
     "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
 )
 _IN_TURN = "round robin over partitions with a leader from a random start, one counter for"
+_SINCE_4_0 = ClientSpan("4.1.1", "4.0 or later")
+_3_3_TO_3_9 = ClientSpan("3.9.1", "3.3 to 3.9")
+_3_0_1_TO_3_2 = ClientSpan("3.2.3", "3.0.1 to 3.2")
+_2_4_TO_3_1 = ClientSpan("2.8.2", "2.4 to 3.1")
+_STICKY_SPANS = (_3_0_1_TO_3_2, _2_4_TO_3_1, ClientSpan("3.9.1", "3.3 to 3.9 with partitioner.class set"))
 
 _KEYED = Strategy(
     name="java-murmur2",
@@ -30,19 +35,26 @@ _KEYED = Strategy(
     uses=(Use("DefaultPartitioner", since="0.10.2", before="2.4", is_default=True),),
     source="internals.DefaultPartitioner",
     hash=HashName.MURMUR2,
-    keyless=Keyless(f"{_IN_TURN} a topic of a producer"),
+    keyless=Keyless(f"{_IN_TURN} a topic of a producer", placement=Placement.ROUND_ROBIN_OLD),
 )
 _BUILT_IN = replace(
     _KEYED,
     name="java-builtin",
     uses=(Use("partitioner.class=null", since="3.3", is_default=True),),
     source="internals.BuiltInPartitioner, KIP-794",
-    keyless=Keyless("sticky by bytes, busy partitions less often", simulated=_NEEDS_QUEUES),
+    keyless=Keyless(
+        "sticky by bytes, busy partitions less often",
+        simulated=_NEEDS_QUEUES,
+        placement=Placement.BUILT_IN,
+        is_adaptive=True,
+    ),
 )
-_STICKY = Keyless("one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES)
+_STICKY = Keyless(
+    "one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES, placement=Placement.STICKY
+)
 
 STRATEGIES = (
-    _KEYED,
+    replace(_KEYED, spans=(ClientSpan("2.3.1", "0.10.2 to 2.3"),)),
     replace(
         _KEYED,
         name="java-murmur2-0.9",
@@ -58,12 +70,12 @@ STRATEGIES = (
             "round robin over all from a random start, leaderless ones skipped, one counter for all topics"
         ),
     ),
-    _BUILT_IN,
+    replace(_BUILT_IN, spans=(_3_3_TO_3_9, _SINCE_4_0)),
     replace(
         _BUILT_IN,
         name="java-builtin-uniform",
         uses=(Use("partitioner.adaptive.partitioning.enable=false", since="3.3"),),
-        keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES),
+        keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES, placement=Placement.BUILT_IN),
     ),
     replace(
         _BUILT_IN,
@@ -71,7 +83,10 @@ STRATEGIES = (
         uses=(Use("the draft of KIP-794, in no release"),),
         source="KIP-794 before KAFKA-14156",
         keyless=Keyless(
-            "sticky, moving on after batch.size bytes whether a batch is full or not", simulated=_NEEDS_QUEUES
+            "sticky, moving on after batch.size bytes whether a batch is full or not",
+            simulated=_NEEDS_QUEUES,
+            placement=Placement.BUILT_IN_DRAFT,
+            is_adaptive=True,
         ),
     ),
     replace(
@@ -79,6 +94,7 @@ STRATEGIES = (
         name="java-builtin-ignore-keys",
         uses=(Use("partitioner.ignore.keys=true", since="3.3"),),
         hash=None,
+        spans=(_3_3_TO_3_9, _SINCE_4_0),
     ),
     replace(
         _KEYED,
@@ -89,6 +105,12 @@ STRATEGIES = (
         ),
         source="internals.DefaultPartitioner, KIP-480",
         keyless=_STICKY,
+        spans=_STICKY_SPANS,
+        described=(
+            "the sticky partitioner of Kafka clients 2.4 to 3.2: it moves on with each new batch, so that a broker that answers "
+            "late gets fuller batches and more of the records"
+        ),
+        is_outdated=True,
     ),
     replace(
         _KEYED,
@@ -97,6 +119,7 @@ STRATEGIES = (
         source="UniformStickyPartitioner, KIP-480",
         hash=None,
         keyless=_STICKY,
+        spans=_STICKY_SPANS,
     ),
     replace(
         _KEYED,
@@ -107,7 +130,14 @@ STRATEGIES = (
         keyless=Keyless(
             "round robin from 0; a record without an open batch takes two turns",
             simulated=_NEEDS_BATCHES,
+            placement=Placement.ROUND_ROBIN_TWO_TURN,
         ),
+        spans=(
+            ClientSpan("3.9.1", "3.0.1 to 3.9.1 with RoundRobinPartitioner"),
+            ClientSpan("2.8.2", "2.4 to 3.1 with RoundRobinPartitioner"),
+        ),
+        described="the round-robin partitioner before 3.9.2, which can pass over half of the partitions",
+        is_outdated=True,
     ),
     replace(
         _KEYED,
@@ -115,7 +145,8 @@ STRATEGIES = (
         uses=(Use("RoundRobinPartitioner", since="3.9.2"),),
         source="RoundRobinPartitioner, after KAFKA-17632",
         hash=None,
-        keyless=Keyless("round robin from 0 over partitions with a leader"),
+        keyless=Keyless("round robin from 0 over partitions with a leader", placement=Placement.ROUND_ROBIN),
+        spans=(ClientSpan("4.1.1", "3.9.2 or later with RoundRobinPartitioner"),),
     ),
 )
 

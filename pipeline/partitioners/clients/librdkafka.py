@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
+from pipeline.partitioners.strategy import ClientSpan, Keyless, KeyRule, Placement, Strategy, Use
 
 _STICKY_SINCE = "1.6"
 _LINGER_MS = 5  # the default of linger.ms since 1.5
 _STICKY = Keyless(
     "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
+    placement=Placement.TIMED_STICKY,
 )
-_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once")
+_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", placement=Placement.RANDOM)
 _RANDOM = Strategy(
     name="librdkafka-random",
     client="librdkafka",
@@ -45,6 +46,7 @@ def _keyed(value: str, hash_name: HashName, mask: Mask, null_key: KeyRule, empty
         null_key=null_key,
         empty_key=empty_key,
         keyless=_STICKY if is_drawn else None,
+        spans=(ClientSpan("2.10.0", "1.6 or later"),) if is_drawn else (),
     )
 
 
@@ -55,7 +57,8 @@ def _before_sticky(strategy: Strategy) -> Strategy:
         replace(use, since="", before=_STICKY_SINCE),
         replace(use, setting=f"{use.setting}, sticky.partitioning.linger.ms=0", is_default=False),
     )
-    return replace(strategy, name=f"{strategy.name}-1.5", uses=uses, keyless=_PER_MESSAGE)
+    spans = (ClientSpan("1.5.3", "before 1.6, or sticky.partitioning.linger.ms=0"),) if strategy.spans else ()
+    return replace(strategy, name=f"{strategy.name}-1.5", uses=uses, keyless=_PER_MESSAGE, spans=spans)
 
 
 _SINCE_STICKY = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution
 
 MS = 1_000_000
@@ -17,27 +19,6 @@ class Family(IntEnum):
     JAVA = 0
     LIBRDKAFKA = 1
     """A request carries one partition; a partition waits for its own linger only."""
-
-
-class Placement(IntEnum):
-    """How a record's partition is picked where neither its key nor the record names one."""
-
-    BUILT_IN = 0
-    """KIP-794 as released: `kip_794.py`."""
-    BUILT_IN_DRAFT = 1
-    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
-    STICKY = 2
-    """KIP-480: `kip_480.py`. `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
-    ROUND_ROBIN_TWO_TURN = 3
-    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
-    ROUND_ROBIN = 4
-    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
-    ROUND_ROBIN_OLD = 5
-    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
-    TIMED_STICKY = 6
-    """librdkafka since 1.6."""
-    RANDOM = 7
-    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
 
 
 @dataclass(frozen=True)
@@ -136,22 +117,11 @@ class Settings:
 
 
 PLACEMENTS: dict[str, tuple[Placement, bool, bool]] = {
-    "java-builtin": (Placement.BUILT_IN, True, False),
-    "java-builtin-uniform": (Placement.BUILT_IN, False, False),
-    "java-builtin-ignore-keys": (Placement.BUILT_IN, True, True),
-    "java-builtin-kip-794-draft": (Placement.BUILT_IN_DRAFT, True, False),
-    "java-sticky-2.4": (Placement.STICKY, False, False),
-    "java-uniform-sticky": (Placement.STICKY, False, True),
-    "java-round-robin-2.4": (Placement.ROUND_ROBIN_TWO_TURN, False, True),
-    "java-round-robin-3.9.2": (Placement.ROUND_ROBIN, False, True),
-    "java-murmur2": (Placement.ROUND_ROBIN_OLD, False, False),
-    "librdkafka-consistent_random": (Placement.TIMED_STICKY, False, False),
-    "librdkafka-murmur2_random": (Placement.TIMED_STICKY, False, False),
-    "librdkafka-fnv1a_random": (Placement.TIMED_STICKY, False, False),
-    "librdkafka-random": (Placement.TIMED_STICKY, False, True),
-    "librdkafka-consistent_random-1.5": (Placement.RANDOM, False, False),
-    "librdkafka-murmur2_random-1.5": (Placement.RANDOM, False, False),
-    "librdkafka-fnv1a_random-1.5": (Placement.RANDOM, False, False),
-    "librdkafka-random-1.5": (Placement.RANDOM, False, True),
+    name: (strategy.keyless.placement, strategy.keyless.is_adaptive, strategy.hash is None)
+    for name, strategy in STRATEGIES.items()
+    if strategy.keyless is not None and strategy.keyless.placement is not None
 }
-"""By name of a strategy in `pipeline.partitioners`: its placement, whether it is adaptive, whether it ignores keys."""
+"""By name of a strategy that the simulator follows: its placement, whether it is adaptive, whether it ignores keys."""
+
+HASHED_ALWAYS = tuple(name for name, s in STRATEGIES.items() if s.client == "librdkafka" and s.keyless is None)
+"""Strategies that the simulator follows although they leave no record for a partitioner: one without a key is hashed too."""

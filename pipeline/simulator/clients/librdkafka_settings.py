@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.strategy import parse_version
-from pipeline.simulator.clients.client import MS, PLACEMENTS, Family, Placement, Settings
+from pipeline.partitioners.strategy import Placement, parse_version
+from pipeline.simulator.clients.client import MS, PLACEMENTS, Family, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

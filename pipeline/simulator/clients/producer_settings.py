@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError
 from pipeline.partitioners.strategy import parse_version
 from pipeline.simulator.clients import java_settings, librdkafka_settings
-from pipeline.simulator.clients.client import PLACEMENTS, Compression, Family, Settings
+from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression, Family, Settings
 from pipeline.simulator.clients.producer_configs import (
     JAVA,
     NEWEST,
@@ -21,9 +21,6 @@ from pipeline.simulator.clients.producer_configs import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_HASHED_ALWAYS = ("librdkafka-consistent", "librdkafka-murmur2", "librdkafka-fnv1a")
-"""A record without a key is hashed too: no record is left for a partitioner."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def resolve_producer(
 
 
 def _check_strategy(client: str, strategy: str) -> None:
-    known = [name for name in (*PLACEMENTS, *_HASHED_ALWAYS) if name.startswith("java") == (client == JAVA)]
+    known = [name for name in (*PLACEMENTS, *HASHED_ALWAYS) if name.startswith("java") == (client == JAVA)]
     if strategy not in known:
         raise ConfigError(f"strategy {strategy}: the simulator follows it not for {client}; expected {_join(known)}")
 

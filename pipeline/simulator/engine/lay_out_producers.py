@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.clients.client import MS, Family, Placement
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, Family
 from pipeline.simulator.engine import layout as at
 from pipeline.simulator.engine.bit_kernels import WORD_BITS
 from pipeline.simulator.engine.clock_kernels import NEVER

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.clients.client import Family, Placement
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import Family
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
 from tests.oracles.simulator.kip_794 import StickyRun, draw_partition, is_run_over

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.simulator.clients.client import Placement
+from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.scenario.traffic import KEYLESS
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.compare import find_latency_bars

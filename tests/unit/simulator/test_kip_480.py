@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline.simulator.clients.client import MS, Family, Placement, Settings
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, Family, Settings
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic

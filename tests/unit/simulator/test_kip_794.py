@@ -6,7 +6,8 @@ import collections
 
 import pytest
 
-from pipeline.simulator.clients.client import MS, SECOND, Placement, Settings
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, SECOND, Settings
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.simulator.clients.client import Placement
+from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.engine import layout
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Placement, Settings, ThreadCosts
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 from pipeline.simulator.scenario.distribution import Distribution, Steps

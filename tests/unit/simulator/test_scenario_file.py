@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.clients.client import MS, SECOND, Family, Placement
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, SECOND, Family
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest
@@ -97,7 +98,7 @@ WRONG = [
     (changed("3.9.1", "3.9.x"), "s.yaml:9: producers[0].version: version '3.9.x'; expected numbers and dots, as in 3.9.1"),
     (changed("3.9.1", "0.10.2"), "s.yaml:9: producers[0].version: kafka-clients 0.10.2; expected 0.11 or later: older ones batch otherwise"),
     (changed("name: app", "name: app\n    client: kafkajs"), "s.yaml:9: producers[0].client: found kafkajs; expected kafka-clients or librdkafka"),
-    (changed("name: app", "name: app\n    strategy: sarama-hash"), "s.yaml:9: strategy sarama-hash: the simulator follows it not for kafka-clients; expected java-builtin, "),
+    (changed("name: app", "name: app\n    strategy: sarama-hash"), "s.yaml:9: strategy sarama-hash: the simulator follows it not for kafka-clients; expected java-murmur2, java-builtin, "),
     # places that point nowhere
     (
         changed("[7, 9, 7]", "[7, 7, 7]"),
