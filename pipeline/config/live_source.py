@@ -6,6 +6,8 @@ that holds it, and read when a connection is made, in every process that makes o
 
 from __future__ import annotations
 
+import ssl
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path  # noqa: TC003  # pydantic reads it
 from typing import Annotated, Any, Literal
@@ -13,12 +15,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipeline.config.section import Duration, Section
+from pipeline.environment import environment_secret
+from pipeline.errors import ConfigError
 
 LIVE_CLUSTER = "live_cluster"
 
 
 def _as_addresses(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secrets:
+    """What is never shown: it has no text of its own, and no option of Spark holds it."""
+
+    password: str | None = None
+    key_password: str | None = None
 
 
 class ClientSettings(Section):
@@ -62,6 +74,32 @@ class ClientSettings(Section):
     def uses_tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
+
+    def read_secrets(self) -> Secrets:
+        """Reads the secrets that the settings name.
+
+        Raises:
+            ConfigError: a variable is not set.
+        """
+        return Secrets(
+            environment_secret(self.sasl_password_variable), environment_secret(self.ssl_key_password_variable)
+        )
+
+    def tls_context(self, secrets: Secrets) -> ssl.SSLContext:
+        """The certificates to trust and to show.
+
+        Raises:
+            ConfigError: a file cannot be used.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_truststore_location)
+            if self.ssl_keystore_location is not None:
+                password = secrets.key_password or ""  # without one OpenSSL would ask the terminal
+                context.load_cert_chain(self.ssl_keystore_location, self.ssl_key_location, password)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"ssl.truststore.location or ssl.keystore.location cannot be used: {error}") from error
+        context.check_hostname = self.ssl_endpoint_identification_algorithm == "https"
+        return context
 
     def absolute(self, base: Path) -> ClientSettings:
         """The same with paths taken from a folder."""

@@ -18,6 +18,7 @@ CLUSTER_METADATA = "cluster_metadata"
 TOPICS_DESCRIBE = "topics_describe"
 ONLY_REPLICA = "only_replica"
 LIVE_CLUSTER = "live_cluster"
+_EARLIEST_MS = -(2**63)
 
 T = TypeVar("T")
 
@@ -199,6 +200,11 @@ class Timeline(Generic[T]):
 
     moments_ms: tuple[int, ...] = ()
     values: tuple[T | None, ...] = ()
+
+    @classmethod
+    def always(cls, *values: T) -> Timeline[T]:
+        """Values one after another of which no moment is known; the last one holds at every moment."""
+        return cls(tuple(range(_EARLIEST_MS, _EARLIEST_MS + len(values))), values)
 
     def at(self, at_ms: int) -> T | None:
         """The value at a moment; None before the first one.

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class TopicPartition(NamedTuple):
@@ -47,10 +52,18 @@ class Problem:
     """
 
     path: str
-    position: int | None
+    position: int | None = None
     reason: str
     first_bytes: bytes = b""
     severity: str = "refused"
+
+    @classmethod
+    def of_error(cls, path: Path | str, error: OSError | UnicodeDecodeError | InputError) -> Problem:
+        """What stopped the reading of a file."""
+        if isinstance(error, InputError):
+            return cls(path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+        cause = getattr(error, "strerror", None) or error
+        return cls(path=str(path), reason=f"cannot be read: {cause}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

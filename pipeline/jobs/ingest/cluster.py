@@ -9,12 +9,12 @@ from pipeline.model.window import instant_of
 from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
+    disk_columns,
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
     retention_ms,
 )
-from pipeline.sources.files.disk_rows import disk_columns
 from pipeline.sources.files.problem_rows import iter_quarantine_rows
 from pipeline.sources.files.segment_rows import iter_segment_rows
 from pipeline.sources.live.reading import iter_live_group_rows

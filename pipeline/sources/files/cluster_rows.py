@@ -13,12 +13,12 @@ from pipeline.model.window import instant_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.model.cluster import ClusterHistory, ClusterState, PartitionState, ReplicaState
+    from pipeline.model.cluster import ClusterHistory, ClusterState, DirectorySpace, PartitionState, ReplicaState
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.files.disk_rows import DiskColumns
 
+DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
@@ -47,10 +47,10 @@ def iter_broker_rows(
     Args:
         cluster: Name in the configuration.
         history: Brokers and leaders over time.
-        directory_counts: Log directories by broker, from the disks or as the brokers describe them.
-        windows: Moments: each window's end.
+        directory_counts: Log directories by broker, found or described.
+        windows: The state is that at each window's end.
         broker_configs: By broker, where they are known.
-        disks: Columns about its disks, by broker.
+        disks: From `disk_columns`.
     """
     for window in windows:
         state = history.state_at(window.end_ms)
@@ -72,8 +72,37 @@ def iter_broker_rows(
             }
 
 
+def disk_columns(
+    replicas: Iterable[ReplicaState],
+    spaces: Mapping[int, Mapping[str, DirectorySpace]],
+    relative: Callable[[str], str],
+) -> dict[int, DiskColumns]:
+    """Bytes by log directory, for each broker whose disks were found or described.
+
+    Args:
+        replicas: What the disks hold, copies on their way between disks included; those without a size are left out.
+        spaces: Volumes by broker and log directory, where the brokers tell.
+        relative: Shortens a path to what it is under its source root.
+
+    Returns:
+        By broker: `log_dir_bytes`, `log_dir_total_bytes`, `log_dir_usable_bytes`, each by log directory.
+    """
+    held: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for replica in replicas:
+        if replica.broker_id is not None and replica.size_bytes is not None and replica.log_directory:
+            held[replica.broker_id][relative(replica.log_directory)] += replica.size_bytes
+    return {
+        broker_id: {
+            "log_dir_bytes": dict(held.get(broker_id, {})),
+            "log_dir_total_bytes": {relative(path): s.total_bytes for path, s in spaces.get(broker_id, {}).items()},
+            "log_dir_usable_bytes": {relative(path): s.usable_bytes for path, s in spaces.get(broker_id, {}).items()},
+        }
+        for broker_id in sorted({*held, *spaces})
+    }
+
+
 def _leader_imbalance(state: ClusterState) -> dict[int, float]:
-    """Per broker, the part of the partitions it is the preferred leader of that somebody else, or nobody, leads."""
+    """By broker, the part of the partitions it is the preferred leader of and does not lead."""
     preferred: dict[int, int] = defaultdict(int)
     lost: dict[int, int] = defaultdict(int)
     for partition in state.partitions.values():
@@ -99,9 +128,9 @@ def iter_cluster_state_rows(
         cluster: Name in the configuration.
         history: Who led when.
         replicas: What the disks hold.
-        windows: Moments: each window's end.
+        windows: The state is that at each window's end.
         relative: Shortens a path to what it is under its source root.
-        moving: What a text says is being moved, when it was read.
+        moving: From texts of kafka-reassign-partitions, as of when they were read.
     """
     on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
     for window in windows:
@@ -149,8 +178,8 @@ def _reassignment(partition: PartitionState, replica_id: int, moving: Collection
     if replica_id in partition.removing_replicas:
         return "removing"
     is_known = bool(partition.adding_replicas or partition.removing_replicas)
-    told = {(partition.topic_partition, replica_id)} | (set() if is_known else {(partition.topic_partition, None)})
-    return None if told.isdisjoint(moving) else "moving"
+    named = {(partition.topic_partition, replica_id)} | (set() if is_known else {(partition.topic_partition, None)})
+    return None if named.isdisjoint(moving) else "moving"
 
 
 def _disk_columns(

@@ -36,21 +36,15 @@ if TYPE_CHECKING:
     from pipeline.model.log import TopicPartition
     from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
 
-_ALWAYS_MS = -(2**63)
-"""Moment of a state that came without a time."""
-
 
 def read_cluster_history(
     tree: LogTree, *, topics_describe: Path | str | None = None
 ) -> tuple[ClusterHistory, tuple[Problem, ...]]:
-    """The cluster's history from the best source at hand; `state_source` says which.
+    """The cluster's history from the best source at hand, as `state_source` says, and what was wrong with those tried.
 
     Args:
         tree: Discovered log directories; the longest metadata log among them is read.
         topics_describe: A file with the output of `kafka-topics --describe`, or None.
-
-    Returns:
-        The history, and what was wrong with the sources that were tried.
     """
     problems = _name_foreign_clusters(tree)
     for directory in _order_metadata_directories(tree):
@@ -71,19 +65,13 @@ def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
         return history
     states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
     named = sorted({broker_id for state in states for broker_id in state.replicas})
-    return replace(
-        history, brokers={broker_id: Timeline((_ALWAYS_MS,), (Broker(broker_id=broker_id),)) for broker_id in named}
-    )
+    return replace(history, brokers={broker_id: Timeline.always(Broker(broker_id=broker_id)) for broker_id in named})
 
 
 def infer_from_replicas(tree: LogTree) -> ClusterHistory:
-    """States from the replicas alone: the only one leads; of several, none is known to.
+    """One state from the replicas alone: the only one leads; of several, none is known to.
 
-    Args:
-        tree: Discovered log directories; those without a broker id are left out.
-
-    Returns:
-        A history of one state; the replicas are in order of broker id, so there is no preferred leader to be read off.
+    Log directories without a broker id are left out. Replicas are in order of broker id, not of preference.
     """
     held: dict[TopicPartition, list[tuple[int, PartitionDirectory]]] = {}
     for log_directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
@@ -108,15 +96,10 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
 
 
 def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
-    """How far each replica's log reaches: log end offset, high watermark, size.
+    """How far each replica's log reaches, by topic-partition and broker, and what could not be read.
 
     The log end offset is read from the last segment's last batches: its index, where it has one, says where to begin.
-
-    Args:
-        tree: Discovered log directories; replicas about to be deleted and strays are left out.
-
-    Returns:
-        States by topic-partition and broker; problems of the files that could not be read.
+    Replicas about to be deleted and strays are left out.
     """
     problems: list[Problem] = []
     states = [
@@ -131,13 +114,7 @@ def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[
 
 
 def read_log_end_offset(segment: SegmentFile) -> int | None:
-    """The offset after the last batch of a segment.
-
-    Args:
-        segment: Usually the last one of its directory.
-
-    Returns:
-        The next offset; the base offset of an empty segment; None where no batch and no base offset is there.
+    """The offset after the last batch of a segment: its base offset where it is empty, None where that is unknown too.
 
     Raises:
         OSError: The file cannot be read.
@@ -167,8 +144,7 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
         try:
             log_end_offset = read_log_end_offset(partition.segments[-1])
         except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-            problems.append(Problem(path=partition.segments[-1].path, position=None, reason=reason))
+            problems.append(Problem.of_error(partition.segments[-1].path, error))
     first = partition.segments[0].base_offset if partition.segments else None
     is_live = partition.kind is DirectoryKind.LIVE
     return ReplicaState(
@@ -192,7 +168,6 @@ def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
     return [
         Problem(
             path=directory.path,
-            position=None,
             reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
             severity="suspect",
         )
@@ -216,13 +191,8 @@ def _order_metadata_directories(tree: LogTree) -> list[PartitionDirectory]:
 def _read_topics_describe(path: Path, problems: list[Problem]) -> ClusterHistory | None:
     try:
         description = parse_topics_describe(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(path=str(path), position=None, reason=f"cannot be read: {error}"))
-        return None
-    except InputError as error:
-        problems.append(
-            Problem(path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes)
-        )
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        problems.append(Problem.of_error(path, error))
         return None
     return _timeless(TOPICS_DESCRIBE, description.partitions, description.configs)
 
@@ -232,6 +202,6 @@ def _timeless(
 ) -> ClusterHistory:
     return ClusterHistory(
         state_source=state_source,
-        partitions={state.topic_partition: Timeline((_ALWAYS_MS,), (state,)) for state in states},
-        topic_configs={topic: Timeline((_ALWAYS_MS,), (values,)) for topic, values in configs.items()},
+        partitions={state.topic_partition: Timeline.always(state) for state in states},
+        topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
     )

@@ -6,21 +6,23 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pipeline.codec.log.checkpoints import has_crlf
+from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Siblings: TypeAlias = "dict[Path, tuple[Mapping[str, Path], str]]"
 SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What lies directly in a directory: files by name, directories, both sorted; links followed or refused."""
+    """Entries of a directory: files by name, directories, both sorted; links followed or refused."""
 
     path: Path
     files: Mapping[str, Path]
@@ -93,21 +95,26 @@ class DirectoryWalk:
             known = self._siblings[path] = (files, highest)
         return known
 
-    def read_text(self, path: Path | None) -> bytes | None:
-        """A small text file's bytes; None, with a problem noted, where it cannot be read; None for no file.
+    def parse(self, path: Path | None, parse: Callable[[bytes], _T], otherwise: _T) -> _T:
+        """Parses a small text file of Kafka's.
 
         Windows line ends are noted: the parsers take them, but the file did not come from a broker as it is.
+
+        Returns:
+            `otherwise` where there is no file, and, with a problem noted, where it cannot be read or parsed.
         """
         if path is None:
-            return None
+            return otherwise
         try:
             data = path.read_bytes()
-        except OSError as error:
-            self.problem(path, f"cannot be read: {error.strerror}")
-            return None
-        if has_crlf(data):
-            self.problem(path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect")
-        return data
+            if has_crlf(data):
+                self.problem(
+                    path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect"
+                )
+            return parse(data)
+        except (OSError, InputError) as error:
+            self._problems.append(Problem.of_error(path, error))
+            return otherwise
 
     def read_start(self, path: Path, size: int) -> bytes | None:
         """The first bytes of a file; None, with a problem noted, where it cannot be read."""
@@ -115,11 +122,11 @@ class DirectoryWalk:
             with path.open("rb", buffering=0) as file:
                 return file.read(size)
         except OSError as error:
-            self.problem(path, f"cannot be read: {error.strerror}")
+            self._problems.append(Problem.of_error(path, error))
             return None
 
     def may_read(self, path: Path) -> bool:
-        """Whether files beside what was given may be looked at: a source root is never left."""
+        """Whether files next to what was given may be looked at: a source root is never left."""
         if not os.access(path, os.R_OK | os.X_OK):
             return False
         return not self._is_confined or path.resolve().is_relative_to(self._root)

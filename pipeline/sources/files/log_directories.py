@@ -18,12 +18,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.codec.log.checkpoints import MetaProperties, parse_meta_properties, parse_offset_checkpoint
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.sources.files.directory_walk import DirectoryWalk, Listing, Siblings
-from pipeline.sources.files.log_directory_files import CHECKPOINT_NAMES, META_PROPERTIES, read_log_directory_files
 from pipeline.sources.files.node_identity import refuse_doubles
 from pipeline.sources.files.partition_directories import (
     has_partition_files,
@@ -34,8 +34,20 @@ from pipeline.sources.files.partition_directories import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pipeline.model.log import TopicPartition
     from pipeline.model.log_tree import PartitionDirectory
 
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CHECKPOINTS = {
+    "high_watermarks": "replication-offset-checkpoint",
+    "log_start_offsets": "log-start-offset-checkpoint",
+    "recovery_points": "recovery-point-offset-checkpoint",
+    "cleaner_offsets": "cleaner-offset-checkpoint",
+}
+"""Files at the root of a log directory, by attribute of `LogDirectory`."""
+_ROOT_NAMES = frozenset({META_PROPERTIES, *CHECKPOINTS.values()})
+_UNKNOWN_BROKER = MetaProperties(0, None, None, None)
 MAX_DEPTH = 12
 """Levels of plain directories looked through before a tree is given up as not Kafka's."""
 
@@ -71,15 +83,14 @@ def _resolve(path: Path, root: Path | None, problems: list[Problem]) -> Path | N
     try:
         real = path.resolve(strict=True)
     except OSError as error:
-        problems.append(Problem(path=str(path), position=None, reason=error.strerror or "cannot be reached"))
+        problems.append(Problem(path=str(path), reason=error.strerror or "cannot be reached"))
         return None
     except RuntimeError:  # a loop of links, before Python 3.13
-        problems.append(Problem(path=str(path), position=None, reason="a loop of links"))
+        problems.append(Problem(path=str(path), reason="a loop of links"))
         return None
     top = (real if real.is_dir() else real.parent) if root is None else root.resolve()
     if not real.is_relative_to(top):
-        reason = f"leads out of the source root {top}"
-        problems.append(Problem(path=str(path), position=None, reason=reason))
+        problems.append(Problem(path=str(path), reason=f"leads out of the source root {top}"))
         return None
     return top
 
@@ -88,7 +99,7 @@ def _visit(path: Path, walk: DirectoryWalk, problems: list[Problem]) -> list[Log
     before = len(problems)
     found = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
     if not found and not walk.met_again and len(problems) == before:
-        problems.append(Problem(path=str(path), position=None, reason="no Kafka log in it"))
+        problems.append(Problem(path=str(path), reason="no Kafka log in it"))
     return found
 
 
@@ -99,7 +110,7 @@ def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[Log
     if listing.is_empty:
         walk.problem(path, "an empty directory")
         return []
-    if _is_partition_directory(listing):
+    if _has_partition_name(path) and has_partition_files(listing):
         partition = read_partition_directory(listing, walk)
         return [] if partition is None else [_lone_directory(path.parent, partition, walk)]
     if _is_log_directory(listing, walk):
@@ -115,19 +126,11 @@ def _visit_file(path: Path, walk: DirectoryWalk) -> list[LogDirectory]:
     return [] if partition is None else [_lone_directory(Path(partition.path).parent, partition, walk)]
 
 
-def _is_partition_directory(listing: Listing) -> bool:
-    return _has_partition_name(listing.path) and has_partition_files(listing)
-
-
 def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
-    if any(name == META_PROPERTIES or name in CHECKPOINT_NAMES for name in listing.files):
+    if not _ROOT_NAMES.isdisjoint(listing.files):
         return True
-    for child in listing.directories:
-        if _has_partition_name(child):
-            inner = walk.peek(child)
-            if inner is not None and has_partition_files(inner):
-                return True
-    return False
+    named = (walk.peek(child) for child in listing.directories if _has_partition_name(child))
+    return any(inner is not None and has_partition_files(inner) for inner in named)
 
 
 def _has_partition_name(path: Path) -> bool:
@@ -148,14 +151,39 @@ def _read_log_directory(listing: Listing, walk: DirectoryWalk) -> LogDirectory:
         if partition is not None:
             partitions.append(partition)
     partitions.sort(key=lambda found: (found.topic, found.partition, found.kind, found.path))
-    return read_log_directory_files(listing, walk, tuple(partitions))
+    return _with_root_files(listing, walk, tuple(partitions))
 
 
 def _lone_directory(parent: Path, partition: PartitionDirectory, walk: DirectoryWalk) -> LogDirectory:
     """The log directory of a partition given alone: its parent, where that may be read and says who it is."""
     files = {}
     if walk.may_read(parent):
-        names = (META_PROPERTIES, *CHECKPOINT_NAMES)
-        files = {name: parent / name for name in names if (parent / name).is_file()}
-    listing = Listing(path=parent, files=files, directories=())
-    return read_log_directory_files(listing, walk, (partition,))
+        files = {name: parent / name for name in _ROOT_NAMES if (parent / name).is_file()}
+    return _with_root_files(Listing(path=parent, files=files, directories=()), walk, (partition,))
+
+
+def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[PartitionDirectory, ...]) -> LogDirectory:
+    """A log directory with whose it is, and its checkpoints; what is missing or malformed leaves its part empty."""
+
+    def parse_meta(data: bytes) -> MetaProperties:
+        meta = parse_meta_properties(data)
+        if meta.node_id is None:
+            reason = "neither node.id nor broker.id: the broker is unknown"
+            walk.problem(listing.files[META_PROPERTIES], reason, first_bytes=data, severity="suspect")
+        return meta
+
+    meta = walk.parse(listing.files.get(META_PROPERTIES), parse_meta, _UNKNOWN_BROKER)
+    empty: dict[TopicPartition, int] = {}
+    checkpoints = {
+        attribute: walk.parse(listing.files.get(name), parse_offset_checkpoint, empty)
+        for attribute, name in CHECKPOINTS.items()
+    }
+    return LogDirectory(
+        path=str(listing.path),
+        broker_id=meta.node_id,
+        directory_id=meta.directory_id,
+        cluster_id=meta.cluster_id,
+        partitions=partitions,
+        is_clean_shutdown=CLEAN_SHUTDOWN in listing.files,
+        **checkpoints,
+    )

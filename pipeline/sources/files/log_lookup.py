@@ -6,7 +6,7 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,16 +26,16 @@ _NO_TIMES = TimeIndex(timestamp_ms=_NOTHING, offset=_NOTHING, file_bytes=0, rema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLookup:
-    """The way to an offset or an instant in one partition.
+    """The search for an offset or an instant in one partition.
 
     Attributes:
-        directory: The disk.
-        partition: The partition directory.
+        directory: Log directory.
+        partition: Partition directory.
         segment: Where the search ended; None where the partition has no segment that could hold the target.
         segments_passed: Segments searched before, without success.
         index: Entries of its offset index; none where the file is absent.
         time_index: Entries of its time index, for an instant.
-        found: What the search in it gave; None where there is no segment.
+        found: Result in that segment; None where there is no segment.
         problem: What stopped the search; else None.
     """
 
@@ -50,15 +50,9 @@ class SegmentLookup:
 
 
 def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
-    """Finds the batch that holds an offset; where it was compacted away, the next batch there is.
+    """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is.
 
-    Args:
-        directory: The disk.
-        partition: The partition directory.
-        offset: Absolute offset.
-
-    Returns:
-        The way, begun in the last segment whose base offset is at or below the offset.
+    The search begins in the last segment whose base offset is at or below the offset.
     """
     segments = partition.segments
     floor = max((i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset), default=None)
@@ -72,14 +66,6 @@ def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_m
 
     A broker asks only the first segment whose largest timestamp reaches the instant; searching them in order finds the
     same record.
-
-    Args:
-        directory: The disk.
-        partition: The partition directory.
-        at_ms: The instant, milliseconds since the epoch.
-
-    Returns:
-        The way, begun in the first segment.
     """
     return _search(directory, partition, partition.segments, at_ms=at_ms)
 
@@ -92,7 +78,7 @@ def _search(
     offset: int | None = None,
     at_ms: int | None = None,
 ) -> SegmentLookup:
-    way = SegmentLookup(directory=directory, partition=partition)
+    way = start = SegmentLookup(directory=directory, partition=partition)
     for passed, segment in enumerate(segments):
         base_offset = segment.base_offset or 0
         try:
@@ -100,19 +86,10 @@ def _search(
             times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
             found = _find(segment, index, times, offset=offset, at_ms=at_ms)
         except (OSError, InputError) as error:
-            problem = _describe(segment, error)
-            return SegmentLookup(
-                directory=directory, partition=partition, segment=segment, segments_passed=passed, problem=problem
+            return replace(
+                start, segment=segment, segments_passed=passed, problem=Problem.of_error(segment.path, error)
             )
-        way = SegmentLookup(
-            directory=directory,
-            partition=partition,
-            segment=segment,
-            segments_passed=passed,
-            index=index,
-            time_index=times,
-            found=found,
-        )
+        way = replace(start, segment=segment, segments_passed=passed, index=index, time_index=times, found=found)
         if found.batch is not None:
             break
     return way
@@ -132,9 +109,3 @@ def _find(
         index_positions=index.position,
         start_offset=segment.base_offset or 0,
     )
-
-
-def _describe(segment: SegmentFile, error: OSError | InputError) -> Problem:
-    if isinstance(error, InputError):
-        return Problem(path=segment.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
-    return Problem(path=segment.path, position=None, reason=f"cannot be read: {error.strerror}")

@@ -24,17 +24,11 @@ _SNAPSHOT_HEADER_TYPE = b"\x00\x03"
 
 
 def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
-    """The cluster's history from one node's copy of the metadata log.
+    """The cluster's history from one `__cluster_metadata-0` directory, None where no record could be read; the problems.
 
     A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
     snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
     where it lies.
-
-    Args:
-        directory: A `__cluster_metadata-0` directory.
-
-    Returns:
-        The history, None where no record could be read; and what was wrong.
     """
     problems: list[Problem] = []
     snapshot = _choose_snapshot(directory, problems)
@@ -53,15 +47,9 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     if not entries:
         return None, tuple(problems)
     history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
-    problems += [
-        Problem(
-            path=directory.path,
-            position=None,
-            reason=f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it",
-            severity="suspect",
-        )
-        for orphan in orphans
-    ]
+    for orphan in orphans:
+        reason = f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it"
+        problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
     return history, tuple(problems)
 
 
@@ -101,7 +89,7 @@ def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem]) -> 
         if _snapshot_end_offset(snapshot) >= start:
             return snapshot
     reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
-    problems.append(Problem(path=directory.path, position=None, reason=reason, severity="suspect"))
+    problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
     return None
 
 
@@ -111,7 +99,7 @@ def _read_entries(path: Path, problems: list[Problem]) -> Iterator[MetadataEntry
         scan = scan_headers(path)
         data = path.read_bytes()
     except OSError as error:
-        problems.append(Problem(path=str(path), position=None, reason=f"cannot be read: {error.strerror}"))
+        problems.append(Problem.of_error(path, error))
         return
     problems += scan.problems
     for position in scan.position[scan.usable & ~scan.is_control].tolist():

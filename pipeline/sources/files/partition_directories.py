@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.codec.log.checkpoints import parse_leader_epochs, parse_partition_metadata
 from pipeline.codec.log.directory_names import DirectoryName, parse_directory_name
 from pipeline.errors import InputError
-from pipeline.model.log_tree import DirectoryKind, LeaderEpoch, PartitionDirectory, SegmentFile
+from pipeline.model.log_tree import DirectoryKind, PartitionDirectory, SegmentFile
 from pipeline.sources.files.directory_walk import SEGMENT_NAME
 
 if TYPE_CHECKING:
@@ -36,34 +36,35 @@ def has_partition_files(listing: Listing) -> bool:
 
 
 def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """What a partition directory holds.
-
-    Args:
-        listing: The directory.
-        walk: Takes the problems.
-
-    Returns:
-        The directory; None, with a problem noted, where its name is not one Kafka gives. A directory without segments
-        is returned, with a problem noted.
-    """
+    """What a partition directory holds; None, with a problem noted, where its name is not one Kafka gives."""
     try:
         name = parse_directory_name(listing.path.name)
     except InputError as error:
         walk.problem(listing.path, error.reason)
         return None
-    segments = _read_segments(listing, name, walk)
-    return _partition(listing, name, segments, walk)
+    snapshots, metadata_snapshots = (
+        tuple(str(listing.files[file]) for file in sorted(listing.files) if pattern.fullmatch(file))
+        for pattern in (_SNAPSHOT_NAME, _METADATA_SNAPSHOT_NAME)
+    )
+    return PartitionDirectory(
+        path=str(listing.path),
+        topic=name.topic,
+        partition=name.partition,
+        kind=name.kind,
+        is_topic_truncated=name.is_topic_truncated,
+        segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
+        topic_id=walk.parse(listing.files.get(PARTITION_METADATA), parse_partition_metadata, None),
+        snapshot_paths=snapshots,
+        metadata_snapshot_paths=metadata_snapshots,
+        leader_epochs=walk.parse(listing.files.get(LEADER_EPOCH_CHECKPOINT), parse_leader_epochs, ()),
+    )
 
 
 def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
     """A segment file given alone, as a partition directory that holds nothing else.
 
-    Topic and partition come from the name of the directory it lies in, where Kafka gave it; else the topic is empty
-    and the partition -1. Any file name is accepted; the base offset is known only from Kafka's own.
-
-    Args:
-        path: The file.
-        walk: Takes the problems.
+    Topic and partition come from the name of its directory, where Kafka gave it; else the topic is empty and the
+    partition -1. Any file name is accepted; the base offset is known only from Kafka's own.
 
     Returns:
         A partition directory with one segment; None, with a problem noted, where the file cannot be used.
@@ -81,7 +82,7 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
     )
 
 
-def _read_segments(listing: Listing, name: DirectoryName, walk: DirectoryWalk) -> tuple[SegmentFile, ...]:
+def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:
     logs = [file for file in listing.files if file.endswith(".log")]
     for directory in listing.directories:
         if directory.name.endswith(".log"):
@@ -95,25 +96,17 @@ def _read_segments(listing: Listing, name: DirectoryName, walk: DirectoryWalk) -
                 listing.files[file], "left by an interrupted replacement of segments; not read", severity=_SUSPECT
             )
     names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
-    if not names and not (name.topic and _has_metadata_snapshot(listing)):
+    if not names and not may_be_empty:
         walk.problem(listing.path, "a partition directory without a segment file")
     found = (_read_segment(listing.files[file], listing.files, walk, is_active=file == names[-1]) for file in names)
     segments = tuple(segment for segment in found if segment is not None)
     for segment in segments:
-        absent = [ending for ending, there in _index_paths(segment) if not there]
+        indexes = {".index": segment.index_path, ".timeindex": segment.time_index_path}
+        absent = [ending for ending, path in indexes.items() if not path]
         if absent and segment.size_bytes:
-            walk.problem(
-                Path(segment.path), f"no {' and no '.join(absent)} beside it: read all the same", severity=_SUSPECT
-            )
+            reason = f"no {' and no '.join(absent)} beside it: read all the same"
+            walk.problem(Path(segment.path), reason, severity=_SUSPECT)
     return segments
-
-
-def _index_paths(segment: SegmentFile) -> tuple[tuple[str, str | None], ...]:
-    return ((".index", segment.index_path), (".timeindex", segment.time_index_path))
-
-
-def _has_metadata_snapshot(listing: Listing) -> bool:
-    return any(_METADATA_SNAPSHOT_NAME.fullmatch(file) for file in listing.files)
 
 
 def _read_segment(
@@ -155,49 +148,3 @@ def _not_a_log(start: bytes) -> str | None:
     if len(probe) >= 8 and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in probe):
         return "a text file, not a log"
     return None
-
-
-def _partition(
-    listing: Listing, name: DirectoryName, segments: tuple[SegmentFile, ...], walk: DirectoryWalk
-) -> PartitionDirectory:
-    def paths_like(pattern: re.Pattern[str]) -> tuple[str, ...]:
-        return tuple(str(listing.files[file]) for file in sorted(listing.files) if pattern.fullmatch(file))
-
-    return PartitionDirectory(
-        path=str(listing.path),
-        topic=name.topic,
-        partition=name.partition,
-        kind=name.kind,
-        is_topic_truncated=name.is_topic_truncated,
-        topic_id=_read_topic_id(listing, walk),
-        segments=segments,
-        snapshot_paths=paths_like(_SNAPSHOT_NAME),
-        metadata_snapshot_paths=paths_like(_METADATA_SNAPSHOT_NAME),
-        leader_epochs=_read_leader_epochs(listing, walk),
-    )
-
-
-def _read_topic_id(listing: Listing, walk: DirectoryWalk) -> str | None:
-    data = walk.read_text(listing.files.get(PARTITION_METADATA))
-    if data is None:
-        return None
-    try:
-        return parse_partition_metadata(data)
-    except InputError as error:
-        _refuse(listing.files[PARTITION_METADATA], error, walk)
-        return None
-
-
-def _read_leader_epochs(listing: Listing, walk: DirectoryWalk) -> tuple[LeaderEpoch, ...]:
-    data = walk.read_text(listing.files.get(LEADER_EPOCH_CHECKPOINT))
-    if data is None:
-        return ()
-    try:
-        return parse_leader_epochs(data)
-    except InputError as error:
-        _refuse(listing.files[LEADER_EPOCH_CHECKPOINT], error, walk)
-        return ()
-
-
-def _refuse(path: Path, error: InputError, walk: DirectoryWalk) -> None:
-    walk.problem(path, error.reason, position=error.position, first_bytes=error.first_bytes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
@@ -17,11 +17,24 @@ from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, TextP
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pipeline.model.log import TopicPartition
     from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
     from pipeline.model.window import TimeWindow
+
+_OPENING_BYTES = 4096
+"""What opening a file or range costs, in bytes that could be read instead."""
+
+
+class _Sized(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+
+Read = TypeVar("Read", bound=_Sized)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,23 +142,25 @@ def _may_hold(segment: SegmentFile, span: TimeWindow) -> bool:
     return stamps.size == 0 or int(stamps[-1]) >= span.start_ms - TOLERANCE_MS
 
 
-def pack(reads: Sequence[SegmentRead], target_bytes: int, least: int) -> tuple[tuple[SegmentRead, ...], ...]:
-    """Groups segments into Spark partitions of about `target_bytes`, at least `least` of them where there are files.
+def pack(
+    reads: Sequence[Read], target_bytes: int, least: int, order: Callable[[Read], Any] = lambda read: read.path
+) -> tuple[tuple[Read, ...], ...]:
+    """Groups what is to be read into Spark partitions of about `target_bytes`, at least `least` where there is enough.
 
-    Deterministic: largest first, each to the group with the fewest bytes.
+    Deterministic: the largest first, each to the group with the fewest bytes; those of a group in `order`.
 
     >>> pack((), target_bytes=1, least=2)
     ()
     """
     total_bytes = sum(read.size_bytes for read in reads)
     count = min(len(reads), max(least, -(-total_bytes // target_bytes)))
-    groups: list[list[SegmentRead]] = [[] for _ in range(count)]
+    groups: list[list[Read]] = [[] for _ in range(count)]
     sizes = [0] * count
-    for read in sorted(reads, key=lambda read: (-read.size_bytes, read.path)):
+    for read in sorted(reads, key=lambda read: (-read.size_bytes, order(read))):
         smallest = sizes.index(min(sizes))
         groups[smallest].append(read)
-        sizes[smallest] += read.size_bytes + 4096
-    return tuple(tuple(sorted(group, key=lambda read: read.path)) for group in groups if group)
+        sizes[smallest] += read.size_bytes + _OPENING_BYTES
+    return tuple(tuple(sorted(group, key=order)) for group in groups if group)
 
 
 def format_plan(reads: Sequence[SegmentRead]) -> str:

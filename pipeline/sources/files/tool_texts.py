@@ -128,11 +128,6 @@ def _as_state(replica: DescribedReplica, partition: PartitionState | None, high_
 def _read(path: Path, kind: str, parse: Callable[..., T], problems: dict[str, list[Problem]]) -> T | None:
     try:
         return parse(path.read_text(encoding="utf-8"), path=path)
-    except (OSError, UnicodeDecodeError) as error:
-        problems[kind].append(Problem(path=str(path), position=None, reason=f"cannot be read: {error}"))
-    except InputError as error:
-        problem = Problem(
-            path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes or b""
-        )
-        problems[kind].append(problem)
-    return None
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        problems[kind].append(Problem.of_error(path, error))
+        return None

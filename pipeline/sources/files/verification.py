@@ -13,7 +13,7 @@ from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pipeline.codec.log.scans import HeaderScan
     from pipeline.model.log_tree import PartitionDirectory, SegmentFile
@@ -21,41 +21,26 @@ if TYPE_CHECKING:
 
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
-    """Compares a segment's indexes with its batches.
-
-    Args:
-        segment: The file and its siblings; absent ones are passed over.
-        scan: Every batch of it.
+    """Compares a segment's indexes, those there are, with its batches.
 
     Yields:
         What does not fit, at its position in the index file.
     """
     base_offset = segment.base_offset or 0
-    if segment.index_path is not None:
-        try:
-            index = read_offset_index(segment.index_path, base_offset)
-            yield from check_offset_index(segment.index_path, index, scan)
-        except OSError as error:
-            yield describe_unreadable(segment.index_path, error)
-    if segment.time_index_path is not None:
-        try:
-            times = read_time_index(segment.time_index_path, base_offset)
-            yield from check_time_index(segment.time_index_path, times, scan)
-        except OSError as error:
-            yield describe_unreadable(segment.time_index_path, error)
-    if segment.txn_index_path is not None:
-        try:
-            aborted = read_transaction_index(Path(segment.txn_index_path))
-            yield from check_transaction_index(segment.txn_index_path, aborted, scan)
-        except OSError as error:
-            yield describe_unreadable(segment.txn_index_path, error)
-        except InputError as error:
-            yield Problem(path=segment.txn_index_path, position=error.position, reason=error.reason)
-
-
-def describe_unreadable(path: str, error: OSError) -> Problem:
-    """A file that is there and cannot be read."""
-    return Problem(path=path, position=None, reason=f"cannot be read: {error.strerror}")
+    checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
+        (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
+        (segment.time_index_path, lambda path: check_time_index(path, read_time_index(path, base_offset), scan)),
+        (
+            segment.txn_index_path,
+            lambda path: check_transaction_index(path, read_transaction_index(Path(path)), scan),
+        ),
+    )
+    for path, check in checks:
+        if path is not None:
+            try:
+                yield from check(path)
+            except (OSError, InputError) as error:
+                yield Problem.of_error(path, error)
 
 
 def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSummary]) -> Iterator[Problem]:
@@ -63,7 +48,7 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
 
     Args:
         partition: The directory.
-        segments: What its segments hold, by base offset.
+        segments: Summaries of its segments, by base offset.
 
     Yields:
         Batches below a segment's base offset or at the next one's, and broken snapshots.
@@ -77,11 +62,9 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
         base, last = later.segment.base_offset, summary.last_offset
         if base is not None and last is not None and last >= base:
             reason = f"reaches offset {last}, but the next segment begins at {base}"
-            yield Problem(path=summary.segment.path, position=None, reason=reason, severity="suspect")
+            yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
     for path in partition.snapshot_paths:
         try:
             read_producer_snapshot(path)
-        except OSError as error:
-            yield describe_unreadable(path, error)
-        except InputError as error:
-            yield Problem(path=path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
+        except (OSError, InputError) as error:
+            yield Problem.of_error(path, error)

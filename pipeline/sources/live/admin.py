@@ -1,7 +1,7 @@
-"""Who is in a running cluster, who leads what, and which offsets there are.
+"""Which brokers are in a running cluster, who leads what, and which offsets there are.
 
-A partition that has no leader, or whose leader does not answer, has no offsets here; who asks sees it missing. Pages
-keep one request to some thousand partitions: brokers answer it in one piece.
+A partition that has no leader, or whose leader does not answer, is missing from the offsets. Pages keep one request to
+some thousand partitions: brokers answer it in one piece.
 
 References:
     Kafka protocol: Metadata, ListOffsets.
@@ -42,6 +42,11 @@ class Metadata(NamedTuple):
     partitions: dict[TopicPartition, PartitionState]
     internal_topics: frozenset[str]
 
+    @property
+    def absent_brokers(self) -> list[int]:
+        """Brokers that hold replicas and are not in the cluster."""
+        return sorted({b for state in self.partitions.values() for b in state.replicas} - self.brokers.keys())
+
 
 class OffsetAt(NamedTuple):
     """An offset and the timestamp of its record; -1 and -1 where there is none."""
@@ -56,19 +61,12 @@ def ask_metadata(connection: Connection) -> Metadata:
     Raises:
         SourceUnreachableError: no broker answered.
     """
-    request_options = {
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
-    last: Exception | None = None
+    last: KafkaError | None = None
     for _ in range(ATTEMPTS):
         try:
-            reply = connection.send(MetadataRequest(topics=None, **request_options))
+            return _read_metadata(connection.send(MetadataRequest(topics=None, allow_auto_topic_creation=False)))
         except KafkaError as error:
             last = error
-            continue
-        return _read_metadata(reply)
     raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
 
 
@@ -116,11 +114,11 @@ def parse_topic_id(text: str) -> uuid.UUID:
 def ask_offsets(
     connection: Connection, leaders: Mapping[TopicPartition, int], timestamp: int, failures: Failures
 ) -> dict[TopicPartition, OffsetAt]:
-    """Offsets of partitions at an instant, from their leaders; a leader that moved is asked again where it went.
+    """Offsets of partitions at an instant; where the leader moved, the new leader is asked.
 
     Args:
         connection: To the cluster.
-        leaders: Whom to ask of what.
+        leaders: Leader by partition.
         timestamp: Milliseconds, `EARLIEST` or `LATEST`.
         failures: Takes partitions and brokers that gave no answer.
 

@@ -1,4 +1,4 @@
-"""What a live cluster will and will not give to this principal from this machine."""
+"""What a live cluster gives to this principal on this machine, and what it does not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from pipeline.sources.live.connection import Connection
 
 PROBE_TIMEOUT_S = 3.0
+_QUESTIONS = (
+    ("replica sizes", "Describe on the cluster"),
+    ("topic configs", "DescribeConfigs on the topics"),
+    ("broker configs", "DescribeConfigs on the cluster"),
+    ("reassignments", "Describe on the cluster"),
+)
+"""What is asked beside records, and the permission it takes."""
 
 
 def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
-    """Connects, then tries every question once; a refused one costs what only it tells.
+    """Connects, then tries every question once; says what is lost where one is refused.
 
     Args:
         source: As configured, with short time limits.
@@ -38,52 +45,45 @@ def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
         yield Finding(name="connection", is_ok=True, found=counts)
-        yield from _brokers(source, metadata)
-        yield from _questions(connection, metadata)
-        yield _records(connection, metadata)
+        yield from _examine_brokers(source, metadata)
+        refused = _ask_everything(connection, metadata)
+        for question, permission in _QUESTIONS:
+            advice = f"allow {permission} if it is wanted; everything else works without"
+            reason = refused.get(question)
+            found = "answered" if reason is None else f"not answered ({reason}); {advice}"
+            yield Finding(name=question, is_ok=True, found=found)
+        yield _examine_records(connection, metadata)
 
 
-def _brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Finding]:
+def _examine_brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Finding]:
     """Whether the addresses that brokers advertise serve from here: bootstrap may work where they do not."""
+    secrets = source.client.read_secrets()
     for broker in metadata.brokers.values():
-        endpoint = broker.endpoints[0]
-        failure = probe_broker(
-            endpoint.host, endpoint.port, source.client, None, timeout_s=PROBE_TIMEOUT_S, log_in=False
-        )
-        address = f"{endpoint.host}:{endpoint.port}"
+        name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
+        failure = probe_broker(host, port, source.client, secrets, timeout_s=PROBE_TIMEOUT_S, log_in=False)
         if failure is None:
-            yield Finding(name=f"broker {broker.broker_id}", is_ok=True, found=address)
+            yield Finding(name=name, is_ok=True, found=f"{host}:{port}")
         else:
             advice = "see advertised.listeners of the broker, or the way to it from here"
-            found = f"advertises {address}: {failure.reason}"
-            yield Finding(name=f"broker {broker.broker_id}", is_ok=False, found=found, advice=advice)
-    named = {broker_id for state in metadata.partitions.values() for broker_id in state.replicas}
-    for broker_id in sorted(named - metadata.brokers.keys()):
+            found = f"advertises {host}:{port}: {failure.reason}"
+            yield Finding(name=name, is_ok=False, found=found, advice=advice)
+    for broker_id in metadata.absent_brokers:
         found = "holds replicas and is not in the cluster"
         yield Finding(name=f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
 
 
-def _questions(connection: Connection, metadata: Metadata) -> Iterator[Finding]:
-    brokers, topics = list(metadata.brokers)[:1], sorted({key.topic for key in metadata.partitions})[:1]
+def _ask_everything(connection: Connection, metadata: Metadata) -> dict[str, str]:
+    """Asks each question about one broker, topic or partition; gives why it is refused, by question."""
+    brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
     failures = Failures()
-    describe.ask_log_directories(connection, brokers, list(metadata.partitions)[:1], failures)
-    yield _told("replica sizes", failures.questions.get("replica sizes"), "Describe", "cluster")
-    describe.ask_topic_configs(connection, topics, TOPIC_CONFIGS, failures)
-    yield _told("topic configs", failures.questions.get("topic configs"), "DescribeConfigs", "topics")
+    describe.ask_log_directories(connection, brokers, partitions, failures)
+    describe.ask_topic_configs(connection, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
     describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
-    yield _told("broker configs", failures.questions.get("broker configs"), "DescribeConfigs", "cluster")
     describe.ask_reassignments(connection, failures)
-    yield _told("reassignments", failures.questions.get("reassignments"), "Describe", "cluster")
+    return failures.questions
 
 
-def _told(what: str, reason: str | None, operation: str, resource: str) -> Finding:
-    if reason is None:
-        return Finding(name=what, is_ok=True, found="told")
-    advice = f"allow {operation} on the {resource} if it is wanted; everything else works without"
-    return Finding(name=what, is_ok=True, found=f"not told ({reason}); {advice}")
-
-
-def _records(connection: Connection, metadata: Metadata) -> Finding:
+def _examine_records(connection: Connection, metadata: Metadata) -> Finding:
     """Fetches one batch from the first partition that has one."""
     failures = Failures()
     leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[:PAGE_PARTITIONS]}

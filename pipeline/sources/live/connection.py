@@ -11,15 +11,12 @@ References:
 from __future__ import annotations
 
 import logging
-import ssl
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from pipeline.environment import environment_secret
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
@@ -27,19 +24,10 @@ from pipeline.sources.live.diagnosis import find_address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config.live_source import ClientSettings, LiveCluster
+    from pipeline.config.live_source import ClientSettings, LiveCluster, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
-_QUIET = ("kafka",)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Secrets:
-    """What is never shown: has no text of its own, and no option of Spark holds it."""
-
-    password: str | None = None
-    key_password: str | None = None
 
 
 class Connection:
@@ -122,11 +110,11 @@ def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
         SourceUnreachableError: with the cause as far as it could be found out.
         ConfigError: a secret or a certificate is not there.
     """
-    for name in _QUIET:  # causes are told by us, once; the library repeats them with every attempt
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # The library repeats a cause with every attempt; we report it once.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     is_first = secrets is None
-    secrets = secrets or read_secrets(source.client)
-    address = find_address(source, secrets.password, log_in=is_first)
+    secrets = secrets or source.client.read_secrets()
+    address = find_address(source, secrets, log_in=is_first)
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=[address],
@@ -137,34 +125,17 @@ def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
             receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
             **_client_options(source.client, secrets),
         )
-    except (KafkaError, OSError, ssl.SSLError) as error:
+    except (KafkaError, OSError) as error:
         addresses = ", ".join(source.bootstrap_servers)
         raise SourceUnreachableError(f"live cluster {addresses}: {type(error).__name__}: {error}") from error
     return Connection(admin, source)
-
-
-def read_secrets(settings: ClientSettings) -> Secrets:
-    """Reads the secrets that the settings name.
-
-    Raises:
-        ConfigError: a variable is not set.
-    """
-    return Secrets(
-        environment_secret(settings.sasl_password_variable), environment_secret(settings.ssl_key_password_variable)
-    )
 
 
 def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
     """The settings under kafka-python's names, secrets among them; never to be logged."""
     options: dict[str, Any] = {"client_id": settings.client_id, "security_protocol": settings.security_protocol}
     if settings.uses_tls:
-        options |= {
-            "ssl_cafile": _text(settings.ssl_truststore_location),
-            "ssl_certfile": _text(settings.ssl_keystore_location),
-            "ssl_keyfile": _text(settings.ssl_key_location or settings.ssl_keystore_location),
-            "ssl_password": secrets.key_password,
-            "ssl_check_hostname": settings.ssl_endpoint_identification_algorithm == "https",
-        }
+        options["ssl_context"] = settings.tls_context(secrets)
     if settings.uses_sasl:
         options |= {
             "sasl_mechanism": settings.sasl_mechanism,
@@ -172,7 +143,3 @@ def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any
             "sasl_plain_password": secrets.password,
         }
     return options
-
-
-def _text(path: Any) -> str | None:  # of a Path, or None
-    return None if path is None else str(path)

@@ -1,4 +1,6 @@
-"""What brokers say of their disks, configs and running reassignments; nothing else fails where they may not be asked.
+"""What brokers answer about their disks, configs, running reassignments and consumer groups.
+
+A question that this principal may not ask leaves its reason in `Failures`; the others go on.
 
 References:
     Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments. KIP-827 (volumes of log directories).
@@ -13,6 +15,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import DirectorySpace
+from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.asking import (
     PAGE_PARTITIONS,
@@ -25,10 +28,11 @@ from pipeline.sources.live.asking import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.sources.live.asking import Failures
     from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.state import LiveState
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
@@ -36,61 +40,38 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 def ask_log_directories(
     connection: Connection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
 ) -> tuple[list[DescribedReplica], dict[int, dict[str, DirectorySpace]]]:
-    """What every broker holds of the partitions on its disks, and how much room is left there.
-
-    Args:
-        connection: To the cluster.
-        broker_ids: Whom to ask.
-        partitions: Of what.
-        failures: Takes brokers that gave no answer.
-
-    Returns:
-        Replicas; volumes by broker and log directory, of brokers from 3.3 on.
-    """
-    wanted = list(pages(partitions, PAGE_PARTITIONS))
-
+    """Replicas of the partitions on every broker's disks; volumes by broker and log directory, of brokers from 3.3 on."""
     spaces: dict[int, dict[str, DirectorySpace]] = {}
 
     def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
-        topics = list(group_partitions(page).items())
-        reply = connection.send(DescribeLogDirsRequest(topics=topics), broker_id)
+        reply = connection.send(DescribeLogDirsRequest(topics=list(group_partitions(page).items())), broker_id)
         refuse_error(getattr(reply, "error_code", 0))
-        replicas = _read_disks(broker_id, reply)
-        spaces[broker_id] = _read_spaces(reply)
-        return replicas
+        for directory in reply.results:
+            refuse_error(directory.error_code)
+            if (getattr(directory, "total_bytes", None) or -1) >= 0:
+                volume = DirectorySpace(directory.total_bytes, directory.usable_bytes)
+                spaces.setdefault(broker_id, {})[directory.log_dir] = volume
+        return [
+            DescribedReplica(
+                broker_id,
+                directory.log_dir,
+                TopicPartition(topic.name, row.partition_index),
+                row.partition_size,
+                row.offset_lag,
+                row.is_future_key,
+            )
+            for directory in reply.results
+            for topic in directory.topics
+            for row in topic.partitions
+        ]
 
+    wanted = list(pages(partitions, PAGE_PARTITIONS))
     refused: dict[int, str] = {}
     answers, silent = ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
     failures.brokers |= silent
     if refused:
         failures.questions["replica sizes"] = next(iter(refused.values()))
-    return [replica for answer in answers for replica in answer], {b: told for b, told in spaces.items() if told}
-
-
-def _read_spaces(reply: Any) -> dict[str, DirectorySpace]:
-    return {
-        directory.log_dir: DirectorySpace(directory.total_bytes, directory.usable_bytes)
-        for directory in reply.results
-        if (getattr(directory, "total_bytes", None) or -1) >= 0
-    }
-
-
-def _read_disks(broker_id: int, reply: Any) -> list[DescribedReplica]:
-    for directory in reply.results:
-        refuse_error(directory.error_code)
-    return [
-        DescribedReplica(
-            broker_id,
-            directory.log_dir,
-            TopicPartition(topic.name, row.partition_index),
-            row.partition_size,
-            row.offset_lag,
-            row.is_future_key,
-        )
-        for directory in reply.results
-        for topic in directory.topics
-        for row in topic.partitions
-    ]
+    return [replica for answer in answers for replica in answer], spaces
 
 
 def ask_topic_configs(
@@ -145,3 +126,65 @@ def ask_reassignments(
         TopicPartition(key.topic, key.partition): (tuple(row["adding_replicas"]), tuple(row["removing_replicas"]))
         for key, row in found.items()
     }
+
+
+def ask_groups(connection: Connection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
+    """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
+
+    Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`.
+    """
+    client, questions = connection.admin, state.failures.questions
+    try:
+        known = client.list_groups(broker_ids=[b for b in connection.broker_ids if b not in state.silent_brokers])
+    except KafkaError as error:
+        questions["consumer groups"] = describe_error(error)
+        return ()
+    rows: list[ConsumerGroupMember] = []
+    for group_id in sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}}):
+        try:
+            described = client.describe_groups([group_id])[group_id]
+            committed = client.list_group_offsets(group_id)[group_id]
+        except (KafkaError, KeyError) as error:
+            questions[f"consumer group {group_id}"] = describe_error(error)
+            continue
+        if described.get("error"):  # groups of the newer protocol have a description of their own
+            questions[f"members of group {group_id}"] = str(described["error"])
+        rows += _group_rows(group_id, described, committed, state)
+    return tuple(rows)
+
+
+def _group_rows(
+    group_id: str, described: Mapping[str, Any], committed: Mapping[Any, Any], state: LiveState
+) -> Iterator[ConsumerGroupMember]:
+    owners = {key: member for member in described.get("members") or () for key in _owned(member)}
+    offsets = {TopicPartition(key.topic, key.partition): row.offset for key, row in committed.items()}
+    assignor = described.get("protocol_data") or None
+    for key in sorted({*owners, *offsets}):
+        if key not in state.partitions:
+            continue
+        high = state.high_watermarks.get(key)
+        offset = offsets.get(key, -1)
+        member = owners.get(key, {})
+        host = member.get("client_host")
+        yield ConsumerGroupMember(
+            group_id=group_id,
+            topic=key.topic,
+            partition=key.partition,
+            committed_offset=offset if offset >= 0 else None,
+            log_end_offset=high.offset if high else None,
+            lag_count=high.offset - offset if high and offset >= 0 else None,
+            member_id=member.get("member_id"),
+            client_host=host.removeprefix("/") if host else None,
+            client_id=member.get("client_id"),
+            assignor=assignor,
+        )
+
+
+def _owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
+    assignment = member.get("member_assignment") or {}
+    if not isinstance(assignment, dict):
+        return
+    for entry in assignment.get("assigned_partitions") or ():
+        topic = entry["topic"] if isinstance(entry, dict) else entry[0]
+        partitions = entry["partitions"] if isinstance(entry, dict) else entry[1]
+        yield from (TopicPartition(topic, number) for number in partitions)

@@ -2,9 +2,9 @@
 
 One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
 0: everything up to the high watermark, aborted data and markers included. Topics are named by id where the broker knows
-ids (3.1), so that one deleted and made anew under its old name is not taken for the old one. A moved leader, a restarted broker and a
-throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the offsets lost
-are told.
+ids (3.1): one deleted and made anew under its old name is another topic. A moved leader, a restarted broker and a
+throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the lost offsets
+are reported.
 
 References:
     KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
@@ -165,7 +165,7 @@ def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state
     key = TopicPartition(read.topic, read.partition)
     found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, Failures())
     if key not in found:
-        state.stopped = f"offset {state.next_offset} is out of range, and the log's start is not told"
+        state.stopped = f"offset {state.next_offset} is out of range, log start offset unknown"
         return False
     log_start = found[key].offset
     if log_start <= state.next_offset:
@@ -177,7 +177,7 @@ def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state
 
 
 def _find_leader(connection: Connection, read: FetchRead, known: int) -> int:
-    """Who leads now; the one known before where nobody tells."""
+    """Who leads now; the leader known before where no broker answers."""
     try:
         metadata = admin.ask_metadata(connection)
         connection.refresh_metadata()

@@ -2,8 +2,8 @@
 
 Records: the offsets between the window's ends. That is an upper bound: transaction markers and records that compaction
 took have offsets too. Bytes: those offsets times the mean bytes of an offset, taken from how much the leader's log grew
-since an earlier run, else from all it holds. What makes a number unknowable is told: a log that was cut, a topic made
-anew, a leader that changed within the time, retention within a window.
+since an earlier run, else from all it holds. A log that was cut, a topic made anew, a leader that changed or retention
+within a window make a number unknowable: the run reports a shortfall.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from pipeline.model.earlier_state import EarlierState
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.live.admin import OffsetAt
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.state import LiveState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetTraffic:
-    """What a partition got in a window, as offsets and sizes tell.
+    """What a partition got in a window, by its offsets and sizes.
 
     Attributes:
         window_start_ms: Start of the window, UTC milliseconds.
@@ -84,20 +83,15 @@ def read_offset_traffic(
     shortfalls: list[Shortfall] = []
     for key in partitions:
         if key not in leaders or key not in state.log_starts or any(key not in answers for answers in found.values()):
-            reason = state.failures.partitions.get(key, "no answer")
-            shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
+            shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
-        at = {instant: _offset(found[instant][key], state.high_watermarks[key]) for instant in instants}
+        end = state.high_watermarks[key].offset
+        at = {i: end if found[i][key].offset < 0 else found[i][key].offset for i in instants}
         start_ms = windows[0].start_ms
         shortfalls += find_retention(key, found[start_ms][key], state.log_starts[key].offset, start_ms)
-        unknown = _unknowable(key, state, past.get(key))
-        shortfalls += [Shortfall(topic=key.topic, partition=key.partition, reason=reason) for reason in unknown]
+        shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past.get(key))]
         rows += _rows(key, state, windows, at, _bytes_per_offset(key, state, past.get(key)))
     return tuple(rows), tuple(shortfalls)
-
-
-def _offset(found: OffsetAt, high_watermark: OffsetAt) -> int:
-    return high_watermark.offset if found.offset < 0 else found.offset
 
 
 def _rows(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -84,6 +85,16 @@ class Shortfall:
     reason: str
     until_ms: int | None = None
 
+    @classmethod
+    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
+        """What a partition lacks."""
+        return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
+
+    @property
+    def name(self) -> str:
+        """The partition, as Kafka names its directory."""
+        return f"{self.topic}-{self.partition}"
+
 
 def plan_fetches(
     connection: Connection,
@@ -117,8 +128,7 @@ def plan_fetches(
     for key in wanted:
         partition = state.partitions[key]
         if key not in starts or key not in state.log_starts:
-            reason = state.failures.partitions.get(key, "no answer")
-            shortfalls.append(Shortfall(topic=key.topic, partition=key.partition, reason=reason))
+            shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
@@ -185,24 +195,21 @@ def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_m
     if log_start == 0 or start.offset != log_start or start.timestamp_ms <= start_ms:
         return ()
     reason = f"retention has taken the offsets before {log_start}: they may have been of this window"
-    return (Shortfall(topic=key.topic, partition=key.partition, reason=reason, until_ms=start.timestamp_ms),)
+    return (Shortfall.of(key, reason, until_ms=start.timestamp_ms),)
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:
     """Cuts a partition's range into equal parts of about so many bytes."""
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes)))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
-    fields = asdict(read)
     return [
-        FetchRead(
-            **{
-                **fields,
-                "start_offset": first,
-                "end_offset": last,
-                "is_first": part == 0,
-                "is_last": part == count - 1,
-                "size_bytes": read.size_bytes // count,
-            }
+        replace(
+            read,
+            start_offset=first,
+            end_offset=last,
+            is_first=part == 0,
+            is_last=part == count - 1,
+            size_bytes=read.size_bytes // count,
         )
         for part, (first, last) in enumerate(pairwise(edges))
     ]
@@ -214,16 +221,7 @@ def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRea
     >>> pack_fetches((), 2)
     ()
     """
-    total_bytes = sum(read.size_bytes for read in reads)
-    count = min(len(reads), max(least, -(-total_bytes // RANGE_BYTES)))
-    groups: list[list[FetchRead]] = [[] for _ in range(count)]
-    sizes = [0] * count
-    for read in sorted(reads, key=lambda read: (-read.size_bytes, read.topic, read.partition, read.start_offset)):
-        smallest = sizes.index(min(sizes))
-        groups[smallest].append(read)
-        sizes[smallest] += read.size_bytes + 4096
-    in_order = [sorted(group, key=lambda read: (read.topic, read.partition, read.start_offset)) for group in groups]
-    return tuple(tuple(group) for group in in_order if group)
+    return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
 
 
 def format_fetches(reads: Sequence[FetchRead]) -> str:

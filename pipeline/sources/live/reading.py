@@ -11,7 +11,7 @@ from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
 from pipeline.model.window import instant_of, milliseconds_of, spanning
 from pipeline.sources.live.connection import connected
-from pipeline.sources.live.groups import read_groups
+from pipeline.sources.live.describe import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import FetchRead, Shortfall, join_reads, plan_fetches
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
@@ -101,8 +101,8 @@ def read_live_cluster(
 
     Args:
         name: The cluster's name in the configuration.
-        cluster: The configuration.
-        source: The live source of it.
+        cluster: Its section.
+        source: Its live source.
         windows: Of the run, ascending.
         as_of_ms: The run's now.
         earlier: What earlier runs saw, oldest first.
@@ -116,7 +116,7 @@ def read_live_cluster(
             state = read_live_state(
                 connection, topics=cluster.topics, internal_topics=source.internal_topics, earlier=earlier
             )
-            groups = read_groups(connection, state) if source.groups else ()
+            groups = ask_groups(connection, state) if source.groups else ()
             reading = LiveReading(
                 source=source,
                 observed_at_ms=as_of_ms,
@@ -125,7 +125,7 @@ def read_live_cluster(
             )
             reading = _plan(connection, reading, name, windows, earlier)
     except SourceUnreachableError as error:
-        problem = Problem(path=path, position=None, reason=str(error))
+        problem = Problem(path=path, reason=str(error))
         return LiveReading(source=source, observed_at_ms=as_of_ms, problems=(problem,), unreachable=str(error))
     problems = (*describe_failures(state, path), *(_as_problem(shortfall) for shortfall in reading.shortfalls))
     return replace(reading, problems=problems)
@@ -192,8 +192,7 @@ def with_losses(reading: LiveReading, lost: Iterable[Shortfall]) -> LiveReading:
 
 
 def _as_problem(shortfall: Shortfall) -> Problem:
-    path = f"{shortfall.topic}-{shortfall.partition}"
-    return Problem(path=path, position=None, reason=shortfall.reason, severity="suspect")
+    return Problem(path=shortfall.name, reason=shortfall.reason, severity="suspect")
 
 
 def arrival_of(reading: LiveReading, window: TimeWindow) -> Arrival:
@@ -206,7 +205,7 @@ def arrival_of(reading: LiveReading, window: TimeWindow) -> Arrival:
     if reading.state is None:
         return Arrival(None, 0, reading.unreachable)
     reasons = {
-        f"{shortfall.topic}-{shortfall.partition}": shortfall.reason
+        shortfall.name: shortfall.reason
         for shortfall in reading.shortfalls
         if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
     }

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.config.live_source import LiveCluster
 from pipeline.errors import SourceUnreachableError
-from pipeline.sources.live.connection import connect, read_secrets
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import FetchRead, pack_fetches, parse_fetches
 from pipeline.sources.live.range_scan import (
     SMALL_RANGE_BYTES,
@@ -80,7 +80,7 @@ class LiveBatchReader(DataSourceReader):
         self._options = dict(options)
         self._source = LiveCluster.model_validate_json(options["source"])
         # Taken up where the plan is made and pickled along: workers need no variables, and no option holds a secret.
-        self._secrets = read_secrets(self._source.client)
+        self._secrets = self._source.client.read_secrets()
         self._keys = make_row_maker(options) if "questions" in options else None
         self._arrivals = read_settings(options) if SLICES in options else None
 

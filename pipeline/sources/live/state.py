@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pipeline.model.cluster import (
-    LIVE_CLUSTER,
-    Broker,
-    ClusterHistory,
-    PartitionState,
-    ReplicaState,
-    Timeline,
-)
+from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, ReplicaState, Timeline
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
@@ -32,7 +26,6 @@ BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
     *("auto.leader.rebalance.enable", "leader.imbalance.per.broker.percentage", "inter.broker.protocol.version"),
 )
-_ALWAYS_MS = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +33,15 @@ class LiveState:
     """What the brokers answered.
 
     Attributes:
-        history: One state, now: brokers that are named by a replica list but do not answer are fenced.
+        history: One state, now: brokers that a replica list names and that do not answer are fenced.
         in_scope: Partitions whose records are wanted; the state is that of all we may see.
         replicas: What the brokers' disks hold; sizes only where they may be asked for.
-        log_starts: First offset that can be read, by partition that has a leader that answers.
-        high_watermarks: Offset after the last committed record.
-        broker_configs: Configs that matter, by broker.
+        log_starts: First offset that can be read, by partition whose leader answers.
+        high_watermarks: Offset after the last committed record, likewise.
+        broker_configs: `BROKER_CONFIGS` by broker.
         directory_counts: Log directories that hold partitions, by broker that described them.
-        spaces: Volumes of log directories, by broker and path, where the brokers tell.
-        leader_sizes: Bytes of the leaders' logs, where told.
+        spaces: Volumes of log directories, by broker and path, of brokers from 3.3 on.
+        leader_sizes: Bytes of the leaders' logs, where known.
         silent_brokers: Brokers that gave no answer, and why.
         failures: Everything that was not answered.
         partitions: All that we may see, as they are now.
@@ -69,7 +62,7 @@ class LiveState:
     partitions: Mapping[TopicPartition, PartitionState] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Takes the partitions out of the history once: who asks for one asks for thousands."""
+        """Takes the partitions out of the history once: callers look up thousands."""
         object.__setattr__(self, "partitions", self.history.state_at(0).partitions)
 
 
@@ -84,8 +77,8 @@ def read_live_state(
 
     Args:
         connection: To the cluster.
-        topics: Records of these only are wanted; of all that we may see by default.
-        internal_topics: Those of Kafka's own topics too.
+        topics: Topics whose records are wanted; all that we may see by default.
+        internal_topics: Include Kafka's own topics.
         earlier: What earlier runs saw, oldest first: leaders of earlier epochs, whose batches may still be read.
 
     Raises:
@@ -120,42 +113,29 @@ def read_live_state(
         log_starts=log_starts,
         high_watermarks=high_watermarks,
         broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
-        directory_counts=_count_directories(disks),
+        directory_counts=dict(Counter(broker_id for broker_id, _ in {(d.broker_id, d.log_directory) for d in disks})),
         spaces=spaces,
         leader_sizes={
             d.topic_partition: d.size_bytes
             for d in disks
             if not d.is_future and leaders.get(d.topic_partition) == d.broker_id
         },
-        silent_brokers={
-            **dict.fromkeys(_absent(metadata), "it is not in the cluster"),
-            **failures.brokers,
-        },
+        silent_brokers=dict.fromkeys(metadata.absent_brokers, "it is not in the cluster") | failures.brokers,
         failures=failures,
     )
 
 
 def describe_failures(state: LiveState, name: str) -> list[Problem]:
-    """What was not answered, as problems of the source.
-
-    Args:
-        state: What was.
-        name: Stands for the file.
-    """
+    """What was not answered, as problems of the source; `name` stands for the file."""
     found = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
     found += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
-    problems = [Problem(path=name, position=None, reason=reason, severity="suspect") for reason in found]
+    problems = [Problem(path=name, reason=reason, severity="suspect") for reason in found]
     problems += [
-        Problem(path=f"{name}/{key}", position=None, reason=f"not read: {reason}")
+        Problem(path=f"{name}/{key}", reason=f"not read: {reason}")
         for key, reason in state.failures.partitions.items()
         if key not in state.high_watermarks
     ]
     return problems
-
-
-def _absent(metadata: Metadata) -> list[int]:
-    named = {broker_id for state in metadata.partitions.values() for broker_id in state.replicas}
-    return sorted(named - metadata.brokers.keys())
 
 
 def _history(
@@ -165,36 +145,31 @@ def _history(
     earlier: Sequence[EarlierState],
 ) -> ClusterHistory:
     brokers: dict[int, Broker] = dict(metadata.brokers)
-    for broker_id in _absent(metadata):
+    for broker_id in metadata.absent_brokers:
         brokers[broker_id] = Broker(broker_id=broker_id, is_fenced=True)
     return ClusterHistory(
         state_source=LIVE_CLUSTER,
-        brokers={broker_id: Timeline((_ALWAYS_MS,), (broker,)) for broker_id, broker in brokers.items()},
+        brokers={broker_id: Timeline.always(broker) for broker_id, broker in brokers.items()},
         partitions=_timelines(partitions, earlier),
-        topic_configs={topic: Timeline((_ALWAYS_MS,), (values,)) for topic, values in configs.items()},
+        topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
     )
 
 
 def _timelines(
     partitions: Mapping[TopicPartition, PartitionState], earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, Timeline[PartitionState]]:
-    """Earlier terms of office, one after another, then the present state; no moment of theirs is known."""
+    """Earlier leader epochs, one after another, then the present state; when each began is not known."""
     terms: dict[TopicPartition, dict[tuple[str, int | None], PartitionState]] = {key: {} for key in partitions}
     for past in earlier:
         key = TopicPartition(past.topic, past.partition)
         if key in terms:
-            state = replace(
-                partitions[key],
-                topic_id=past.topic_id or None,
-                leader_id=past.leader_id,
-                leader_epoch=past.leader_epoch,
-            )
-            terms[key][past.topic_id, past.leader_epoch] = state
+            topic_id, leader_id, epoch = past.topic_id or None, past.leader_id, past.leader_epoch
+            state = replace(partitions[key], topic_id=topic_id, leader_id=leader_id, leader_epoch=epoch)
+            terms[key][past.topic_id, epoch] = state
     timelines = {}
     for key, state in partitions.items():
         terms[key].pop((state.topic_id or "", state.leader_epoch), None)
-        states = (*terms[key].values(), state)
-        timelines[key] = Timeline(tuple(_ALWAYS_MS + place for place in range(len(states))), states)
+        timelines[key] = Timeline.always(*terms[key].values(), state)
     return timelines
 
 
@@ -204,7 +179,7 @@ def _replica_states(
     log_starts: Mapping[TopicPartition, OffsetAt],
     high_watermarks: Mapping[TopicPartition, OffsetAt],
 ) -> tuple[ReplicaState, ...]:
-    """A replica's log end offset is not told: the high watermark, less a follower's lag, stands for it."""
+    """Brokers do not report a replica's log end offset: the high watermark, less a follower's lag, stands for it."""
     on_disk = {(d.topic_partition, d.broker_id): d for d in disks if not d.is_future}
     states = []
     for key, partition in partitions.items():
@@ -229,10 +204,3 @@ def _replica_states(
                 )
             )
     return tuple(states)
-
-
-def _count_directories(disks: list[DescribedReplica]) -> dict[int, int]:
-    directories: dict[int, set[str]] = {}
-    for disk in disks:
-        directories.setdefault(disk.broker_id, set()).add(disk.log_directory)
-    return {broker_id: len(found) for broker_id, found in directories.items()}

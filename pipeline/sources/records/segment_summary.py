@@ -12,12 +12,12 @@ from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import SMALL_FILE_BYTES, iter_record_scans, scan_headers
 from pipeline.codec.records.record_tally import make_tally
+from pipeline.model.log import Problem
 from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
-from pipeline.sources.files.verification import describe_unreadable, verify_partition, verify_segment
+from pipeline.sources.files.verification import verify_partition, verify_segment
 
 if TYPE_CHECKING:
     from pipeline.codec.records.record_tally import RecordTally
-    from pipeline.model.log import Problem
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
     from pipeline.model.segment_summary import RecordSummary
 
@@ -44,7 +44,7 @@ def summarise_partition(
         try:
             scan, records = _scan_deep(segment, total, is_only=only) if deep else (scan_headers(segment.path), None)
         except OSError as error:
-            problems.append(describe_unreadable(segment.path, error))
+            problems.append(Problem.of_error(segment.path, error))
             continue
         summary = _sum_up(directory, partition, segment, scan)
         if records is not None:

@@ -23,13 +23,13 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     count_directories,
+    disk_columns,
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
     leader_epoch_rows,
     retention_ms,
 )
-from pipeline.sources.files.disk_rows import disk_columns
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000

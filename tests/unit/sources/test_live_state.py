@@ -44,7 +44,7 @@ def earlier(**changes):
 def state(*, start=0, end=200, size=30_000, silent=None):
     now = partition()
     return LiveState(
-        history=ClusterHistory(state_source=LIVE_CLUSTER, partitions={KEY: Timeline((-(2**63),), (now,))}),
+        history=ClusterHistory(state_source=LIVE_CLUSTER, partitions={KEY: Timeline.always(now)}),
         in_scope=(KEY,),
         replicas=(),
         log_starts={KEY: OffsetAt(start, -1)},
