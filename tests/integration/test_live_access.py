@@ -114,7 +114,7 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
     assert "2 partitions we may see" in found["connection"].found
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
-        assert "not told" in found[question].found
+        assert "not answered" in found[question].found
 
 
 @pytest.mark.parametrize(
