@@ -5,6 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(  # no test has a clock: machines differ, and kernels compile at their first call
+    "project",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("project")
 
 ALLOWED = pytest.StashKey[tuple[str, ...]]()
 TOGETHER = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ from pipeline.calibration.service_fit import NodeMetrics, fit_services
 from pipeline.calibration.trial import SessionTopic, cut_topic
 from pipeline.calibration.trial_fit import sharpen_services
 from pipeline.calibration.variant import choose_variant
+from tests.golden.runs import RUNS
 from tests.recorded_sessions import read_sessions
 
 if TYPE_CHECKING:
@@ -32,24 +32,14 @@ STRATEGIES = {
     "3.9.1": "java-builtin",
     "4.1.1": "java-builtin",
 }
-RUNS = (
-    "A_2048_a_r3", "A_2048_b_r3", "A_2048_c_r3", "A_2048_d_r2", "A_4096_a_r1", "A_4096_b_r2", "A_4096_c_r2",
-    "B_2048_k32_l20_b32k", "B_2048_k32_linger5", "B_2048_k39_l20_b32k", "B_2048_k41_defaults",
-)  # fmt: skip
 ADAPTIVE_KEY = "partitioner.adaptive.partitioning.enable"
 
 
-def read_run(folder: Path, target: Path) -> tuple[dict, SessionTraffic, SessionBatches, list[NodeMetrics]]:
-    """A shared run: what was run, its session, what its client's metrics said at the end."""
+def read_run(folder: Path) -> tuple[dict, SessionTraffic, SessionBatches, list[NodeMetrics]]:
+    """A recorded run: what was run, its session, what its client's metrics said at the end."""
     told = json.loads((folder / "run.json").read_text())
-    directories = []
-    for archive in sorted(folder.glob("log-*.tar.gz")):
-        with tarfile.open(archive) as tar:
-            tar.extractall(target / archive.name, filter="data")
-        partition = int(archive.name.removesuffix(".tar.gz").rpartition("-")[2])
-        directories.append(
-            (told["topic"], partition, partition, target / archive.name / f"{told['topic']}-{partition}")
-        )
+    logs = [(int(log.name.rpartition("-")[2]), log) for log in sorted(folder.glob("log-*/*"))]
+    directories = [(told["topic"], partition, partition, log) for partition, log in logs]
     [(traffic, batches)] = read_sessions(directories).values()
     values: dict[int, dict[str, float]] = {}
     for name, node, value in NODE.findall((folder / "producer0.out").read_text()):
@@ -62,8 +52,8 @@ def read_run(folder: Path, target: Path) -> tuple[dict, SessionTraffic, SessionB
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_real_run_is_read_back(shared_data, tmp_path, name):
-    told, traffic, batches, nodes = read_run(shared_data / "runs" / name, tmp_path)
+def test_a_real_run_is_read_back(run_folder, name):
+    told, traffic, batches, nodes = read_run(run_folder)
     [producer] = told["producers"]
     config, window = producer["props"], (told["start_ms"], told["end_ms"])
     baseline = identify_baseline(traffic, batches, 3)
@@ -84,9 +74,9 @@ def test_a_real_run_is_read_back(shared_data, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["A_2048_a_r3", "B_2048_k39_l20_b32k"])
-def test_without_metrics_a_flat_fit_is_refused(shared_data, tmp_path, name):
+def test_without_metrics_a_flat_fit_is_refused(run_folder, name):
     """Full batches whatever the delay; or a linger as long as the delay, which then shows nowhere."""
-    told, traffic, batches, _ = read_run(shared_data / "runs" / name, tmp_path)
+    told, traffic, batches, _ = read_run(run_folder)
     topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
     assumed = {each: assume_service(each) for each in BROKERS}
     models = sharpen_services([topic], assumed, [], told["start_ms"], told["end_ms"])
@@ -102,9 +92,9 @@ def test_without_metrics_a_flat_fit_is_refused(shared_data, tmp_path, name):
         ("payments", "java-builtin", "4.0 or later", "5"),
     ],
 )
-def test_every_minute_of_the_capture_tells_its_client(capture, name, strategy, version_range, linger):
-    clock = json.loads((capture / "manifest.json").read_text())["clock"]
-    directories = [(name, each, each, capture / f"brokers/{each}/{name}-{each}") for each in BROKERS]
+def test_every_minute_of_the_capture_tells_its_client(capture_folder, name, strategy, version_range, linger):
+    clock = json.loads((capture_folder / "manifest.json").read_text())["clock"]
+    directories = [(name, each, each, capture_folder / f"brokers/{each}/{name}-{each}") for each in BROKERS]
     [(traffic, batches)] = read_sessions(directories).values()
     whole = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
     for start_ms in range(clock["start_ms"], clock["end_ms"], clock["window_ms"]):

@@ -64,16 +64,16 @@ class Recorded:
 
 
 @pytest.fixture(scope="module")
-def recorded(capture) -> Recorded:
-    slow = json.loads((capture / "manifest.json").read_text())["slow"]
+def recorded(capture_folder) -> Recorded:
+    slow = json.loads((capture_folder / "manifest.json").read_text())["slow"]
     found = {}
     for name in (IN_USE, *NEWER):
-        directories = [(name, each, each, capture / f"brokers/{each}/{name}-{each}") for each in BROKERS]
+        directories = [(name, each, each, capture_folder / f"brokers/{each}/{name}-{each}") for each in BROKERS]
         [found[name]] = read_sessions(directories).values()
     traffic, batches = found[IN_USE]
     topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, len(BROKERS)))
     span = range(slow["from_ms"] - MINUTE_MS, slow["to_ms"], MINUTE_MS)
-    nodes = [node for start_ms in span for node in read_minute(capture / "scrapes/producers" / IN_USE, start_ms)]
+    nodes = [node for start_ms in span for node in read_minute(capture_folder / "scrapes/producers" / IN_USE, start_ms)]
     return Recorded(topic, nodes, {name: own for name, (_, own) in found.items()}, (slow["from_ms"], slow["to_ms"]))
 
 

@@ -12,8 +12,8 @@ from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
 TOLD = [name for name in HEADER_ROW.names if name != "base_timestamp_ms"]
 
 
-def test_dumps_of_the_specimens_are_their_segments(shared_data, specimens_tree):
-    dumped = discover_dumps([DumpLog(kind="dump_log", paths=(shared_data / "specimens/cli",))])
+def test_dumps_of_the_specimens_are_their_segments(tool_texts, specimens):
+    dumped = discover_dumps([DumpLog(kind="dump_log", paths=(tool_texts,))])
     told = [problem.reason for problem in dumped.tree.problems if "no `Dumping` line" not in problem.reason]
     assert len(told) == 1  # the other tools' texts lie beside them
     assert "Non-consecutive offsets" in told[0]  # of the compacted topic
@@ -21,7 +21,7 @@ def test_dumps_of_the_specimens_are_their_segments(shared_data, specimens_tree):
     for directory, partition, segment in dumped.tree.iter_segments():
         scan = scan_dump(segment.dumped_in, segment.path)
         name = f"{directory.path}-{partition.topic_partition}"  # archives are named by broker and partition
-        on_disk = scan_headers(specimens_tree / name / str(partition.topic_partition) / segment.path.rpartition("/")[2])
+        on_disk = scan_headers(specimens / name / str(partition.topic_partition) / segment.path.rpartition("/")[2])
         for field in TOLD:
             assert np.array_equal(scan.rows[field], on_disk.rows[field]), (name, field)
         assert segment.size_bytes == on_disk.valid_bytes

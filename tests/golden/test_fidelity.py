@@ -1,4 +1,4 @@
-"""The simulator against real producers: the committed recordings, and the shared runs where they are at hand.
+"""The simulator against real producers: the committed recordings.
 
 `make fidelity ARGS=--recorded` prints every figure; here a few settings' shares and batches are held to their bars.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.simulator.engine.simulate import simulate
+from tests.golden.runs import COMMITTED_RUNS
 from tests.lab.fidelity.compare import compare
 from tests.lab.fidelity.misses import explain
 from tests.lab.fidelity.profile import LAB, make_profile
@@ -19,7 +20,6 @@ from tests.lab.fidelity.tables import read_shared_run
 RECORDED = read_recordings(COMMITTED)
 HERE = make_profile("here", RECORDED.timings)
 SEEDS = range(1, 31)
-SHARED = ("A_2048_a_r3", "A_2048_b_r3", "A_2048_c_r3", "B_2048_k39_l20_b32k")
 
 
 def judge(setting, run, profile):
@@ -37,10 +37,10 @@ def test_simulated_shares_are_those_of_the_recorded_run(setting, run):
     assert judge(setting, run, HERE) == []
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_simulated_shares_are_those_of_the_shared_run(shared_data, name):
+@pytest.mark.parametrize("name", COMMITTED_RUNS)
+def test_simulated_shares_are_those_of_the_published_experiment(run_folder, name):
     """The published experiment as really run, on the other bed."""
-    setting, run = read_shared_run(shared_data / "runs" / name / "run.json")
+    setting, run = read_shared_run(run_folder / "run.json")
 
     assert judge(setting, run, LAB) == []
 

@@ -76,10 +76,10 @@ RECORD_DUMPS = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "
 
 
 @pytest.mark.parametrize("name", RECORD_DUMPS)
-def test_records_as_kafka_dumps_them(shared_data, specimens_tree, inspect, name):
-    text = (shared_data / f"specimens/cli/dump-spec-{name}-records.txt").read_text()
+def test_records_as_kafka_dumps_them(tool_texts, specimens, inspect, name):
+    text = (tool_texts / f"dump-spec-{name}-records.txt").read_text()
     broker, partition, file = re.search(r"Dumping (\S+)", text)[1].split("/")
-    rows = inspect(specimens_tree / f"{broker}-{partition}", "--deep")["segments"]
+    rows = inspect(specimens / f"{broker}-{partition}", "--deep")["segments"]
     (row,) = (row for row in rows if Path(row["path"]).name == file)
     data = [found for found in RECORD.findall(text) if not found[3].startswith(" endTxnMarker")]
     key_sizes, value_sizes = [int(found[0]) for found in data], [int(found[1]) for found in data]
@@ -92,21 +92,21 @@ def test_records_as_kafka_dumps_them(shared_data, specimens_tree, inspect, name)
     }.items() <= row.items()
 
 
-def dumped_batches(shared_data: Path) -> dict[str, list[tuple]]:
+def dumped_batches(tool_texts: Path) -> dict[str, list[tuple]]:
     """Batch lines of every dump, by `broker-topic-partition`."""
     found = {}
-    for path in sorted((shared_data / "specimens/cli").glob("dump-*-batches.txt")):
+    for path in sorted(tool_texts.glob("dump-*-batches.txt")):
         text = path.read_text()
         broker, partition, _ = re.search(r"Dumping (\S+)", text)[1].split("/")
         found[f"{broker}-{partition}", Path(re.search(r"Dumping (\S+)", text)[1]).name] = BATCH_LINE.findall(text)
     return found
 
 
-def test_batches_as_kafka_dumps_them(shared_data, specimens_tree, inspect):
-    dumps = dumped_batches(shared_data)
+def test_batches_as_kafka_dumps_them(tool_texts, specimens, inspect):
+    dumps = dumped_batches(tool_texts)
     assert len(dumps) == 9
     for (archive, file), batches in dumps.items():
-        rows = inspect(specimens_tree / archive, "--verify")["segments"]
+        rows = inspect(specimens / archive, "--verify")["segments"]
         (row,) = (row for row in rows if Path(row["path"]).name == file)
         columns = list(zip(*batches, strict=True))
         numbers = [[int(value) for value in column] for column in (columns[i] for i in (0, 1, 2, 3, 5, 6))]
@@ -127,9 +127,9 @@ def test_batches_as_kafka_dumps_them(shared_data, specimens_tree, inspect):
         assert Counter(columns[7]) == {"2": len(batches)}
 
 
-def test_a_tree_of_brokers_with_everything_in_it(shared_data, specimens_tree, inspect):
+def test_a_tree_of_brokers_with_everything_in_it(specimens, inspect):
     """All archives at once: nothing is wrong with any of them, and the totals add up."""
-    report = inspect(specimens_tree, "--verify")
+    report = inspect(specimens, "--verify")
     assert report["problems"] == []
     for total in ("batch_count", "record_count", "size_bytes", "control_batch_count"):
         sums = [sum(row[total] for row in report[rows]) for rows in ("segments", "partitions", "brokers")]

@@ -1,4 +1,4 @@
-"""Every file with metrics in the shared data and the committed capture: nothing in it stays unexplained.
+"""Every file with metrics in the samples, the capture and the shared data: nothing in it stays unexplained.
 
 Oracles: `prometheus_client.parser` for pages, `json` for statistics, a line count of its own for the tool's output.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tarfile
 from collections import defaultdict
 
 import pytest
@@ -18,6 +17,7 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.metrics.metric_names import CLIENT_VERSION, Series
 from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
+from tests.golden.runs import RUNS
 
 
 def keep(name, labels):
@@ -61,58 +61,51 @@ def test_statistics_of_librdkafka(shared_data):
         assert told == {f"node-{b['nodeid']}": b["tx"] for b in document["brokers"].values()}
 
 
-def test_scrapes_of_runs(shared_data):
-    archives = sorted((shared_data / "runs").glob("*/scrapes.tar.xz"))
-    assert len(archives) == 11
-    for archive in archives:
-        readers = defaultdict(lambda: ExpositionReader(keep))
-        with tarfile.open(archive) as tar:
-            for name in sorted(name for name in tar.getnames() if name.endswith(".prom")):
-                instance = name.partition("-")[0]
-                is_first = instance not in readers
-                reader, text = readers[instance], tar.extractfile(name).read().decode()
-                page = check_page(reader, text)
-                if not is_first or "broker" in instance:  # the oracle takes a second for a broker's page
-                    continue
-                gauges = "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
-                oracle = [s for family in text_string_to_metric_families(gauges) for s in family.samples]
-                ours = {
-                    reader.series[p][:2]: v for p, v in zip(page.series.tolist(), page.values.tolist(), strict=True)
-                }
-                assert len(ours) == len(oracle)
-                for sample in oracle:
-                    value = ours[sample.name, tuple(sample.labels.items())]
-                    assert value == sample.value or (math.isnan(value) and math.isnan(sample.value)), sample
+@pytest.mark.parametrize("name", RUNS)
+def test_scrapes_of_runs(run_folder, name):
+    readers = defaultdict(lambda: ExpositionReader(keep))
+    paths = sorted(run_folder.glob("*.prom"))
+    assert len(paths) >= 6
+    for path in paths:
+        instance = path.name.partition("-")[0]
+        is_first = instance not in readers
+        reader, text = readers[instance], path.read_text()
+        page = check_page(reader, text)
+        if not is_first or "broker" in instance:  # the oracle takes a second for a broker's page
+            continue
+        gauges = "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
+        oracle = [s for family in text_string_to_metric_families(gauges) for s in family.samples]
+        ours = {reader.series[p][:2]: v for p, v in zip(page.series.tolist(), page.values.tolist(), strict=True)}
+        assert len(ours) == len(oracle)
+        for sample in oracle:
+            value = ours[sample.name, tuple(sample.labels.items())]
+            assert value == sample.value or (math.isnan(value) and math.isnan(sample.value)), sample
 
 
-def test_output_of_the_perf_tool(shared_data):
-    outputs = sorted((shared_data / "runs").glob("*/producer0.out"))
-    assert len(outputs) == 11
-    for path in outputs:
-        text = path.read_text()
-        run = json.loads((path.parent / "run.json").read_text())
-        found = parse_perf_test_output(text, ended_at_ms=0)
-        assert found.bad_lines == ()
-        values = {
-            (s.series.name, dict(s.series.labels).get("node_id")): (s.observed_at_ms, s.value) for s in found.samples
-        }
-        ended_ms, count = values["kafka_perf_test_record_count", None]
-        assert count == run["producers"][0]["num"]
-        assert run["start_ms"] - 2000 <= ended_ms <= run["end_ms"] + 2000
-        windows = [s for s in found.samples if s.series.name == "kafka_perf_test_window_record_count"]
-        assert len(windows) == len(re.findall(r"^\d+ records sent.*max latency\.$", text, re.MULTILINE))
-        assert sum(s.value for s in windows) <= count
-        assert [s.observed_at_ms for s in windows] == sorted(s.observed_at_ms for s in windows)
-        nodes = {
-            node: values["kafka_producer_producer_node_metrics_outgoing_byte_total", node][1]
-            for name, node in values
-            if node and name.endswith("node_metrics_request_total")
-        }
-        for broker, held in run["by_broker"].items():
-            assert held["log_bytes"] < nodes[f"node-{broker}"] < held["log_bytes"] * 1.15
-        assert any(node.startswith("node--") for node in nodes)  # bootstrap connections
-        versions = {dict(s.series.labels).get("version") for s in found.samples if s.series.name == CLIENT_VERSION}
-        assert versions == {run["producers"][0]["client_version"]}
+@pytest.mark.parametrize("name", RUNS)
+def test_output_of_the_perf_tool(run_folder, name):
+    text = (run_folder / "producer0.out").read_text()
+    run = json.loads((run_folder / "run.json").read_text())
+    found = parse_perf_test_output(text, ended_at_ms=0)
+    assert found.bad_lines == ()
+    values = {(s.series.name, dict(s.series.labels).get("node_id")): (s.observed_at_ms, s.value) for s in found.samples}
+    ended_ms, count = values["kafka_perf_test_record_count", None]
+    assert count == run["producers"][0]["num"]
+    assert run["start_ms"] - 2000 <= ended_ms <= run["end_ms"] + 2000
+    windows = [s for s in found.samples if s.series.name == "kafka_perf_test_window_record_count"]
+    assert len(windows) == len(re.findall(r"^\d+ records sent.*max latency\.$", text, re.MULTILINE))
+    assert sum(s.value for s in windows) <= count
+    assert [s.observed_at_ms for s in windows] == sorted(s.observed_at_ms for s in windows)
+    nodes = {
+        node: values["kafka_producer_producer_node_metrics_outgoing_byte_total", node][1]
+        for name, node in values
+        if node and name.endswith("node_metrics_request_total")
+    }
+    for broker, held in run["by_broker"].items():
+        assert held["log_bytes"] < nodes[f"node-{broker}"] < held["log_bytes"] * 1.15
+    assert any(node.startswith("node--") for node in nodes)  # bootstrap connections
+    versions = {dict(s.series.labels).get("version") for s in found.samples if s.series.name == CLIENT_VERSION}
+    assert versions == {run["producers"][0]["client_version"]}
 
 
 @pytest.mark.parametrize("folder", ["brokers", "producers"])

@@ -1,4 +1,4 @@
-"""Every strategy against what the real client libraries answered; oracle: `oracles/dev.parquet` of the shared data."""
+"""Every strategy against what the real client libraries answered; oracle: `oracles/dev.parquet` of the samples."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def read_names() -> dict[tuple[str, str, str], str]:
 
 
 @pytest.fixture(scope="module")
-def answers(shared_data):
+def answers(samples):
     """Rows of the table by label: `(key_hex, partitions, partition)` columns."""
-    table = pq.read_table(shared_data / "oracles/dev.parquet")
+    table = pq.read_table(samples / "oracles/dev.parquet")
     labels = ["client", "version", "strategy"]
     found = {}
     for label in table.select(labels).group_by(labels).aggregate([]).to_pylist():
@@ -79,9 +79,9 @@ def test_every_answer_of_a_client(answers, label, name):
             assert marked == asked["partition"].to_pylist()
 
 
-def test_every_raw_hash(shared_data):
+def test_every_raw_hash(samples):
     """Oracle: `dev_hashes.parquet`, values as the libraries return them."""
-    table = pq.read_table(shared_data / "oracles/dev_hashes.parquet")
+    table = pq.read_table(samples / "oracles/dev_hashes.parquet")
     functions = pc.unique(table["function"]).to_pylist()
     # Pulsar's router never hashes bytes as a Java string: keyBytes travel as Base64 text
     assert set(functions) - set(HASHES) == {"JavaStringHash.makeHash(byte[])"}

@@ -15,7 +15,6 @@ from pipeline.model.log import Codec
 
 ENGINES = pytest.mark.parametrize("engine", [1 << 30, 0], ids=["plain", "kernels"])
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")
-DUMPING = re.compile(r"Dumping (?P<broker>\w+)/(?P<partition>[^/]+)/(?P<file>\S+)")
 RECORD = re.compile(
     r"^\| offset: (?P<offset>\d+) (?P<kind>CreateTime|LogAppendTime): (?P<time>-?\d+) keySize: (?P<key>-?\d+) "
     r"valueSize: (?P<value>-?\d+) sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>[^]]*)\]",
@@ -89,14 +88,6 @@ def test_record_sets_of_other_clients(shared_data, engine):
     assert {name: differences for name, differences in found.items() if differences} == {}
 
 
-def dumped(shared_data, specimens_tree, name, kind):
-    """The file a dump is about, in its archive, and the dump's text."""
-    text = (shared_data / f"specimens/cli/dump-spec-{name}-{kind}.txt").read_text(errors="replace")
-    first, rest = text.split("\n", 1)
-    match = DUMPING.fullmatch(first)
-    return specimens_tree / f"{match['broker']}-{match['partition']}" / match["partition"] / match["file"], rest
-
-
 def format_batches(scan):
     """Our header rows in the words of `DumpLogSegments`."""
     kinds = ("CreateTime", "LogAppendTime")
@@ -122,19 +113,20 @@ def format_batches(scan):
 
 @ENGINES
 @pytest.mark.parametrize("name", SEVEN)
-def test_every_batch_against_dump_log(shared_data, specimens_tree, name, engine):
-    path, text = dumped(shared_data, specimens_tree, name, "batches")
+def test_every_batch_against_dump_log(dumped, name, engine):
+    path, lines = dumped(name, "batches")
     scan = scan_headers(path, small_file_bytes=engine)
-    lines = [line for line in text.splitlines() if line.startswith("baseOffset: ")]
+    lines = [line for line in lines if line.startswith("baseOffset: ")]
     assert list(format_batches(scan)) == lines
     assert len(lines) > 2
 
 
 @ENGINES
 @pytest.mark.parametrize("name", SEVEN)
-def test_every_record_against_dump_log(shared_data, specimens_tree, name, engine):
+def test_every_record_against_dump_log(dumped, name, engine):
     """Control records are printed in another form: their offsets are the ones missing in between."""
-    path, text = dumped(shared_data, specimens_tree, name, "records")
+    path, lines = dumped(name, "records")
+    text = "\n".join(lines)
     scan = scan_records(path, small_file_bytes=engine)
     kinds = ("CreateTime", "LogAppendTime")
     types = scan.headers.timestamp_type[scan.batch_index]
@@ -160,8 +152,9 @@ def test_every_record_against_dump_log(shared_data, specimens_tree, name, engine
     assert len(ours) > 2
 
 
-def test_header_names_and_values_of_records(shared_data, specimens_tree):
-    path, text = dumped(shared_data, specimens_tree, "headers-0", "records")
+def test_header_names_and_values_of_records(dumped):
+    path, lines = dumped("headers-0", "records")
+    text = "\n".join(lines)
     data, scan = path.read_bytes(), scan_headers(path)
     spans = zip(scan.position.tolist(), scan.size_bytes.tolist(), strict=True)
     records = [record for at, size in spans for record in read_entry_records(data[at : at + size])]
@@ -171,9 +164,9 @@ def test_header_names_and_values_of_records(shared_data, specimens_tree):
     assert None in {v for r in records for _, v in r.headers}
 
 
-def test_every_specimen_is_sound(specimens_tree):
+def test_every_specimen_is_sound(specimens):
     """45 archives of a healthy cluster, the metadata log among them: no problem in any file, the engines agree."""
-    paths = sorted(specimens_tree.rglob("*.log"))
+    paths = sorted(specimens.rglob("*.log"))
     for path in paths:
         plain, kernels = (scan_records(path, small_file_bytes=size) for size in (1 << 30, 0))
         assert plain.headers.problems == kernels.headers.problems == (), path

@@ -19,20 +19,12 @@ from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.metadata_log import read_metadata_log
 
-DUMPING = re.compile(r"Dumping (?P<broker>\w+)/(?P<partition>[^/]+)/(?P<file>\S+)")
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")
 
 
-def dumped(shared_data: Path, specimens_tree: Path, name: str, kind: str) -> tuple[Path, list[str]]:
-    """The file a dump is about, in its archive, and the dump's lines."""
-    lines = (shared_data / f"specimens/cli/dump-spec-{name}-{kind}.txt").read_text().splitlines()
-    match = DUMPING.fullmatch(lines[0])
-    return specimens_tree / f"{match['broker']}-{match['partition']}" / match["partition"] / match["file"], lines[1:]
-
-
 @pytest.mark.parametrize("name", SEVEN)
-def test_offset_index(shared_data, specimens_tree, name):
-    path, lines = dumped(shared_data, specimens_tree, name, "index")
+def test_offset_index(dumped, name):
+    path, lines = dumped(name, "index")
     index = read_offset_index(path, int(path.stem))
     printed = [f"offset: {o} position: {p}" for o, p in zip(index.offset, index.position, strict=True)]
     # the tool prints a line of zeros for an index without entries
@@ -40,15 +32,15 @@ def test_offset_index(shared_data, specimens_tree, name):
 
 
 @pytest.mark.parametrize("name", SEVEN)
-def test_time_index(shared_data, specimens_tree, name):
-    path, lines = dumped(shared_data, specimens_tree, name, "timeindex")
+def test_time_index(dumped, name):
+    path, lines = dumped(name, "timeindex")
     index = read_time_index(path, int(path.stem))
     printed = [f"timestamp: {t} offset: {o}" for t, o in zip(index.timestamp_ms, index.offset, strict=True)]
     assert printed == [line for line in lines if line.startswith("timestamp: ")]
 
 
-def test_transaction_index(shared_data, specimens_tree):
-    path, lines = dumped(shared_data, specimens_tree, "tx-0", "txnindex")
+def test_transaction_index(dumped):
+    path, lines = dumped("tx-0", "txnindex")
     index = read_transaction_index(path)
     columns = (index.producer_id, index.first_offset, index.last_offset, index.last_stable_offset)
     assert lines == [
@@ -58,8 +50,8 @@ def test_transaction_index(shared_data, specimens_tree):
 
 
 @pytest.mark.parametrize("name", SEVEN)
-def test_snapshot(shared_data, specimens_tree, name):
-    path, lines = dumped(shared_data, specimens_tree, name, "snapshot")
+def test_snapshot(dumped, name):
+    path, lines = dumped(name, "snapshot")
     printed = []
     for state in read_producer_snapshot(path):
         first = state.current_txn_first_offset
@@ -78,10 +70,10 @@ def test_snapshot(shared_data, specimens_tree, name):
     assert printed == [line.rstrip() for line in lines]
 
 
-def test_preallocated_indexes_of_a_live_segment(specimens_tree):
+def test_preallocated_indexes_of_a_live_segment(specimens):
     """The same partition after a clean stop has trimmed indexes: the entries must be equal."""
-    live = specimens_tree / "live-spec-lz4-0/spec-lz4-0" / f"{0:020d}"
-    stopped = specimens_tree / "b0-spec-lz4-0/spec-lz4-0" / f"{0:020d}"
+    live = specimens / "live-spec-lz4-0/spec-lz4-0" / f"{0:020d}"
+    stopped = specimens / "b0-spec-lz4-0/spec-lz4-0" / f"{0:020d}"
     live_index = read_offset_index(live.with_suffix(".index"), 0)
     stopped_index = read_offset_index(stopped.with_suffix(".index"), 0)
     assert live_index.file_bytes == 10 << 20
@@ -96,8 +88,8 @@ def test_preallocated_indexes_of_a_live_segment(specimens_tree):
 
 
 @pytest.fixture(scope="module")
-def metadata_directory(specimens_tree):
-    ((_, directory),) = discover_logs([specimens_tree / "c100-__cluster_metadata-0"]).iter_partitions()
+def metadata_directory(specimens):
+    ((_, directory),) = discover_logs([specimens / "c100-__cluster_metadata-0"]).iter_partitions()
     return directory
 
 
@@ -112,9 +104,9 @@ def as_kafka_prints(value):
     return [as_kafka_prints(item) for item in value] if isinstance(value, list) else value
 
 
-def test_metadata_records(shared_data, metadata_directory):
+def test_metadata_records(tool_texts, metadata_directory):
     """Every record type we decode, field by field, against `kafka-dump-log --cluster-metadata-decoder`."""
-    text = (shared_data / "specimens/cli/dump-cluster-metadata.txt").read_text()
+    text = (tool_texts / "dump-cluster-metadata.txt").read_text()
     printed = [json.loads(line) for line in re.findall(r" payload: (\{.*)", text)]
     path = Path(metadata_directory.segments[0].path)
     data = path.read_bytes()
@@ -130,14 +122,14 @@ def test_metadata_records(shared_data, metadata_directory):
     assert all(ours == theirs for ours, theirs in decoded)
 
 
-def test_history_against_what_the_tools_said_at_the_time(shared_data, metadata_directory):
+def test_history_against_what_the_tools_said_at_the_time(tool_texts, metadata_directory):
     """`kafka-topics --describe` was run three times: at some moment the history must say the same, in that order."""
     history, problems = read_metadata_log(metadata_directory)
     assert problems == ()
     moments = sorted({m for timeline in history.partitions.values() for m in timeline.moments_ms})
     after = 0
     for name in ("healthy", "broker0-down", "final"):
-        text = (shared_data / f"specimens/cli/topics-describe-{name}.txt").read_text()
+        text = (tool_texts / f"topics-describe-{name}.txt").read_text()
         described = parse_topics_describe(text)
         want = {p.topic_partition: (p.topic_id, p.leader_id, p.replicas, set(p.isr)) for p in described.partitions}
         elrs = {p.topic_partition: (p.eligible_leader_replicas, p.last_known_elr) for p in described.partitions}
@@ -152,10 +144,10 @@ def test_history_against_what_the_tools_said_at_the_time(shared_data, metadata_d
         after = at_ms
 
 
-def test_configs_against_describe(shared_data, metadata_directory):
+def test_configs_against_describe(tool_texts, metadata_directory):
     """`--describe` also prints static broker settings, which the log does not hold: `segment.bytes`, `retention.ms`."""
     history, _ = read_metadata_log(metadata_directory)
-    described = parse_topics_describe((shared_data / "specimens/cli/topics-describe-final.txt").read_text())
+    described = parse_topics_describe((tool_texts / "topics-describe-final.txt").read_text())
     state = history.state_at(history.known_until_ms)
     for topic, configs in described.configs.items():
         ours = state.topic_config(topic)
@@ -163,10 +155,10 @@ def test_configs_against_describe(shared_data, metadata_directory):
         assert configs.keys() - ours.keys() <= {"segment.bytes", "retention.ms"}
 
 
-def test_leader_terms_against_leader_epoch_checkpoints(specimens_tree, metadata_directory):
+def test_leader_terms_against_leader_epoch_checkpoints(specimens, metadata_directory):
     """Every epoch in a partition's checkpoint has a leader in the history, and it is one of its replicas."""
     history, _ = read_metadata_log(metadata_directory)
-    tree = discover_logs([specimens_tree])
+    tree = discover_logs([specimens])
     checked = 0
     for _, partition in tree.iter_partitions():
         for epoch in partition.leader_epochs:
@@ -185,13 +177,13 @@ def test_leader_terms_against_leader_epoch_checkpoints(specimens_tree, metadata_
     assert [(t.leader_epoch, t.leader_id) for t in terms] == [(0, 0), (1, 1), (2, 2), (3, -1)]
 
 
-def test_root_checkpoints_and_tool_output_agree(shared_data, specimens_tree):
+def test_root_checkpoints_and_tool_output_agree(tool_texts, specimens):
     """High watermarks = log end offsets of `kafka-get-offsets`; sizes = `kafka-log-dirs`, for every replica."""
-    tree = discover_logs([specimens_tree])
-    latest = parse_offsets((shared_data / "specimens/cli/get-offsets-latest.txt").read_text())
+    tree = discover_logs([specimens])
+    latest = parse_offsets((tool_texts / "get-offsets-latest.txt").read_text())
     watermarks = {k: v for d in tree.directories for k, v in d.high_watermarks.items()}
     assert {k: v for k, v in latest.items() if watermarks.get(k) != v} == {}
-    replicas = parse_log_dirs_describe((shared_data / "specimens/cli/log-dirs-describe.txt").read_text())
+    replicas = parse_log_dirs_describe((tool_texts / "log-dirs-describe.txt").read_text())
     sizes = {(Path(d.path).name.split("-")[0], p.topic_partition): p.size_bytes for d, p in tree.iter_partitions()}
     described = {(f"b{r.broker_id}", r.topic_partition): r.size_bytes for r in replicas}
     differing = {k: (v, sizes[k]) for k, v in described.items() if k in sizes and sizes[k] != v}

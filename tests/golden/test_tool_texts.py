@@ -18,10 +18,19 @@ PARSERS = {
 }
 
 
-def test_dumps(shared_data):
-    folders = (shared_data / "specimens/cli", shared_data / "cli/dump_log")
-    texts = sorted(path for folder in folders for path in folder.glob("*dump*.txt"))
-    assert len(texts) > 40
+def test_dumps(tool_texts):
+    texts = sorted(tool_texts.glob("*dump*.txt"))
+    assert len(texts) > 39
+    check_dumps(texts)
+
+
+def test_a_dump_of_other_people(shared_data):
+    texts = sorted((shared_data / "cli/dump_log").glob("*dump*.txt"))
+    assert texts
+    check_dumps(texts)
+
+
+def check_dumps(texts):
     for path in texts:
         dump = parse_dump_log(path.read_text(errors="replace"), path=path)
         assert dump.unexplained == (), path.name
@@ -36,8 +45,8 @@ def test_dumps(shared_data):
 
 
 @pytest.mark.parametrize("kind", PARSERS)
-def test_texts_of_the_other_tools(shared_data, kind):
-    paths = sorted((shared_data / "specimens/cli").glob(f"{kind}*"))
+def test_texts_of_the_other_tools(tool_texts, kind):
+    paths = sorted(tool_texts.glob(f"{kind}*"))
     if kind == "reassign-":
         paths = [path for path in paths if "verify" not in path.name]
     assert paths
@@ -45,6 +54,6 @@ def test_texts_of_the_other_tools(shared_data, kind):
         assert len(PARSERS[kind](path.read_text())) > 0, path.name
 
 
-def test_no_specimen_is_left_out(shared_data):
-    names = [path.name for path in (shared_data / "specimens/cli").iterdir()]
+def test_no_specimen_is_left_out(tool_texts):
+    names = [path.name for path in tool_texts.iterdir()]
     assert [name for name in names if not name.startswith(("dump-", *PARSERS))] == []

@@ -1,4 +1,4 @@
-"""The committed capture: one compressed tar, the same bytes for the same files."""
+"""Committed recordings: one folder as a compressed tar, the same bytes for the same files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack below ``folder``; returns the capture's own folder."""
+    """Unpack below ``folder``; returns the folder that was packed."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     with (
         archive.open("rb") as source,
@@ -45,17 +45,19 @@ def unpack(archive: Path, folder: Path) -> Path:
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         tar.extractall(folder, filter="data")
-    return folder / "capture"
+    (packed,) = folder.iterdir()
+    return packed
 
 
 def unpack_once(archive: Path, cache: Path) -> Path:
-    """The capture's folder below ``cache``, unpacked the first time this archive is asked for; leave it as it is."""
+    """The packed folder below ``cache``, unpacked the first time this archive is asked for; leave it as it is."""
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
-    target = cache / f"capture-{digest}"
+    target = cache / f"{archive.name.partition('.')[0]}-{digest}"
     if not target.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as partial:
             unpack(archive, Path(partial) / "whole")
             with contextlib.suppress(OSError):  # another process was first
                 (Path(partial) / "whole").rename(target)
-    return target / "capture"
+    (packed,) = target.iterdir()
+    return packed

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.calibration.arrival_order import Records, put_in_order
@@ -88,7 +88,6 @@ def read(rows):
     return [tuple(map(int, record)) for record in ordered], session.partition.tolist()
 
 
-@settings(deadline=None)
 @given(records=RECORDS, chunk_records=st.integers(1, 90), chunk_rows=st.integers(1, 5))
 def test_every_record_comes_once_in_order_of_time(records, chunk_records, chunk_rows):
     rows = join(make_chunks(records, chunk_records=chunk_records), chunk_rows=chunk_rows)
@@ -100,7 +99,6 @@ def test_every_record_comes_once_in_order_of_time(records, chunk_records, chunk_
         assert row["keys"] == sorted(set(row["keys"]))
 
 
-@settings(deadline=None)
 @given(records=RECORDS, chance=st.randoms(use_true_random=False))
 def test_the_order_does_not_depend_on_the_recorded_partitions(records, chance):
     """The law that lets a replay of keyless records take the arrivals and nothing of where they went."""
@@ -110,7 +108,6 @@ def test_the_order_does_not_depend_on_the_recorded_partitions(records, chance):
     assert read(join(make_chunks(moved, chunk_records=5)))[0] == ordered
 
 
-@settings(deadline=None)
 @given(
     records=RECORDS, chunk_records=st.integers(1, 90), block_records=st.integers(1, 40), chunk_rows=st.integers(1, 4)
 )
@@ -134,7 +131,6 @@ def test_records_of_a_millisecond_are_drawn_anew_in_each():
     assert 60 < first.count(7) < 140
 
 
-@settings(deadline=None)
 @given(records=RECORDS, chance=st.randoms(use_true_random=False), hash_bits=st.integers(0, 3))
 def test_unequal_records_of_one_hash_do_not_let_the_partition_decide(records, chance, hash_bits):
     moved = [(chance.choice([0, 1, 70_000]), *record[1:]) for record in records]

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cli import main
@@ -109,7 +109,6 @@ def test_texts(parse, text):
         parse(text)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.binary(max_size=200), base_offset=st.integers(0, 2**63 - 1))
 def test_indexes(tmp_path, data, base_offset):
     path = tmp_path / "index"
@@ -123,7 +122,7 @@ def test_indexes(tmp_path, data, base_offset):
 FILES = ("log", "index", "timeindex", "txnindex", "snapshot")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.lists(st.binary(max_size=150), min_size=9, max_size=9))
 def test_inspect_of_noise(tmp_path, capsys, data):
     folder = tmp_path / "orders-0"

@@ -32,7 +32,7 @@ def expected_hash(name, key):
         return 0, False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(keys=KEYS, kind=TYPES, start=st.integers(0, 5), cut=st.integers(0, 5))
 def test_hashes_of_a_slice(keys, kind, start, cut):
     """Oracle: the reference, key by key."""
@@ -52,7 +52,7 @@ def expected_partition(strategy, key, count):
     return NO_PARTITION if partition is None else partition
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(keys=KEYS, count=st.integers(1, 2**31 - 1))
 def test_partitions_of_every_strategy(keys, count):
     """Oracle: the reference, key by key."""
@@ -85,7 +85,7 @@ def test_columns_without_a_byte(column):
     assert found.values.tolist() == [0 if key is None else 275646681 for key in column.to_pylist()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hashes=st.lists(st.integers(0, 2**32 - 1), max_size=20), count=st.integers(1, 40) | st.integers(1, 2**31 - 1))
 def test_remainders(hashes, count):
     """Oracle: the masks and Python's remainder, at hashes near multiples of the count too."""

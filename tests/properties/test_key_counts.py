@@ -53,7 +53,7 @@ def as_rows(found):
     return dict(zip(found.keys.to_pylist(), counts, strict=True)), rest
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(chunks=CHUNKS, limit=st.integers(2, 40))
 def test_true_counts_lie_within_the_stated_bounds(chunks, limit):
     counted = [(key, size) for chunk in chunks for key, size, is_skipped in chunk if not is_skipped]
@@ -76,7 +76,7 @@ def test_true_counts_lie_within_the_stated_bounds(chunks, limit):
         assert rest["other_record_count"] == rest["max_count_error"] == 0
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(chunks=CHUNKS, limit=st.integers(2, 40))
 def test_the_kernel_counts_as_the_plain_way_whatever_the_chunks(chunks, limit):
     plain = as_rows(count(PlainKeyCounts(limit), chunks))
@@ -108,7 +108,7 @@ def test_a_limit_too_small():
         make_key_counter(1, is_small=True)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(keys=st.lists(st.binary(max_size=300), max_size=20), secret=st.binary(min_size=32, max_size=32))
 def test_ids_are_keyed_blake2b(keys, secret):
     for is_clear, person in ((False, b""), (True, b"clear")):

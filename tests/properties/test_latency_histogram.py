@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.simulator.engine.histogram_kernels import LARGEST, LEAST, SUM, count_latencies
@@ -27,7 +27,6 @@ def assert_equal_histograms(one, other):
     assert (one.sum_ns, one.min_ns, one.max_ns) == (other.sum_ns, other.min_ns, other.max_ns)
 
 
-@settings(deadline=None)
 @given(st.lists(LATENCIES_NS, min_size=1, max_size=200))
 def test_kernel_counts_as_the_readable_twin(latencies_ns):
     memory = np.zeros(3 + BUCKET_COUNT, np.int64)
@@ -37,7 +36,6 @@ def test_kernel_counts_as_the_readable_twin(latencies_ns):
     assert_equal_histograms(counted, tally_latencies(latencies_ns))
 
 
-@settings(deadline=None)
 @given(st.lists(LATENCIES_NS, min_size=1, max_size=200))
 def test_quantiles_are_as_near_as_stated(latencies_ns):
     histogram = tally_latencies(latencies_ns)
@@ -49,7 +47,6 @@ def test_quantiles_are_as_near_as_stated(latencies_ns):
     assert histogram.mean_ns == sum(latencies_ns) / len(latencies_ns)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(LATENCIES_NS, max_size=20), max_size=5))
 def test_merging_is_counting_in_one(parts_ns):
     merged = merge_histograms(tally_latencies(part_ns) for part_ns in parts_ns)

@@ -54,7 +54,7 @@ def count_by_hand(records) -> RecordSummary:
     )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(chunks=CHUNKS)
 def test_every_way_gives_the_same_sums(chunks):
     plain, total = PlainTally(), KernelTally()
@@ -94,7 +94,7 @@ HEADERS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(batches=st.lists(HEADERS, max_size=12))
 def test_header_sums_by_kernel_and_by_columns(batches):
     rows = np.zeros(len(batches), HEADER_ROW)

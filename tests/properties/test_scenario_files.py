@@ -47,7 +47,7 @@ def find_lines_without_a_place(text):
     return []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(PATHS), JUNK, st.booleans())
 def test_anything_anywhere(path, junk, is_removed):
     document = copy.deepcopy(DOCUMENT)
@@ -61,7 +61,7 @@ def test_anything_anywhere(path, junk, is_removed):
     assert find_lines_without_a_place(yaml.safe_dump(document, allow_unicode=True)) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, len(EVERY_KEY)), st.integers(0, 30), st.text(alphabet="{}[]:-&*<#'\"\n\t 0a", max_size=6))
 def test_any_edit_of_the_text(start, length, inserted):
     assert find_lines_without_a_place(EVERY_KEY[:start] + inserted + EVERY_KEY[start + length :]) == []

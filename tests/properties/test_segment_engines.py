@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.codec.log.compression import decompress
@@ -71,9 +71,7 @@ def assert_equal_scans(left, right):
     assert left.key_data.tobytes() == right.key_data.tobytes()
 
 
-SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+SETTINGS = settings(max_examples=150)
 
 
 @SETTINGS
@@ -145,7 +143,7 @@ def test_codecs_survive(data, codec):
     assert decompress(codec, compress(codec, data)) == data
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records=record_lists(7), codec=st.sampled_from(Codec))
 def test_batches_survive(records, codec):
     found = read_entry_records(make_batch(records, codec=codec))

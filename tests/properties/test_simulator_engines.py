@@ -42,11 +42,6 @@ def assert_equal_results(one, other):
     assert one.end_ns == other.end_ns
 
 
-QUICK = settings(
-    max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
-
-
 BLOCKS = (2, 3, 10, FED_RECORD_COUNT)
 
 
@@ -56,13 +51,12 @@ def assert_engines_agree(scenario, seed, fed_record_count):
     assert_equal_results(result, simulate_reference(scenario, seed, traces=True))
 
 
-@QUICK
 @given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=st.sampled_from(BLOCKS))
 def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
     assert_engines_agree(scenario, seed, fed_record_count)
 
 
-@settings(QUICK, max_examples=30)
+@settings(max_examples=30)
 @given(scenario=scenarios(), seed=st.integers(0, 2**32))
 def test_laws(scenario, seed):
     """What goes in comes out, bytes are those of batches, waiting agrees with Little's law, and time does not run back."""
@@ -142,6 +136,8 @@ def test_memory_does_not_grow_with_the_run():
 
 
 if __name__ == "__main__":
-    many = settings(QUICK, max_examples=int(sys.argv[1]), print_blob=True)
+    many = settings(
+        max_examples=int(sys.argv[1]), deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
+    )
     blocks = st.sampled_from(BLOCKS)
     many(given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=blocks)(assert_engines_agree))()
