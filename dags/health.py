@@ -40,12 +40,11 @@ with DAG(
     @task
     def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
         """Measures, judges, queues incident mails; says whether the gate failed."""
-        from dags.runs import contexts
+        from dags.runs import take_step
 
-        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import judge_health
-
-        return judge_health(runs)
+        reports = take_step("judge_health", dag_run, ti, params).values()
+        summary = "\n".join("\n  ".join((report.verdict, *report.notes)) for report in reports)
+        return {"failed": not all(report.is_healthy for report in reports), "summary": summary}
 
     @task(trigger_rule=TriggerRule.ALL_DONE)
     def deliver_alerts(ti: Any = None) -> list[str]:

@@ -50,11 +50,8 @@ with DAG(
     @task(outlets=[INGESTED])
     def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Reads all sources, writes bronze and silver, judges them, commits the windows."""
-        from dags.runs import contexts
+        from dags.runs import describe_reports, take_step
 
-        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import ingest_windows
-
-        return ingest_windows(runs)
+        return describe_reports(take_step("ingest_windows", dag_run, ti, params))
 
     ingest()

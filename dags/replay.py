@@ -39,12 +39,9 @@ with DAG(
     @task
     def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Replays, judges what came out."""
-        from dags.runs import contexts
+        from dags.runs import describe_reports, take_step
 
-        runs = contexts(dag_run, ti, params)  # bad configuration fails before Spark is even imported
-        from dags.steps import replay_windows
-
-        return replay_windows(runs)
+        return describe_reports(take_step("replay_windows", dag_run, ti, params))
 
     @task(outlets=[REPLAYED], trigger_rule=TriggerRule.ALL_DONE)
     def hand_over() -> None:

@@ -1,7 +1,8 @@
-"""From Airflow's run to ours: which windows, which clusters, what the time is."""
+"""From Airflow's run to ours: windows, clusters and clock of a task, and the step it takes."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from dags.secrets import lend_secrets
@@ -14,14 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from pipeline.cli.steps import Step, StepReport
     from pipeline.config.pipeline_config import PipelineConfig
+    from pipeline.errors import PipelineError
+
+_log = logging.getLogger(__name__)
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:
     """The partition's window; without a partition key the range in the parameter `window`.
 
     Raises:
-        ConfigError: if neither is given, or the range is none.
+        ConfigError: if neither is given, or the range is not valid.
     """
     if partition_key:
         start_ms = milliseconds_of(parse_instant(partition_key))
@@ -34,15 +39,24 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
     )
 
 
-def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunContext, ...]:
-    """One context per cluster, from the values Airflow hands a task; the clock is the start of the task.
+def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> dict[str, StepReport]:
+    """Takes a step of `pipeline.cli.steps` for every cluster; the clock is the start of the task.
+
+    Args:
+        name: Its function's name.
+        dag_run: Airflow's run.
+        ti: Airflow's task instance.
+        params: The run's parameters.
+
+    Returns:
+        What it did, by cluster.
 
     Raises:
-        ConfigError: if the configuration cannot be used or the run names no windows.
+        PipelineError: the first error, after every cluster had its turn.
     """
     config = load_config()
     lend_secrets(config)
-    return plan_runs(
+    runs = plan_runs(
         config,
         requested_span(config, dag_run.partition_key, params),
         run_id=dag_run.run_id,
@@ -50,6 +64,24 @@ def contexts(dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunConte
         cluster=params.get("cluster"),
         notify=params.get("notify"),
     )
+    from pipeline.cli import steps  # after the configuration: Spark comes with it
+
+    def on_error(run: RunContext, _: Step, error: PipelineError) -> None:
+        _log.error("cluster %s", run.cluster_name, exc_info=error)
+
+    done, errors = steps.take_steps(runs, (getattr(steps, name),), on_error)
+    if errors:
+        raise errors[0]
+    return {cluster: report for cluster, (report,) in done.items()}
+
+
+def describe_reports(reports: Mapping[str, StepReport]) -> list[str]:
+    """A line per table written, per note and per warning."""
+    return [
+        f"{cluster}: {line}"
+        for cluster, report in reports.items()
+        for line in (*report.written, *report.notes, *report.warnings)
+    ]
 
 
 def epoch_ms(instant: datetime) -> int:

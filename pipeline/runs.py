@@ -1,18 +1,28 @@
-"""What every job is told (which cluster, which windows, what the time is) and what it reports."""
+"""A run over one cluster: its windows, its clock, and its rows in the tables; and what a job reports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of, spanning
+from pipeline.storage.frames import arrow_schema, rows_of
+from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.window_status import trusted_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
+    from pipeline.tables import Table
+
+Row = dict[str, Any]
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +36,7 @@ class RunContext:
         run_id: Identity of the run, written into every row.
         now_ms: The clock.
         force: Replace stored windows even where the source now covers less.
-        notify: Tell people of incidents, or store them only; None tells those of windows that are news.
+        notify: Whether to send messages about incidents; None sends those of recent windows (`mail.tell_within`).
     """
 
     config: PipelineConfig
@@ -62,18 +72,95 @@ class RunContext:
         """The run's now: the configured end of a recording, else the clock."""
         return self.now_ms if self.cluster.as_of is None else milliseconds_of(self.cluster.as_of)
 
+    def window_at(self, start_ms: int) -> TimeWindow:
+        """The window that starts then."""
+        return TimeWindow(start_ms, start_ms + self.window_ms)
+
+    def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
+        """Windows a job has to do: trusted ones of this run, and trusted ones that none of its tables holds yet.
+
+        The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here.
+        """
+        starts = [self.load(table, columns=("window_start",))["window_start"].unique() for table in written]
+        done_ms = {milliseconds_of(instant) for found in starts for instant in found.to_pylist()}
+        trusted, wanted = trusted_windows(self.warehouse, self.cluster_name), set(self.windows)
+        return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
+
+    def load(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> pa.Table:
+        """The cluster's rows of a table; of all windows by default, with all columns by default."""
+        if windows is not None and not windows:
+            return arrow_schema(table).empty_table()
+        return load_rows(self.warehouse, table, cluster=self.cluster_name, windows=windows or (), columns=columns)
+
+    def rows(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> list[Row]:
+        """The same as dictionaries."""
+        found: list[Row] = self.load(table, windows, columns).to_pylist()
+        return found
+
+    def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
+        """The same as values of a dataclass, see `value_of`."""
+        return [value_of(kind, row) for row in self.rows(table, windows)]
+
+    def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
+        """The same as a Spark frame, for tables that grow with the traffic."""
+        from pipeline.storage.delta import load  # noqa: PLC0415 - a run that needs no Spark does not import it
+        from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
+
+        return load(spark, self.warehouse, table).where(format_predicate(table, self.cluster_name, windows))
+
+    def replace(self, table: Table, rows: Iterable[Any], windows: Sequence[TimeWindow]) -> int:
+        """Replaces the cluster's rows of some windows in one commit.
+
+        Args:
+            table: The declaration.
+            rows: Dictionaries, or values of a dataclass as `values` gives them; `cluster` and `run_id` are filled in.
+            windows: Which windows.
+
+        Returns:
+            The table's version after the commit.
+
+        Raises:
+            TableMismatchError: if a row is of another window, or NULL where it must not be.
+            StorageConflictError: if other writers came first every time it was tried.
+        """
+        named = ({"cluster": self.cluster_name, **row_of(row, table)} for row in rows)
+        found = rows_of(table, named, run_id=self.run_id)
+        return replace_rows(found, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+
+
+def value_of(kind: type[_Value], row: Mapping[str, Any]) -> _Value:
+    """A row as a value of a dataclass: columns by field name, the instant in `since` or `since_at` as `since_ms`."""
+    return kind(**{one.name: _field_of(one.name, row) for one in fields(kind)})  # type: ignore[arg-type]
+
+
+def _field_of(name: str, row: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever the column holds
+    if name in row:
+        return row[name]
+    bare = name.removesuffix("_ms")
+    instant = row[bare] if bare in row else row[f"{bare}_at"]
+    return None if instant is None else milliseconds_of(instant)
+
+
+def row_of(value: Any, table: Table) -> Row:  # noqa: ANN401 - a dictionary, or a dataclass of any kind
+    """The inverse of `value_of`."""
+    if not is_dataclass(value):
+        return dict(value)
+    row = {one.name: getattr(value, one.name) for one in fields(value)}
+    for name in row.keys() - set(table.column_names):
+        bare, held = name.removesuffix("_ms"), row.pop(name)
+        row[bare if bare in table.column_names else f"{bare}_at"] = None if held is None else instant_of(held)
+    return row
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
     """What a job did.
 
     Attributes:
-        job: Its name.
         table_versions: Delta version of each table after the job.
         notes: Things a person should know, in sentences.
     """
 
-    job: str
     table_versions: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

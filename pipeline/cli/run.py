@@ -1,4 +1,4 @@
-"""`partition-health run`: the whole pipeline without Airflow, the same jobs and gates in the same order."""
+"""`partition-health run`: the whole pipeline without Airflow, the same steps in the same order."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from expectations import gates
-from expectations.replay_gate import check_replayed
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.steps import STEPS, replay_windows, take_steps
 from pipeline.config.pipeline_config import load_config
-from pipeline.errors import HealthGateError, PipelineError
-from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.errors import HealthGateError
+from pipeline.jobs import deliver_alerts
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
 from pipeline.storage.row_counts import count_rows
-from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from pipeline.cli.steps import Step, StepReport
     from pipeline.config.pipeline_config import PipelineConfig
+    from pipeline.errors import PipelineError
     from pipeline.runs import RunContext
 
 
@@ -43,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--notify",
         action=argparse.BooleanOptionalAction,
-        help="tell people of all incidents, or of none; else of those in windows that are news (mail.tell_within)",
+        help="notify for all incidents or none (default: those of recent windows, mail.tell_within)",
     )
     add_json_option(parser)
 
@@ -75,63 +73,36 @@ def run(args: argparse.Namespace) -> int:
         force=args.force,
         notify=args.notify,
     )
-    replay.check(config)
-    with running_session(config.spark) as spark:
-        judged, errors = _run_each(spark, runs)
+
+    def on_error(run: RunContext, step: Step, error: PipelineError) -> None:
+        if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
+            sys.stderr.write(f"cluster {run.cluster_name}: {error}\n")
+
+    done, errors = take_steps(runs, STEPS, on_error)
     delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
+    clusters = [_describe(name, reports) for name, reports in done.items()]
     document = {
         "window": str(span),
-        "clusters": judged,
+        "clusters": clusters,
         "mails": [delivery.delivered_to for delivery in delivered.deliveries],
         "row_counts": count_rows(config.warehouse),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))
     if errors:
         raise errors[0]
-    unhealthy = [entry["verdict"] for entry in judged if not entry["is_healthy"]]
+    unhealthy = [entry["verdict"] for entry in clusters if not entry["is_healthy"]]
     if unhealthy:
         raise HealthGateError("\n".join(unhealthy))
     return 0
 
 
-def _run_each(spark: SparkSession, runs: tuple[RunContext, ...]) -> tuple[list[dict[str, Any]], list[PipelineError]]:
-    """One cluster after the other, each failing alone; the first error is raised when all had their turn."""
-    judged: list[dict[str, Any]] = []
-    errors: list[PipelineError] = []
-    for run in runs:
-        try:
-            judged.append(_run_cluster(spark, run, errors))
-        except PipelineError as error:
-            errors.append(error)
-            if len(runs) > 1:
-                sys.stderr.write(f"cluster {run.cluster_name}: {error}\n")
-    return judged, errors
-
-
-def _run_cluster(spark: SparkSession, run: RunContext, errors: list[PipelineError]) -> dict[str, Any]:
-    """Jobs and gates in order; the DAGs have the same order in `dags/steps.py`. A failed replay keeps nobody waiting."""
-    ingested = ingest.run(spark, run)
-    warnings = [check for report in gates.check_ingested(spark, run) for check in report.warnings]
-    replayed: tuple[str, ...] = ()
-    try:
-        replayed_windows = replay.pending_windows(run)
-        replayed = replay.run(spark, run, replayed_windows).notes
-        warnings += [check for report in check_replayed(spark, run, replayed_windows) for check in report.warnings]
-    except PipelineError as error:
-        errors.append(error)
-        sys.stderr.write(f"cluster {run.cluster_name}: the replay failed: {error}\n")
-    windows = score_health.pending_windows(run)
-    scored = score_health.run(spark, run, windows)
-    measure_rules.run(run, windows)
-    recommend.run(run, windows)
-    health = gates.check_health(spark, run, windows)
-    raised = raise_incidents.run(run, health.verdicts)
+def _describe(cluster: str, reports: list[StepReport]) -> dict[str, Any]:
     return {
-        "cluster": run.cluster_name,
-        "is_healthy": health.success,
-        "verdict": gates.describe_health(health, run),
-        "warnings": [check.describe() for check in warnings],
-        "notes": [*ingested.notes, *replayed, *scored.notes, *raised.notes],
+        "cluster": cluster,
+        "is_healthy": all(report.is_healthy for report in reports),
+        "verdict": reports[-1].verdict,
+        "warnings": [warning for report in reports for warning in report.warnings],
+        "notes": [note for report in reports for note in report.notes],
     }
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.storage.outbox import OutboxMessage
 
-JOB = "deliver_alerts"
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
 

@@ -11,8 +11,6 @@ from pipeline.storage.maintenance import drop_expired_keys, maintain_tables
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
-JOB = "maintain"
-
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Drops hashes of keys that are past their retention, then compacts and vacuums every table.
@@ -30,4 +28,4 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
         f"{upkeep.deleted_file_count} old ones deleted"
         for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms)
     )
-    return JobReport(job=JOB, notes=(*expired, *notes))
+    return JobReport(notes=(*expired, *notes))

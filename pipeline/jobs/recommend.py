@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
-JOB = "recommend"
 _FOLLOWING = 0.5
 _Row = dict[str, Any]
 
@@ -42,7 +41,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
         windows: Windows that were scored.
     """
     if not windows:
-        return JobReport(job=JOB)
+        return JobReport()
     hot: dict[int, list[_Row]] = defaultdict(list)
     for row in _rows(run, BROKER_SHARE, windows):
         gate = _gate_of(run, row)
@@ -55,7 +54,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     ]
     rows = rows_of(RECOMMENDATIONS, (_row(run, value) for value in found), run_id=run.run_id)
     version = replace_rows(rows, run.warehouse, RECOMMENDATIONS, cluster=run.cluster_name, windows=tuple(windows))
-    return JobReport(job=JOB, table_versions={RECOMMENDATIONS.name: version})
+    return JobReport(table_versions={RECOMMENDATIONS.name: version})
 
 
 def _gate_of(run: RunContext, row: _Row) -> Gate:

@@ -1,4 +1,4 @@
-"""Measures the windows that are committed and trusted: shares of brokers, partitions, topics, hot keys, latency."""
+"""Measures trusted windows: shares of brokers, partitions, topics, hot keys, latency."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.runs import JobReport
 from pipeline.storage.at_once import write_at_once
-from pipeline.storage.delta import load, replace_windows
-from pipeline.storage.predicates import format_predicate
-from pipeline.storage.rows import load_rows
-from pipeline.storage.window_status import trusted_windows
+from pipeline.storage.delta import replace_windows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
@@ -36,35 +33,22 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
-JOB = "score_health"
-
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to score: those of the run over which the data gate passed, and such windows never judged before.
-
-    An asset event sent to a paused DAG is lost; this is how its window is taken up all the same.
-    """
-    trusted = trusted_windows(run.warehouse, run.cluster_name)
-    judged = load_rows(run.warehouse, VERDICTS, cluster=run.cluster_name)["window_start"].unique().to_pylist()
-    judged_ms = {milliseconds_of(instant) for instant in judged}
-    wanted = set(run.windows)
-    return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in judged_ms))
+    """Windows to score."""
+    return run.pending_windows(VERDICTS)
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the windows' rows in the tables of health.
-
-    Args:
-        spark: Session.
-        run: What the run is about.
-        windows: From `pending_windows`.
-    """
+    """Replaces the rows of these windows in the tables of health."""
     if not windows:
-        return JobReport(job=JOB, notes=("no trusted window to score",))
-    state = _of_windows(spark, run, CLUSTER_STATE, windows)
-    brokers = _of_windows(spark, run, BROKERS, windows)
-    key_traffic = _of_windows(spark, run, KEY_TRAFFIC, windows)
-    plain = partition_loads(_of_windows(spark, run, PARTITION_TRAFFIC, windows), state).cache()
+        return JobReport(notes=("no trusted window to score",))
+
+    def load(table: Table) -> DataFrame:
+        return run.frame(spark, table, windows)
+
+    state, brokers, key_traffic = load(CLUSTER_STATE), load(BROKERS), load(KEY_TRAFFIC)
+    plain = partition_loads(load(PARTITION_TRAFFIC), state).cache()
     if key_traffic.isEmpty():
         key_traffic = key_traffic.limit(0)  # Spark's optimiser then drops all that would be done with it
     weighed = weigh_keys(key_traffic, plain).cache()
@@ -78,10 +62,10 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         topic_keys=topic_keys,
         cluster_state=state,
         brokers=brokers,
-        consumer_groups=_of_windows(spark, run, CONSUMER_GROUPS, windows),
+        consumer_groups=load(CONSUMER_GROUPS),
         cluster=run.cluster_name,
     )
-    slots = sum_slots(_of_windows(spark, run, RECORD_BATCHES, windows), run.window_ms)
+    slots = sum_slots(load(RECORD_BATCHES), run.window_ms)
     shares = measure_broker_shares(loads, slots, brokers, run.cluster.capacity)
     partition_count = partitions.count()  # fills what the tables have in common
     versions = write_at_once(
@@ -98,19 +82,14 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     )
     for cached in (partitions, loads, topic_keys, weighed, plain):
         cached.unpersist()
-    return JobReport(job=JOB, table_versions=versions)
-
-
-def _of_windows(spark: SparkSession, run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    return load(spark, run.warehouse, table).where(format_predicate(table, run.cluster_name, windows))
+    return JobReport(table_versions=versions)
 
 
 def _latency(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
     reach_ms = HISTORY_WINDOWS * run.window_ms
     reach = TimeWindow(windows[0].start_ms - reach_ms, windows[-1].end_ms)
-    starts = [window.start_ms for window in windows]
-    compared = compare_latency(_of_windows(spark, run, PRODUCER_NODES, (reach,)))
-    return compared.where(F.unix_millis("window_start").isin(starts))
+    compared = compare_latency(run.frame(spark, PRODUCER_NODES, (reach,)))
+    return compared.where(F.unix_millis("window_start").isin([window.start_ms for window in windows]))
 
 
 def _replace(

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
 
-JOB = "ingest"
-
 
 def run(spark: SparkSession, run: RunContext) -> JobReport:
     """Ingests the run's windows of one cluster.
@@ -69,7 +67,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     for cached in (found_now.samples, found_now.fetched):
         if cached is not None:
             cached.unpersist()
-    return JobReport(job=JOB, table_versions=versions, notes=describe_kept(expired))
+    return JobReport(table_versions=versions, notes=describe_kept(expired))
 
 
 def _write_tables(

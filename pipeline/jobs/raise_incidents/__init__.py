@@ -7,8 +7,7 @@ the incidents that were open before. A message is queued once per change and cha
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.alerting.incidents import Course, fold_verdicts, open_before
 from pipeline.alerting.mutes import find_mute, read_mutes
@@ -19,10 +18,8 @@ from pipeline.measures.source_arrivals import CALM_BELOW
 from pipeline.measures.source_arrivals import RULE as SIGHT_RULE
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
-from pipeline.runs import JobReport
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.model.window import milliseconds_of
+from pipeline.runs import JobReport, row_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 
@@ -32,12 +29,9 @@ if TYPE_CHECKING:
     from pipeline.alerting.mutes import Mute
     from pipeline.model.incident import OpenIncident
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
-JOB = "raise_incidents"
 _SIGHT_WORSENS_BY = 3.0
 """Of what is missing, over what was: a source that fades is told a few times, not in every window."""
-_INSTANTS = {"window_start_ms": "window_start", "since_ms": "since"}
 
 
 def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
@@ -48,28 +42,22 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
         verdicts: What the gate found, for every window from the first judged to the newest known.
     """
     if not verdicts:
-        return JobReport(job=JOB, notes=("nothing was judged",))
-    window_ms = run.window_ms
-    starts = sorted({verdict.window_start_ms for verdict in verdicts})
-    windows = tuple(TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts)
-    history = [v for v in _stored(run, VERDICTS, Verdict) if v.window_start_ms < starts[0]]
-    changes = _fold(run, verdicts, history, open_before(_stored(run, INCIDENTS, IncidentChange), starts[0]))
+        return JobReport(notes=("nothing was judged",))
+    windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
+    first_ms = windows[0].start_ms
+    history = [v for v in run.values(Verdict, VERDICTS) if v.window_start_ms < first_ms]
+    changes = _fold(run, verdicts, history, open_before(run.values(IncidentChange, INCIDENTS), first_ms))
     mutes, problems = _mutes(run)
     silenced = _silenced(run, changes, mutes)
-    rows: dict[Table, list[dict[str, Any]]] = {
-        VERDICTS: [_row(run, verdict) for verdict in verdicts],
-        INCIDENTS: [{**_row(run, change), "silenced_by": silenced.get(change.key)} for change in changes],
-    }
+    rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
+    news = [change for change in changes if change.key not in silenced]
     versions = {
-        table.name: replace_rows(
-            rows_of(table, found, run_id=run.run_id), run.warehouse, table, cluster=run.cluster_name, windows=windows
-        )
-        for table, found in rows.items()
+        VERDICTS.name: run.replace(VERDICTS, verdicts, windows),
+        INCIDENTS.name: run.replace(INCIDENTS, rows, windows),
+        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts)),
     }
-    told = [change for change in changes if change.key not in silenced]
-    versions[ALERT_OUTBOX.name] = queue_messages(run, told, (*history, *verdicts))
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
-    return JobReport(job=JOB, table_versions=versions, notes=(*problems, *notes))
+    return JobReport(table_versions=versions, notes=(*problems, *notes))
 
 
 def _mutes(run: RunContext) -> tuple[tuple[Mute, ...], tuple[str, ...]]:
@@ -135,25 +123,3 @@ def _note(change: IncidentChange) -> str:
         return f"incident {change.incident_id} {change.state}: {what}, source {change.subject}"
     value = "" if change.value is None else f", {format_measure(change.rule, change.value)}"
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
-
-
-def _stored(run: RunContext, table: Table, kind: type[Any]) -> list[Any]:
-    """Rows of the cluster as values: columns by name, instants as milliseconds."""
-    rows = load_rows(run.warehouse, table, cluster=run.cluster_name).to_pylist()
-    return [
-        kind(
-            **{
-                field.name: milliseconds_of(row[_INSTANTS[field.name]]) if field.name in _INSTANTS else row[field.name]
-                for field in fields(kind)
-            }
-        )
-        for row in rows
-    ]
-
-
-def _row(run: RunContext, value: Verdict | IncidentChange) -> dict[str, Any]:
-    columns = {
-        _INSTANTS.get(name, name): instant_of(held) if name in _INSTANTS else held
-        for name, held in asdict(value).items()
-    }
-    return {"cluster": run.cluster_name, **columns}

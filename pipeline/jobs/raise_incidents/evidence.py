@@ -23,7 +23,6 @@ from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.rule import DISK_RULE
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.storage.rows import load_rows
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from pipeline.model.incident import IncidentChange
     from pipeline.model.verdict import Verdict
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 EARLIER_WINDOWS = 12
 ALL_CLIENTS = "*"
@@ -94,12 +92,12 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
     """What a mail about the change says, from the tables of the window that brought it."""
     window = TimeWindow(change.window_start_ms, change.window_start_ms + run.window_ms)
     broker_id = int(change.subject.removeprefix("broker "))
-    shares = _rows_of_window(run, BROKER_SHARE, window)
+    shares = run.rows(BROKER_SHARE, (window,))
     own = next(row for row in shares if row["broker_id"] == broker_id)
     gate = run.cluster.gate.of_topic(own["excess_topic"] or "")
     first_ms = min(change.since_ms, window.start_ms) - EARLIER_WINDOWS * run.window_ms
     loads: dict[tuple[str, int], int] = {}
-    for row in _rows_of_window(run, PARTITION_TRAFFIC, window):
+    for row in run.rows(PARTITION_TRAFFIC, (window,)):
         key = (row["topic"], row["leader_id"])
         loads[key] = loads.get(key, 0) + row["size_bytes"]
     return BrokerShareEvidence(
@@ -118,9 +116,7 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         resolves_at=gate.resolves_at,
         chance_ratio=own["chance_ratio"],
         latency=_latency(run, window, broker_id),
-        earlier=tuple(
-            _broker_load(row) for row in _rows_of_window(run, BROKER_SHARE, TimeWindow(first_ms, window.start_ms))
-        ),
+        earlier=tuple(_broker_load(row) for row in run.rows(BROKER_SHARE, (TimeWindow(first_ms, window.start_ms),))),
         partitioners=_partitioners(run, window),
         hot_keys=_hot_keys(run, window, broker_id),
         recommendations=_recommendations(run, window, change.subject),
@@ -131,13 +127,6 @@ def _evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdic
         owner=gate.owner or run.cluster.owner,
         time_zone=run.cluster.time_zone,
     )
-
-
-def _rows_of_window(run: RunContext, table: Table, window: TimeWindow) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = load_rows(
-        run.warehouse, table, cluster=run.cluster_name, windows=(window,)
-    ).to_pylist()
-    return rows
 
 
 def _broker_load(row: dict[str, Any]) -> BrokerLoad:
@@ -161,7 +150,7 @@ def _causes(row: dict[str, Any]) -> CauseTerms | None:
 def _recommendations(run: RunContext, window: TimeWindow, subject: str) -> tuple[Recommendation, ...]:
     """What to do about the subject, by rank."""
     names = {field.name for field in fields(Recommendation)} - {"window_start_ms", "broker_ratios"}
-    rows = [row for row in _rows_of_window(run, RECOMMENDATIONS, window) if row["subject"] == subject]
+    rows = [row for row in run.rows(RECOMMENDATIONS, (window,)) if row["subject"] == subject]
     return tuple(
         Recommendation(
             window_start_ms=window.start_ms,
@@ -176,20 +165,20 @@ def _arrivals(run: RunContext, window: TimeWindow) -> tuple[Arrival, ...]:
     """What the sources brought, of those that know what to expect."""
     return tuple(
         Arrival(source=row["source"], arrived_count=row["arrived_count"], expected_count=row["expected_count"])
-        for row in sorted(_rows_of_window(run, WINDOW_STATUS, window), key=lambda row: row["source"])
+        for row in sorted(run.rows(WINDOW_STATUS, (window,)), key=lambda row: row["source"])
         if row["expected_count"]
     )
 
 
 def _idle_ratio(run: RunContext, window: TimeWindow, broker_id: int) -> float | None:
     """How idle the broker's request handlers were; the least, where several sources tell."""
-    rows = [row for row in _rows_of_window(run, BROKER_METRICS, window) if row["broker_id"] == broker_id]
+    rows = [row for row in run.rows(BROKER_METRICS, (window,)) if row["broker_id"] == broker_id]
     told = [row["request_handler_idle_ratio"] for row in rows if row["request_handler_idle_ratio"] is not None]
     return min(told, default=None)
 
 
 def _hours_to_full(run: RunContext, window: TimeWindow, subject: str) -> float | None:
-    rows = _rows_of_window(run, RULE_MEASURES, window)
+    rows = run.rows(RULE_MEASURES, (window,))
     return next((r["value"] for r in rows if (r["rule"], r["subject"]) == (DISK_RULE, subject)), None)
 
 
@@ -197,7 +186,7 @@ def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tupl
     """Partitions the broker leads, those with most bytes above their topic's mean first."""
     led = [
         row
-        for row in _rows_of_window(run, PARTITION_HEALTH, window)
+        for row in run.rows(PARTITION_HEALTH, (window,))
         if row["leader_id"] == broker_id and row["ratio_to_mean"] is not None
     ]
     led.sort(key=lambda row: (-row["excess_bytes"], row["topic"], row["partition"]))
@@ -207,7 +196,7 @@ def _hot_partitions(run: RunContext, window: TimeWindow, broker_id: int) -> tupl
 
 def _partitioners(run: RunContext, window: TimeWindow) -> dict[str, str]:
     """Strategy in use by topic, of those whose replay found or was told one."""
-    rows = _rows_of_window(run, SCENARIO_COMPARISON, window)
+    rows = run.rows(SCENARIO_COMPARISON, (window,))
     return {row["topic"]: row["baseline"] for row in rows if row["is_baseline"] and row["baseline_source"] != "none"}
 
 
@@ -215,17 +204,17 @@ def _hot_keys(run: RunContext, window: TimeWindow, broker_id: int) -> tuple[HotK
     """Keys on partitions the broker leads, those that hold most of their topic first."""
     led = {
         (row["topic"], row["partition"])
-        for row in _rows_of_window(run, PARTITION_HEALTH, window)
+        for row in run.rows(PARTITION_HEALTH, (window,))
         if row["leader_id"] == broker_id
     }
-    rows = [row for row in _rows_of_window(run, HOT_KEYS, window) if (row["topic"], row["partition"]) in led]
+    rows = [row for row in run.rows(HOT_KEYS, (window,)) if (row["topic"], row["partition"]) in led]
     rows.sort(key=lambda row: (not row["is_heavy"], -row["size_bytes"], row["key"]))
     names = [field.name for field in fields(HotKey)]
     return tuple(HotKey(**{name: row[name] for name in names}) for row in rows)
 
 
 def _latency(run: RunContext, window: TimeWindow, broker_id: int) -> ProduceLatency | None:
-    rows = [row for row in _rows_of_window(run, LATENCY, window) if row["client_id"] == ALL_CLIENTS]
+    rows = [row for row in run.rows(LATENCY, (window,)) if row["client_id"] == ALL_CLIENTS]
     own = next((row for row in rows if row["broker_id"] == broker_id), None)
     if own is None or own["request_latency_avg_ms"] is None or not own["ratio_to_peers"]:
         return None

@@ -19,7 +19,7 @@ from pipeline.jobs.replay.services import fit_sessions
 from pipeline.jobs.replay.sessions import look_at_sessions
 from pipeline.jobs.replay.simulation import simulate_traffic
 from pipeline.jobs.replay.topics import iter_topics
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.replay.keyed import replay_keys
 from pipeline.replay.packing import ANSWERS, HASHES, TRAFFIC
 from pipeline.replay.plan import FAMILIES, AnswerColumn, check_candidates, plan_replay
@@ -28,9 +28,9 @@ from pipeline.replay.topic_replay import add_topic
 from pipeline.runs import JobReport
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_files
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.rows import replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.window_status import committed_windows, trusted_windows
+from pipeline.storage.window_status import committed_windows
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
-JOB = "replay"
 FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
@@ -69,12 +68,7 @@ def check(config: PipelineConfig) -> None:
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     """Windows to replay: those of the run over which the data gate passed, and such windows never replayed before."""
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
-    trusted = trusted_windows(run.warehouse, run.cluster_name)
-    tables = (HASH_VERDICTS, BACK_TESTS)  # one of them has rows, whatever is stored of keys and arrivals
-    replayed = [load_rows(run.warehouse, table, cluster=run.cluster_name)["window_start"].unique() for table in tables]
-    replayed_ms = {milliseconds_of(instant) for found in replayed for instant in found.to_pylist()}
-    wanted = set(run.windows)
-    return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in replayed_ms))
+    return run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
@@ -89,7 +83,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         ConfigError: A candidate cannot be replayed, or was not asked about the keys when they were read.
     """
     if not windows:
-        return JobReport(job=JOB, notes=("no trusted window to replay",))
+        return JobReport(notes=("no trusted window to replay",))
     cluster = load_cluster_facts(run, windows)
     keyed = _replay_keys(spark, run, windows, cluster)
     families = {place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
@@ -107,7 +101,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         add_topic(rows, topic)
     versions = _write(run, windows, rows, findings, services)
     notes = (*describe_verdicts(rows.verdicts), *describe_back_tests(rows.back_tests))
-    return JobReport(job=JOB, table_versions=versions, notes=notes or (_describe_nothing(run),))
+    return JobReport(table_versions=versions, notes=notes or (_describe_nothing(run),))
 
 
 def _replay_keys(

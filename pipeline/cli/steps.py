@@ -1,0 +1,128 @@
+"""The steps of a run, in order: the command `run` takes all of them, each DAG takes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from expectations import gates
+from expectations.replay_gate import check_replayed
+from pipeline.errors import PipelineError
+from pipeline.jobs import ingest, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.storage.session import running_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import SparkSession
+
+    from expectations.gate import GateReport
+    from pipeline.runs import JobReport, RunContext
+
+    Step = Callable[[SparkSession, RunContext], "StepReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """What a step did for one cluster.
+
+    Attributes:
+        written: A line per table written.
+        notes: Things a person should know, in sentences.
+        warnings: Checks below critical that failed.
+        is_healthy: Whether the health gate passed; True for the other steps.
+        verdict: The health gate's verdict in words; "" for the other steps.
+    """
+
+    written: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_healthy: bool = True
+    verdict: str = ""
+
+
+def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted.
+
+    Raises:
+        DataGateError: if the tables are not to be trusted.
+    """
+    report = ingest.run(spark, run)
+    return _report((report,), gates.check_ingested(spark, run))
+
+
+def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    """Replays trusted windows through every candidate.
+
+    Raises:
+        ConfigError: if a candidate cannot be replayed.
+        DataGateError: if the tables are not to be trusted.
+    """
+    windows = replay.pending_windows(run)
+    report = replay.run(spark, run, windows)
+    return _report((report,), check_replayed(spark, run, windows))
+
+
+def judge_health(spark: SparkSession, run: RunContext) -> StepReport:
+    """Measures trusted windows, judges them, and queues messages about incidents."""
+    windows = score_health.pending_windows(run)
+    if not windows:
+        return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
+    reports = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
+    health = gates.check_health(spark, run, windows)
+    reports.append(raise_incidents.run(run, health.verdicts))
+    return _report(reports, (), is_healthy=health.success, verdict=gates.describe_health(health, run))
+
+
+STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_health)
+
+
+def _report(
+    reports: Iterable[JobReport], checked: Iterable[GateReport], *, is_healthy: bool = True, verdict: str = ""
+) -> StepReport:
+    done = tuple(reports)
+    return StepReport(
+        written=tuple(f"{name} at version {version}" for job in done for name, version in job.table_versions.items()),
+        notes=tuple(note for job in done for note in job.notes),
+        warnings=tuple(check.describe() for gate in checked for check in gate.warnings),
+        is_healthy=is_healthy,
+        verdict=verdict,
+    )
+
+
+def take_steps(
+    runs: tuple[RunContext, ...], steps: tuple[Step, ...], on_error: Callable[[RunContext, Step, PipelineError], None]
+) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
+    """Takes steps for one cluster after the other, in one Spark session.
+
+    No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
+
+    Args:
+        runs: One per cluster.
+        steps: Some of `STEPS`, in order.
+        on_error: Called with every error when it occurs.
+
+    Returns:
+        Reports by cluster, of clusters that came to the last step, and the errors.
+
+    Raises:
+        ConfigError: before Spark starts, if a candidate cannot be replayed.
+    """
+    done: dict[str, list[StepReport]] = {}
+    errors: list[PipelineError] = []
+    if replay_windows in steps:
+        replay.check(runs[0].config)
+    with running_session(runs[0].config.spark, app_name=runs[0].run_id) as spark:
+        for run in runs:
+            reports = []
+            for step in steps:
+                try:
+                    reports.append(step(spark, run))
+                except PipelineError as error:
+                    on_error(run, step, error)
+                    errors.append(error)
+                    if step is not replay_windows:
+                        break
+            else:
+                done[run.cluster_name] = reports
+    return done, errors
