@@ -54,10 +54,10 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: There is no such scenario or variant, the file is wrong, or an option is.
     """
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
-    from pipeline.simulator.scenario.schema import SCHEMA
+    from pipeline.simulator.scenario.schema import format_schema
 
     if args.schema:
-        sys.stdout.write(SCHEMA)
+        sys.stdout.write(format_schema())
         return 0
     if args.list:
         from pipeline.cli.simulate_text import format_scenarios

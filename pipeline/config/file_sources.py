@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path  # noqa: TC003  (a field's type)
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field

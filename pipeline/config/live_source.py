@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path  # noqa: TC003  # pydantic reads it
+from pathlib import Path  # pydantic reads it
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator

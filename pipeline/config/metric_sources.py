@@ -7,7 +7,7 @@ another host, take any amount of bytes) is off unless allowed here.
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path  # noqa: TC003  (a field's type)
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,6 +94,28 @@ class WrongValuesError(ValueError):
         self.problems = problems
 
 
+class Problems:
+    """Gathers what is wrong in several places, so that one reading reports all of it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Location, str]] = []
+
+    @contextmanager
+    def at(self, *location: int | str) -> Iterator[None]:
+        """Takes what is refused inside as wrong at a location."""
+        try:
+            yield
+        except WrongValuesError as error:
+            self.found += [((*location, *below), problem) for below, problem in error.problems]
+        except ConfigError as error:
+            self.found.append((location, str(error)))
+
+    def check(self) -> None:
+        """Raises `WrongValuesError` where anything is wrong."""
+        if self.found:
+            raise WrongValuesError(*self.found)
+
+
 def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
     """Yields the location of each refused value and what is wrong with it.
 
@@ -122,14 +145,10 @@ def format_problems(error: ValidationError, kind: Any) -> str:  # noqa: ANN401  
     return "; ".join(f"{'.'.join(map(str, loc))}: {problem}".removeprefix(": ") for loc, problem in problems)
 
 
-def describe_nearest(name: str, known: list[str]) -> str:
-    """What was probably meant by an unknown name.
-
-    >>> describe_nearest("delay", ["capacity", "delay_ms"]), describe_nearest("x", ["capacity", "delay_ms"])
-    ('nearest: delay_ms', 'expected capacity, delay_ms')
-    """
+def _suggest(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    return f"nearest: {', '.join(near)}" if near else f"expected {', '.join(known) or 'no key'}"
+    nearest = f"nearest: {', '.join(near)}; " if near else ""
+    return f"{nearest}expected {', '.join(known) or 'no key'}"
 
 
 def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location, str]:
@@ -140,7 +159,7 @@ def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location
         return loc, f"key {context['discriminator'].strip(chr(39))} is missing"
     if kind == "extra_forbidden":
         known = list(_find_schema(schema, loc[:-1], schema).get("properties", ()))
-        return loc, f"unknown key; {describe_nearest(str(loc[-1]), known)}"
+        return loc, f"unknown key; {_suggest(str(loc[-1]), known)}"
     if kind == "value_error":
         return loc, detail["msg"].removeprefix("Value error, ")
     if kind == "union_tag_invalid":

@@ -132,8 +132,8 @@ def parse_yaml(text: str, name: str) -> YamlFile:
         root = loader.get_single_node()
         return YamlFile(name, None if root is None else loader.construct_document(root), root)
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(f"{name}:{line}: not YAML: {error.reason}") from error
+        before = text[: error.position].split("\n")
+        raise ConfigError(f"{name}:{len(before)}:{len(before[-1]) + 1}: not YAML: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"

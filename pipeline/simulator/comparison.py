@@ -2,58 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
-from pipeline.simulator.scenario.yaml_entries import gather_each
+from pipeline.simulator.scenario.quantities import Amount, ScenarioPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.simulator.scenario.cluster_section import BrokerSection
-    from pipeline.simulator.scenario.yaml_entries import Entry
-
-LABELS = ("published", "real here")
-_BROKER_FIGURES = LOAD_FIGURES[1:]
+    from collections.abc import Mapping
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A run that was not simulated.
+class Comparison(ScenarioPart):
+    """A run that was not simulated; not all figures may be known."""
 
-    Attributes:
-        label: One of `LABELS`.
-        source: Where from.
-        figures: By names of `RUN_FIGURES`; not all may be known.
-        brokers: By name of `LOAD_FIGURES` and broker id; not all may be known. Shares follow from the bytes.
-    """
-
-    label: str
+    label: Literal["published", "real here"]
     source: str
-    figures: Mapping[str, float]
-    brokers: Mapping[str, Mapping[int, float]]
+    """where from"""
+    throughput_records_per_s: Amount | None = None
+    latency_avg_ms: Amount | None = None
+    latency_p50_ms: Amount | None = None
+    latency_p95_ms: Amount | None = None
+    latency_p99_ms: Amount | None = None
+    latency_p999_ms: Amount | None = None
+    latency_max_ms: Amount | None = None
+    record_count: dict[int, Amount] | None = None
+    """by broker id"""
+    batch_count: dict[int, Amount] | None = None
+    """by broker id"""
+    size_bytes: dict[int, Amount] | None = None
+    """by broker id"""
 
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What is known of the whole run, by names of `RUN_FIGURES`."""
+        figures = {name: getattr(self, name) for name in RUN_FIGURES}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
-def parse_comparisons(entry: Entry, brokers: Sequence[BrokerSection]) -> tuple[Comparison, ...]:
-    """The runs beside a variant.
+    @property
+    def loads(self) -> dict[str, dict[int, float]]:
+        """What is given of brokers, by figure and broker id."""
+        return {name: getattr(self, name) for name in LOAD_FIGURES[1:] if getattr(self, name)}
 
-    Raises:
-        ConfigError: A key or a value that cannot be.
-    """
-    ids = [broker.broker_id for broker in brokers]
-    return tuple(gather_each(entry.items(), lambda item: _parse_comparison(item, ids)))
-
-
-def _parse_comparison(entry: Entry, broker_ids: Sequence[int]) -> Comparison:
-    keys = entry.mapping(known=(*RUN_FIGURES, *_BROKER_FIGURES), needed=("label", "source"))
-    figures = {name: keys[name].number() for name in RUN_FIGURES if name in keys}
-    loads: dict[str, Mapping[int, float]] = {}
-    for name in _BROKER_FIGURES:
-        if name in keys:
-            values = keys[name].mapping(known=[str(broker_id) for broker_id in broker_ids])
-            loads[name] = {int(broker_id): value.number() for broker_id, value in values.items()}
-    total = sum(loads.get("size_bytes", {}).values())
-    if total:
-        loads["bytes_share"] = {broker_id: size / total for broker_id, size in loads["size_bytes"].items()}
-    return Comparison(keys["label"].choice(LABELS), keys["source"].text(), figures, loads)
+    @property
+    def brokers(self) -> Mapping[str, Mapping[int, float]]:
+        """What is known of brokers, by names of `LOAD_FIGURES` and broker id; shares follow from the bytes."""
+        loads = self.loads
+        total = sum(loads.get("size_bytes", {}).values())
+        if total:
+            loads["bytes_share"] = {broker_id: size / total for broker_id, size in loads["size_bytes"].items()}
+        return loads

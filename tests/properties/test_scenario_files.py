@@ -13,7 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.simulator.scenario.scenario_file import parse_scenario
 from tests.unit.simulator.test_schema import EVERY_KEY
 
-PLACE = re.compile(r"s\.yaml:\d+: \S|.*: no such|s\.yaml: not YAML")
+PLACE = re.compile(r"s\.yaml:\d+:\d+: \S")
 DOCUMENT = yaml.safe_load(EVERY_KEY)
 
 

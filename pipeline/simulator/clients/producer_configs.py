@@ -13,11 +13,16 @@ from __future__ import annotations
 import csv
 import difflib
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.strategy import is_between, parse_version
+from pipeline.simulator.clients.client import MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
@@ -26,14 +31,27 @@ OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0"}
 """Before, clients write other record batches."""
 NEWEST = {JAVA: "4.3", LIBRDKAFKA: "2.16"}
 """The newest version a table was read from; later ones are taken to be alike."""
+SIMULATED = "simulated"
 _TABLES = {JAVA: "java_producer.tsv", LIBRDKAFKA: "librdkafka_producer.tsv"}
-_WHOLE_LIMITS = {
-    "short": (-(2**15), 2**15 - 1),
-    "int": (-(2**31), 2**31 - 1),
-    "long": (-(2**63), 2**63 - 1),
-}
+_INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
+_FLOATS = ("double", "float")
+_JITTER_PPM = 200_000  # KIP-580: 20 % either way
 
 Value = bool | int | float | str | None
+
+
+class WrongSettingError(ConfigError):
+    """A setting that the client or the simulator refuses.
+
+    Args:
+        name: Its key, as it was given.
+        problem: What was found, and what is expected.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,7 @@ class ConfigKey:
         since: First version, or "".
         before: First version that has it no more or otherwise, or "".
         alias_of: The name that librdkafka keeps the value under, or "".
+        effect: `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither.
     """
 
     name: str
@@ -57,6 +76,7 @@ class ConfigKey:
     since: str
     before: str
     alias_of: str
+    effect: str
 
     def covers(self, version: str) -> bool:
         """Tells whether a version of the client has it so."""
@@ -66,49 +86,44 @@ class ConfigKey:
         """The value of a text, as the client takes it.
 
         Raises:
-            ConfigError: It is none of this type, or not a valid one.
+            WrongSettingError: It is not of this type, or not valid.
 
         >>> find_config(JAVA, "3.9.1", "linger.ms").parse("20")
         20
         """
-        if text is None or text == "null":
-            return None
-        value = self._parse_type(text.strip())
-        self._check(value, text)
+        is_null = text is None or text == "null"
+        value = None if text is None or is_null else self._parse_type(text.strip())
+        may_be_null = is_null and (not self.valid or self.default == "null")
+        if not may_be_null and (value is None or not self._is_valid(value)):
+            found = "null" if is_null else repr(text)
+            raise WrongSettingError(self.name, f"{found}; expected {self.describe_valid()}")
         return value
 
     def _parse_type(self, text: str) -> Value:
+        """The value, or None where the text is not of this type."""
         if self.type == "boolean":
-            if text.lower() not in ("true", "false"):
-                raise ConfigError(f"{self.name}: {text!r}; expected true or false")
-            return text.lower() == "true"
-        if self.type in ("double", "float"):
-            try:
-                return float(text)
-            except ValueError:
-                raise ConfigError(f"{self.name}: {text!r}; expected a number") from None
-        if self.type not in _WHOLE_LIMITS or text in self.valid.split("|"):
+            return {"true": True, "false": False}.get(text.lower())
+        bits = _INTEGER_BITS.get(self.type)
+        if (bits is None and self.type not in _FLOATS) or (self.valid and text in self.valid.split("|")):
             return text
+        if "_" in text:  # Python reads 1_000, the clients do not
+            return None
         try:
-            number = int(text) if "_" not in text else None
+            number = float(text) if bits is None else int(text)
         except ValueError:
-            number = None
-        least, most = _WHOLE_LIMITS[self.type]
-        if number is None or not least <= number <= most:
-            raise ConfigError(f"{self.name}: {text!r}; expected {self.describe_valid()}")
-        return number
+            return None
+        return number if bits is None or -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
-    def _check(self, value: Value, text: str) -> None:
+    def _is_valid(self, value: Value) -> bool:
         if not self.valid or isinstance(value, bool):
-            return
+            return True
         for part in self.valid.split("|"):
             least, dots, most = part.partition("..")
-            if not dots:
-                if str(value).lower() == part.lower():
-                    return
-            elif isinstance(value, int | float) and float(least) <= value and (not most or value <= float(most)):
-                return
-        raise ConfigError(f"{self.name}: {text!r}; expected {self.describe_valid()}")
+            if not dots and str(value).lower() == part.lower():
+                return True
+            if dots and isinstance(value, int | float) and float(least) <= value <= float(most or "inf"):
+                return True
+        return False
 
     def describe_valid(self) -> str:
         """What may be given, in words.
@@ -118,17 +133,59 @@ class ConfigKey:
         """
         if self.type == "boolean":
             return "true or false"
-        kind = "a whole number" if self.type in _WHOLE_LIMITS else "a number"
+        kind = "a whole number" if self.type in _INTEGER_BITS else "a number" if self.type in _FLOATS else "a text"
         parts = []
         for part in self.valid.split("|") if self.valid else ():
             least, dots, most = part.partition("..")
-            if not dots:
-                parts.append(part)
-            else:
-                parts.append(f"{kind} from {least} to {most}" if most else f"{kind}, {least} or more")
-        if not parts:
-            return kind if self.type in (*_WHOLE_LIMITS, "double", "float") else "a text"
-        return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+            parts.append(f"{kind} from {least} to {most}" if most else f"{kind}, {least} or more" if dots else part)
+        return join_options(parts or [kind])
+
+
+@dataclass(frozen=True)
+class ProducerConfiguration:
+    """A configuration, parsed.
+
+    Attributes:
+        client: Whose.
+        version: The client's.
+        values: By the name that others are aliases of, defaults filled in.
+        given: As they were written, the names that were configured, by the same.
+        notes: What of it has no effect in a simulation, in sentences.
+    """
+
+    client: str
+    version: str
+    values: Mapping[str, Any]
+    given: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version, to compare."""
+        return parse_version(self.version)
+
+    def whole(self, name: str) -> int:
+        """A value that is a whole number; 0 where it is null."""
+        return int(self.values.get(name) or 0)
+
+    def fields(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of `Settings` that are a configuration's value each."""
+        values = {field: self.values.get(name) or 0 for field, name in names.items()}
+        return {field: round(value * MS) if field.endswith("_ns") else value for field, value in values.items()}
+
+    def backoff(self, max_since: tuple[int, ...]) -> dict[str, Any]:
+        """How long retries wait: the same each time, from a version on longer each time and with a jitter."""
+        backoff_ms = self.whole("retry.backoff.ms")
+        max_ms = self.whole("retry.backoff.max.ms") if self.number >= max_since else backoff_ms
+        return {
+            "backoff_ns": min(backoff_ms, max_ms) * MS,
+            "backoff_max_ns": max_ms * MS,
+            "backoff_jitter_ppm": _JITTER_PPM if max_ms > backoff_ms else 0,
+        }
+
+    def refuse(self, name: str, expected: str) -> WrongSettingError:
+        """The error to raise about a value."""
+        return WrongSettingError(self.given.get(name, name), f"{self.values.get(name)}; expected {expected}")
 
 
 def check_client(client: str, version: str) -> None:
@@ -138,7 +195,7 @@ def check_client(client: str, version: str) -> None:
         ConfigError: It does not.
     """
     if client not in CLIENTS:
-        raise ConfigError(f"client {client!r}; expected {' or '.join(CLIENTS)}")
+        raise ConfigError(f"client {client!r}; expected {join_options(CLIENTS)}")
     if parse_version(version) < parse_version(OLDEST[client]):
         raise ConfigError(f"{client} {version}; expected {OLDEST[client]} or later: older ones batch otherwise")
 
@@ -149,34 +206,88 @@ def list_configs(client: str, version: str) -> dict[str, ConfigKey]:
 
 
 def find_config(client: str, version: str, name: str) -> ConfigKey:
-    """A configuration by name.
+    """A configuration by the client's name for it, as a version has it.
 
-    Args:
-        client: One of `CLIENTS`.
-        version: Its version.
-        name: The client's name for it.
-
-    Returns:
-        The configuration in that version; where only other versions have it, as they have it: see `ConfigKey.covers`.
+    Where only other versions have it, as they have it: see `ConfigKey.covers`.
 
     Raises:
-        ConfigError: No version has it; names the nearest ones.
+        WrongSettingError: No version has it; names the nearest ones.
     """
     table = _load_table(client)
     if name not in table:
-        raise ConfigError(f"unknown config key {name}{_describe_near(client, name)}")
-    covering = [key for key in table[name] if key.covers(version)]
-    return covering[0] if covering else table[name][-1]
+        raise WrongSettingError(name, f"unknown config key; {_describe_near(client, name)}")
+    return next((key for key in table[name] if key.covers(version)), table[name][-1])
+
+
+def read_configuration(client: str, version: str, config: Mapping[str, str | None]) -> ProducerConfiguration:
+    """Parses a configuration and fills in the version's defaults.
+
+    Raises:
+        ConfigError: The client or a key is not known, or a value is not valid.
+    """
+    check_client(client, version)
+    known = list_configs(client, version)
+    values: dict[str, Value] = {key.name: key.parse(key.default) if key.default else None for key in known.values()}
+    given: dict[str, str] = {}
+    notes = []
+    for name, text in config.items():
+        key = find_config(client, version, name)
+        value = key.parse(text)
+        if not key.covers(version):
+            notes.append(f"{name} is not in {client} {version}{_describe_span(key)}: that client ignores it")
+            continue
+        kept_as = key.alias_of or name
+        if kept_as in given:
+            raise WrongSettingError(name, f"the same configuration as {given[kept_as]}; expected one of them")
+        given[kept_as] = name
+        values[kept_as] = value
+    read = ProducerConfiguration(client, version, values, given, tuple(notes))
+    return replace(read, notes=(*notes, *_list_notes(read)))
+
+
+def _describe_span(key: ConfigKey) -> str:
+    since = f" (since {key.since})" if key.since else ""
+    return f" (gone since {key.before})" if key.before else since
+
+
+def _list_notes(read: ProducerConfiguration) -> list[str]:
+    effects = {name: find_config(read.client, read.version, name).effect for name in sorted(read.given)}
+    notes = []
+    without = [name for name, effect in effects.items() if not effect]
+    if without:
+        notes.append(f"without influence on the simulation: {', '.join(without)}")
+    notes += [
+        f"{name} is not simulated: {effect}"
+        for name, effect in effects.items()
+        if effect not in ("", SIMULATED) and read.values[name] not in (None, False)
+    ]
+    replaced = [name for name in effects if name.startswith("partitioner.") and name != "partitioner.class"]
+    if replaced and read.values.get("partitioner.class") is not None:
+        notes.append(f"{', '.join(replaced)}: without effect, as partitioner.class is set")
+    *head, last = parse_version(NEWEST[read.client])
+    if read.number >= (*head, last + 1):
+        newest = NEWEST[read.client]
+        notes.append(f"{read.client} {read.version} is newer than {newest}: taken to have the same configurations")
+    return notes
+
+
+def join_options(options: Sequence[str]) -> str:
+    """Names with commas, and "or" before the last.
+
+    >>> join_options(["all", "0", "1"])
+    'all, 0 or 1'
+    """
+    return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
 
 
 def _describe_near(client: str, name: str) -> str:
     for other in CLIENTS:
         if other != client and name in _load_table(other):
-            return f"; {other} has it, {client} does not"
+            return f"{other} has it, {client} does not"
     spelled = name.lower().replace("_", ".").replace("-", ".")
     known = _load_table(client)
     near = [spelled] if spelled in known else difflib.get_close_matches(spelled, known, n=3, cutoff=0.6)
-    return f"; nearest: {', '.join(near)}" if near else f"; expected a producer config of {client}"
+    return f"nearest: {', '.join(near)}" if near else f"expected a producer config of {client}"
 
 
 @functools.cache

@@ -1,26 +1,67 @@
-"""From a client, its version and its configuration to a producer's settings."""
+"""From a client, its version and its configuration to a producer's settings, as the client itself resolves them.
+
+| Java version | difference |
+|---|---|
+| 2.0 | the client itself holds back for a quota's throttle time (KIP-219) |
+| 2.1 | `delivery.timeout.ms` (KIP-91); `retries` without end |
+| 3.0 | acks=all and idempotence by default (KIP-679); KAFKA-13598 left idempotence off in 3.0.0 and 3.1.0 |
+| 3.3 | the built-in partitioner (KIP-794); a drain index for each node |
+| 3.7 | retries back off exponentially (KIP-580) |
+| 4.0 | linger.ms 5 (KIP-1030); more than 5 in flight is an error, before it switched idempotence off |
+
+librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million requests
+may be in flight (5 with idempotence), keyless messages stay on a partition for `sticky.partitioning.linger.ms`, and
+idempotence is off unless asked for.
+
+References:
+    Kafka `clients/producer/{KafkaProducer,ProducerConfig}.java`, tested against those classes of released clients;
+    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import ConfigError
-from pipeline.partitioners.strategy import parse_version
-from pipeline.simulator.clients import java_settings, librdkafka_settings
-from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression, Family, Settings
+from pipeline.partitioners.registry import find_strategies
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, Compression, Family, Settings
 from pipeline.simulator.clients.producer_configs import (
     JAVA,
-    NEWEST,
-    ConfigKey,
-    Value,
-    check_client,
-    find_config,
-    list_configs,
+    LIBRDKAFKA,
+    ProducerConfiguration,
+    WrongSettingError,
+    join_options,
+    read_configuration,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_JAVA_FIELDS = {
+    "availability_timeout_ns": "partitioner.availability.timeout.ms",
+    "linger_ns": "linger.ms",
+    "buffer_memory_bytes": "buffer.memory",
+    "max_block_ns": "max.block.ms",
+    "max_request_bytes": "max.request.size",
+    "max_in_flight_count": "max.in.flight.requests.per.connection",
+    "request_timeout_ns": "request.timeout.ms",
+}
+_LIBRDKAFKA_FIELDS = {
+    "batch_record_count": "batch.num.messages",
+    "linger_ns": "queue.buffering.max.ms",
+    "max_request_bytes": "message.max.bytes",
+    "retry_count": "message.send.max.retries",
+    "request_timeout_ns": "request.timeout.ms",
+}
+"""Fields of `Settings` that are a configuration's value, milliseconds as nanoseconds."""
+_JAVA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_JAVA_CLASSES = ("DefaultPartitioner", "UniformStickyPartitioner", "RoundRobinPartitioner")
+_IDEMPOTENCE_NOT_BY_DEFAULT = ((3,), (3, 1))  # 3.0.0 and 3.1.0
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
+_MOST_IN_FLIGHT = 5  # of an idempotent producer: brokers keep the sequence numbers of its last 5 batches
+_MOST_STICKY_MS = 900_000
+_MOST_INT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -37,15 +78,6 @@ class ResolvedProducer:
     family: Family
     settings: Settings
     strategy: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Configuration:
-    """Parsed: values with defaults, the keys given, by the names that others are aliases of."""
-
-    values: dict[str, Value]
-    given: frozenset[str]
     notes: tuple[str, ...]
 
 
@@ -66,89 +98,142 @@ def resolve_producer(
         strategy: Followed in place of what the configuration says, by name.
         compression: What the codec does to this traffic; needed where one is configured.
 
-    Returns:
-        The producer.
-
     Raises:
         ConfigError: A key no version has, a value the client refuses, or a strategy the simulator does not follow.
     """
-    check_client(client, version)
-    module = java_settings if client == JAVA else librdkafka_settings
-    configuration = _read_configuration(client, version, config)
-    values, given = configuration.values, configuration.given
-    if client == JAVA:
-        codec = java_settings.check_codec(values, version)
-        chosen = strategy or java_settings.choose_java_strategy(version, values)
-        resolve = java_settings.resolve_java_settings
-    else:
-        codec = str(values["compression.codec"])
-        chosen = strategy or librdkafka_settings.choose_librdkafka_strategy(version, values, given)
-        resolve = librdkafka_settings.resolve_librdkafka_settings
-    _check_strategy(client, chosen)
-    if codec == "none":
-        compression = None
-    elif compression is None:
-        raise ConfigError(
-            f"compression {codec} needs compression_ratio: compressed bytes per uncompressed byte of these records"
-        )
-    notes = (*configuration.notes, *_list_notes(client, version, configuration))
-    return ResolvedProducer(module.FAMILY, resolve(version, values, given, chosen, compression), chosen, notes)
-
-
-def _check_strategy(client: str, strategy: str) -> None:
+    read = read_configuration(client, version, config)
+    codec_name = "compression.type" if client == JAVA else "compression.codec"
+    codec = _check_codec(read) if client == JAVA else str(read.values[codec_name])
+    chosen = strategy or (_choose_java_strategy(read) if client == JAVA else _choose_librdkafka_strategy(read))
     known = [name for name in (*PLACEMENTS, *HASHED_ALWAYS) if name.startswith("java") == (client == JAVA)]
-    if strategy not in known:
-        raise ConfigError(f"strategy {strategy}: the simulator follows it not for {client}; expected {_join(known)}")
+    if chosen not in known:
+        problem = f"{chosen}: the simulator does not follow it for {client}; expected {join_options(known)}"
+        raise WrongSettingError("strategy", problem)
+    if codec != "none" and compression is None:
+        problem = f"{codec} needs compression_ratio: compressed bytes per uncompressed byte of these records"
+        raise WrongSettingError(read.given.get(codec_name, codec_name), problem)
+    fields = _resolve_java(read, chosen) if client == JAVA else _resolve_librdkafka(read, chosen)
+    settings = Settings(**fields, compression=None if codec == "none" else compression)
+    family = Family.JAVA if client == JAVA else Family.LIBRDKAFKA
+    return ResolvedProducer(family, settings, chosen, read.notes)
 
 
-def _read_configuration(client: str, version: str, config: Mapping[str, str | None]) -> _Configuration:
-    known = list_configs(client, version)
-    values: dict[str, Value] = {key.name: key.parse(key.default) if key.default else None for key in known.values()}
-    given: dict[str, str] = {}
-    notes = []
-    for name, text in config.items():
-        key = find_config(client, version, name)
-        value = key.parse(text)
-        if not key.covers(version):
-            notes.append(f"{name} is not in {client} {version}{_describe_span(key)}: that client ignores it")
-            continue
-        kept_as = key.alias_of or name
-        if kept_as in given:
-            raise ConfigError(f"{name} and {given[kept_as]} are one configuration; expected one of them")
-        given[kept_as] = name
-        values[kept_as] = value
-    return _Configuration(values, frozenset(given), tuple(notes))
+def _choose_java_strategy(read: ProducerConfiguration) -> str:
+    class_name = read.values.get("partitioner.class")
+    if class_name is None:
+        if read.values.get("partitioner.ignore.keys"):
+            return "java-builtin-ignore-keys"
+        if read.values.get("partitioner.adaptive.partitioning.enable") is False:
+            return "java-builtin-uniform"
+        return find_strategies(JAVA, read.version)[0].name
+    setting = str(class_name).rpartition(".")[2]
+    found = find_strategies(JAVA, read.version, setting)
+    if found:
+        return found[0].name
+    if setting in _JAVA_CLASSES:
+        raise WrongSettingError("partitioner.class", f"{JAVA} {read.version} has no {setting}")
+    raise read.refuse(
+        "partitioner.class",
+        f"{join_options(_JAVA_CLASSES)}. For a class of your own give `strategy`, the nearest of those the simulator"
+        " knows",
+    )
 
 
-def _describe_span(key: ConfigKey) -> str:
-    since = f" (since {key.since})" if key.since else ""
-    return f" (gone since {key.before})" if key.before else since
+def _check_codec(read: ProducerConfiguration) -> str:
+    codec = str(read.values["compression.type"])
+    names = _JAVA_CODECS if read.number >= (2, 1) else _JAVA_CODECS[:-1]
+    if codec not in names:
+        raise read.refuse("compression.type", join_options(names))
+    return codec
 
 
-def _list_notes(client: str, version: str, configuration: _Configuration) -> list[str]:
-    module = java_settings if client == JAVA else librdkafka_settings
-    notes = []
-    without = sorted(configuration.given - module.INFLUENTIAL - module.NOT_SIMULATED.keys())
-    if without:
-        notes.append(f"without influence on the simulation: {', '.join(without)}")
-    notes += [
-        f"{name} is not simulated: {module.NOT_SIMULATED[name]}"
-        for name in sorted(configuration.given & module.NOT_SIMULATED.keys())
-        if configuration.values[name] not in (None, False)
-    ]
-    replaced = {name for name in configuration.given if name.startswith("partitioner.") and name != "partitioner.class"}
-    if client == JAVA and replaced and configuration.values.get("partitioner.class") is not None:
-        notes.append(f"{', '.join(sorted(replaced))}: without effect, as partitioner.class is set")
-    if parse_version(version) >= _after(NEWEST[client]):
-        notes.append(f"{client} {version} is newer than {NEWEST[client]}: taken to have the same configurations")
-    return notes
+def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
+    values, number = read.values, read.number
+    placement, is_adaptive, ignores_keys = PLACEMENTS[strategy]
+    is_idempotent = _is_idempotent(read)
+    return {
+        **read.fields(_JAVA_FIELDS),
+        **read.backoff((3, 7)),
+        "placement": placement,
+        "is_adaptive": is_adaptive and values.get("partitioner.adaptive.partitioning.enable") is not False,
+        "ignores_keys": ignores_keys
+        or (values["partitioner.class"] is None and bool(values.get("partitioner.ignore.keys"))),
+        "batch_bytes": max(1, read.whole("batch.size")),
+        "acks": -1 if is_idempotent or values["acks"] in ("all", "-1") else int(str(values["acks"])),
+        "is_idempotent": is_idempotent,
+        "retry_count": _MOST_INT if is_idempotent and "retries" not in read.given else read.whole("retries"),
+        "delivery_timeout_ns": _resolve_delivery_timeout_ms(read) * MS,
+        "drains_from_shared_index": number < (3, 3),
+        "throttles_itself": number >= (2,),
+    }
 
 
-def _after(version: str) -> tuple[int, ...]:
-    """The next minor version."""
-    *head, last = parse_version(version)
-    return (*head, last + 1)
+def _is_idempotent(read: ProducerConfiguration) -> bool:
+    values, given = read.values, read.given
+    wants = values["enable.idempotence"] if "enable.idempotence" in given else None
+    if values.get("transactional.id") is not None:
+        if wants is False:
+            problem = "idempotence is off; expected enable.idempotence true or not set"
+            raise WrongSettingError("transactional.id", problem)
+        wants = True
+    has_default = bool(values["enable.idempotence"]) and read.number not in _IDEMPOTENCE_NOT_BY_DEFAULT
+    if wants is False or (wants is None and not has_default):
+        return False
+    no_retries = "retries" in given and values["retries"] == 0
+    few_acks = "acks" in given and values["acks"] not in ("all", "-1")
+    too_many = read.whole(_IN_FLIGHT) > _MOST_IN_FLIGHT
+    if too_many and (wants or (read.number >= (4,) and not no_retries and not few_acks)):
+        raise read.refuse(_IN_FLIGHT, f"at most {_MOST_IN_FLIGHT} with idempotence")
+    if wants and no_retries:
+        raise read.refuse("retries", "1 or more with idempotence, or enable.idempotence false")
+    if wants and few_acks:
+        raise read.refuse("acks", "all with idempotence, or enable.idempotence false")
+    return not (no_retries or few_acks or too_many)
 
 
-def _join(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def _resolve_delivery_timeout_ms(read: ProducerConfiguration) -> int:
+    """Before 2.1 a batch may wait as long as a request may take; later the whole delivery has its own limit."""
+    least_ms = min(_MOST_INT, read.whole("linger.ms") + read.whole("request.timeout.ms"))
+    name = "delivery.timeout.ms"
+    if name in read.given and read.whole(name) < least_ms:
+        raise read.refuse(name, f"at least linger.ms + request.timeout.ms, {least_ms}")
+    return max(least_ms, read.whole(name))
+
+
+def _choose_librdkafka_strategy(read: ProducerConfiguration) -> str:
+    partitioner = str(read.values["partitioner"])
+    is_sticky = read.number >= (1, 6) and _resolve_sticky_ms(read) > 0
+    return f"{LIBRDKAFKA}-{partitioner}" + ("-1.5" if partitioner.endswith("random") and not is_sticky else "")
+
+
+def _resolve_librdkafka(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
+    placement, is_adaptive, ignores_keys = PLACEMENTS.get(strategy, (Placement.RANDOM, False, False))
+    is_idempotent = bool(read.values["enable.idempotence"]) or bool(read.values.get("transactional.id"))
+    request_bytes = read.whole("message.max.bytes")
+    in_flight, acks = read.whole(_IN_FLIGHT), read.values["request.required.acks"]
+    if is_idempotent and in_flight > _MOST_IN_FLIGHT and _IN_FLIGHT in read.given:
+        raise read.refuse(_IN_FLIGHT, f"at most {_MOST_IN_FLIGHT} with idempotence")
+    if is_idempotent and acks not in (-1, "all") and "request.required.acks" in read.given:
+        raise read.refuse("request.required.acks", "all with idempotence")
+    return {
+        **read.fields(_LIBRDKAFKA_FIELDS),
+        **read.backoff((2, 3)),
+        "placement": placement,
+        "is_adaptive": is_adaptive,
+        "ignores_keys": ignores_keys,
+        "sticky_linger_ns": _resolve_sticky_ms(read) * MS,
+        "batch_bytes": min(request_bytes, read.whole("batch.size") if read.number >= (1, 5) else request_bytes),
+        "buffer_memory_bytes": read.whole("queue.buffering.max.kbytes") * 1024,
+        "max_block_ns": 0,
+        "max_in_flight_count": min(in_flight, _MOST_IN_FLIGHT) if is_idempotent else in_flight,
+        "acks": -1 if is_idempotent or acks == "all" else min(int(acks or 0), 1),
+        "is_idempotent": is_idempotent,
+        "delivery_timeout_ns": (read.whole("message.timeout.ms") or _MOST_INT) * MS,
+    }
+
+
+def _resolve_sticky_ms(read: ProducerConfiguration) -> int:
+    """Twice `linger.ms` unless given, whatever the table's default says."""
+    if "sticky.partitioning.linger.ms" in read.given:
+        return read.whole("sticky.partitioning.linger.ms")
+    return min(_MOST_STICKY_MS, int(2 * float(read.values["queue.buffering.max.ms"] or 0)))

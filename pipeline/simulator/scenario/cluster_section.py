@@ -2,217 +2,215 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pipeline.simulator.clients.client import MS
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
+
+from pipeline.config.section import Problems, WrongValuesError
+from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
-from pipeline.simulator.scenario.quantities import parse_distribution, parse_ms, parse_seconds, parse_steps_ms
+from pipeline.simulator.scenario.quantities import (
+    Delay,
+    Milliseconds,
+    QuantityMs,
+    ScenarioPart,
+    Seconds,
+    Share,
+    named_once,
+)
 from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Service, Topic
-from pipeline.simulator.scenario.yaml_entries import Entry, gather_each
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-BROKER_KEYS = ("capacity", "delay_ms", "service", "handlers", "replica_wait_ms", "quota_bytes_per_s", "errors")
-"""Besides `id`."""
-_MOST_BROKERS = 1_000
-_MOST_PARTITIONS = 100_000
+    from collections.abc import Sequence
 
 
-@dataclass(frozen=True)
-class BrokerSection:
-    """A broker as written: a variant may replace single keys.
+class IdleSection(ScenarioPart):
+    """How long a request takes where the broker had been idle for the connection."""
 
-    Attributes:
-        place: Where it stands.
-        broker_id: Kafka's.
-        keys: The others.
-    """
+    after_ms: Milliseconds
+    """idle for so long or longer"""
+    request_ms: QuantityMs
+    """for each request then"""
 
-    place: Entry
-    broker_id: int
-    keys: Mapping[str, Entry]
 
-    def with_keys(self, keys: Mapping[str, Entry]) -> BrokerSection:
-        """The broker with some keys replaced."""
-        return replace(self, keys={**self.keys, **keys})
+class ServiceSection(ScenarioPart):
+    """How long a broker takes for a request."""
 
-    @property
-    def capacity(self) -> float:
-        """How fast it is, relative to the others: service times are divided by it, its fair share grows with it."""
-        entry = self.keys.get("capacity")
-        return 1.0 if entry is None else entry.number(least=0.001, most=1_000)
+    request_ms: QuantityMs
+    """for each request"""
+    idle: tuple[IdleSection, ...] = ()
+    """rising; the last that holds counts"""
+    partition_ms: Milliseconds = 0
+    """for each further partition in a request"""
+    kib_ms: Milliseconds = 0
+    """for each 1,024 bytes of batches"""
+    warm_up_ratio: float = Field(1, ge=1, le=1_000_000)
+    """so much slower at first, falling to 1 within warm_up_s"""
+    warm_up_s: Seconds = 0
 
-    def build(self) -> Broker:
-        """The broker.
+    @model_validator(mode="after")
+    def _rises(self) -> ServiceSection:
+        if any(first.after_ms >= second.after_ms for first, second in pairwise(self.idle)):
+            raise WrongValuesError((("idle",), "after_ms must rise"))
+        return self
 
-        Raises:
-            ConfigError: A value is impossible.
-        """
-        keys = self.keys
-        delay = parse_steps_ms(keys["delay_ms"]) if "delay_ms" in keys else Steps()
-        service = _parse_service(keys["service"]) if "service" in keys else MEASURED_SERVICE
-        return Broker(
-            broker_id=self.broker_id,
-            service=scale_service(service, self.capacity),
-            handler_count=keys["handlers"].whole() if "handlers" in keys else 0,
-            delay_ns=delay,
-            oversleep_ns=MEASURED_OVERSLEEP if any(delay.values) else ZERO,
-            replica_wait_ns=parse_distribution(keys["replica_wait_ms"], MS) if "replica_wait_ms" in keys else ZERO,
-            quota_bytes_per_s=keys["quota_bytes_per_s"].whole(least=1) if "quota_bytes_per_s" in keys else 0,
-            errors=_parse_errors(keys["errors"]) if "errors" in keys else (),
+    def build(self) -> Service:
+        """The service as the simulator takes it."""
+        return Service(
+            request_ns=self.request_ms,
+            idle=tuple((round(idle.after_ms * MS), idle.request_ms) for idle in self.idle),
+            partition_ns=round(self.partition_ms * MS),
+            kib_ns=round(self.kib_ms * MS),
+            warm_up_percent=round(self.warm_up_ratio * 100),
+            warm_up_ns=round(self.warm_up_s * SECOND),
         )
 
 
-def parse_brokers(entry: Entry) -> tuple[BrokerSection, ...]:
-    """The brokers: a list, or how many with ids from 0.
+class ErrorSection(ScenarioPart):
+    """A time in which requests are answered with an error that may be retried."""
 
-    Raises:
-        ConfigError: A key, a value or an id that cannot be.
-    """
-    if not entry.is_list:
-        count = entry.whole(least=1, most=_MOST_BROKERS)
-        return tuple(BrokerSection(entry, broker_id, {}) for broker_id in range(count))
-    brokers = gather_each(entry.items(), parse_broker)
-    seen: dict[int, BrokerSection] = {}
-    for broker in brokers:
-        if broker.broker_id in seen:
-            raise broker.place.error(
-                f"broker {broker.broker_id} twice; first in line {seen[broker.broker_id].place.line}"
-            )
-        seen[broker.broker_id] = broker
-    if not brokers:
-        raise entry.error("no broker; expected at least one")
-    return tuple(brokers)
+    from_s: Seconds
+    to_s: Seconds
+    ratio: Share = 1
+    """of the requests"""
+
+    @model_validator(mode="after")
+    def _lasts(self) -> ErrorSection:
+        if round(self.to_s * SECOND) <= round(self.from_s * SECOND):
+            raise WrongValuesError((("to_s",), f"found {self.to_s:g}; expected a time after from_s"))
+        return self
+
+    def build(self) -> ErrorWindow:
+        """The window as the simulator takes it."""
+        return ErrorWindow(round(self.from_s * SECOND), round(self.to_s * SECOND), round(self.ratio * PPM))
 
 
-def parse_broker(entry: Entry) -> BrokerSection:
-    """One broker, checked key by key.
+class BrokerSection(ScenarioPart):
+    """A broker; in a variant, keys of it to replace."""
 
-    Raises:
-        ConfigError: A key or a value that cannot be.
-    """
-    keys = entry.mapping(known=BROKER_KEYS, needed=("id",))
-    broker = BrokerSection(entry, keys.pop("id").whole(most=2**31 - 1), keys)
-    broker.build()
-    return broker
+    id: int = Field(ge=0, lt=2**31)
+    capacity: float = Field(1, ge=0.001, le=1_000)
+    """twice as high: service takes half as long, the fair share is twice as large"""
+    delay_ms: Delay = Steps()
+    """held back before every produce response; or, over time, a schedule [{at_s: 0, ms: 0}, {at_s: 30, ms: 20}], an even
+    series {every_s: 1, ms: [0, 3, 20]}, or {file: delays.csv} with columns at_s and ms"""
+    service: ServiceSection | None = None
+    """as measured on brokers 4.1.1, loopback, where not given"""
+    handlers: int = Field(0, ge=0, lt=2**31)
+    """requests in service at a time; 0 is no limit"""
+    replica_wait_ms: QuantityMs = ZERO
+    """with acks=all: until the in-sync replicas have the batches"""
+    quota_bytes_per_s: int | None = Field(None, ge=1, lt=2**63)
+    """producer_byte_rate of each client"""
+    errors: tuple[ErrorSection, ...] = ()
+    """rising, not overlapping"""
+
+    @model_validator(mode="after")
+    def _rises(self) -> BrokerSection:
+        if any(second.from_s < first.to_s for first, second in pairwise(self.errors)):
+            raise WrongValuesError((("errors",), "error windows overlap or do not rise"))
+        return self
+
+    def build(self) -> Broker:
+        """The broker as the simulator takes it."""
+        service = self.service.build() if self.service else MEASURED_SERVICE
+        return Broker(
+            broker_id=self.id,
+            service=scale_service(service, self.capacity),
+            handler_count=self.handlers,
+            delay_ns=self.delay_ms,
+            oversleep_ns=MEASURED_OVERSLEEP if any(self.delay_ms.values) else ZERO,
+            replica_wait_ns=self.replica_wait_ms,
+            quota_bytes_per_s=self.quota_bytes_per_s or 0,
+            errors=tuple(window.build() for window in self.errors),
+        )
 
 
-def parse_topics(entry: Entry, broker_ids: Sequence[int]) -> tuple[Topic, ...]:
-    """The topics.
+_COUNT = TypeAdapter(Annotated[int, Field(ge=1, le=1_000)])
+
+
+def _list_brokers(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
+    return value if isinstance(value, list) else [{"id": number} for number in range(_COUNT.validate_python(value))]
+
+
+class ClusterSection(ScenarioPart):
+    """The brokers."""
+
+    brokers: Annotated[
+        tuple[BrokerSection, ...], BeforeValidator(_list_brokers), Field(min_length=1), AfterValidator(named_once("id"))
+    ]
+    """how many, with ids from 0; or a list:"""
+
+
+class TopicSection(ScenarioPart):
+    """A topic; without `leaders` its partitions go round the brokers, on from where the topic before stopped."""
+
+    name: str
+    partitions: int | None = Field(None, ge=1, le=100_000)
+    """how many: leaders in turn over the brokers, topic after topic; or"""
+    leaders: tuple[Annotated[int, Field(ge=0)] | None, ...] | None = Field(None, min_length=1)
+    """a broker id for each partition, null for no leader; every broker must lead a partition"""
+    metadata_order: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """partitions with a leader as metadata lists them; ascending where not given"""
+
+    @model_validator(mode="after")
+    def _has_leaders(self) -> TopicSection:
+        if self.leaders is None and self.partitions is None:
+            raise ValueError("key partitions or leaders is missing")
+        if self.leaders is not None and self.partitions not in (None, len(self.leaders)):
+            raise WrongValuesError((("leaders",), f"{len(self.leaders)} leaders for {self.partitions} partitions"))
+        leaders = self.leaders or (0,) * (self.partitions or 0)
+        led = [partition for partition, leader in enumerate(leaders) if leader is not None]
+        if not led:
+            raise ValueError("no partition has a leader; expected at least one")
+        if self.metadata_order is not None and sorted(self.metadata_order) != led:
+            found = f"found {list(self.metadata_order)}; expected each partition with a leader once: {led}"
+            raise WrongValuesError((("metadata_order",), found))
+        return self
+
+
+def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) -> tuple[Topic, ...]:
+    """The topics as the simulator takes them.
 
     Args:
-        entry: The list.
+        sections: As written.
         broker_ids: Of the scenario, in their order.
 
     Raises:
-        ConfigError: A key or a value that cannot be, or a leader that is no broker.
+        WrongValuesError: A leader is no broker, or a broker leads no partition.
     """
-    items = entry.items()
-    topics = gather_each(items, lambda item: _parse_topic(item, broker_ids))
-    topics = _lead_in_turn(items, topics, len(broker_ids))
-    if not topics:
-        raise entry.error("no topic; expected at least one")
-    for place, topic in enumerate(topics):
-        if topic.name in (other.name for other in topics[:place]):
-            raise entry.items()[place].error(f"topic {topic.name} twice")
-    return tuple(topics)
-
-
-def check_every_broker_leads(brokers: Sequence[BrokerSection], topics: Sequence[Topic]) -> None:
-    """Checks that no broker is without partitions.
-
-    Raises:
-        ConfigError: One is.
-    """
+    place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
+    expected = f"a broker of the cluster ({', '.join(map(str, broker_ids))}), or null for no leader"
+    topics, problems, turn = [], Problems(), 0
+    for number, section in enumerate(sections):
+        if section.leaders is None:
+            count = section.partitions or 0
+            leaders = tuple((turn + partition) % len(place) for partition in range(count))
+            turn += count
+        else:
+            problems.found += [
+                (("topics", number, "leaders", partition), f"found {leader}; expected {expected}")
+                for partition, leader in enumerate(section.leaders)
+                if leader is not None and leader not in place
+            ]
+            leaders = tuple(-1 if leader is None else place.get(leader, -1) for leader in section.leaders)
+        topics.append(Topic(section.name, leaders, section.metadata_order or ()))
+    problems.check()
     leading = {leader for topic in topics for leader in topic.leaders}
-
-    def check(numbered: tuple[int, BrokerSection]) -> None:
-        place, broker = numbered
-        if place not in leading:
-            raise broker.place.error(
-                f"broker {broker.broker_id} leads no partition; expected every broker to lead one:"
-                " give it one in `leaders` of a topic, raise `partitions`, or leave the broker out"
-            )
-
-    gather_each(list(enumerate(brokers)), check)
-
-
-def _parse_topic(entry: Entry, broker_ids: Sequence[int]) -> Topic:
-    keys = entry.mapping(known=("name", "partitions", "leaders", "metadata_order"), needed=("name",))
-    if "leaders" in keys:
-        leaders = tuple(_parse_leader(item, broker_ids) for item in keys["leaders"].items())
-        count = len(leaders)
-        if not count:
-            raise keys["leaders"].expect("a broker id for each partition")
-        if "partitions" in keys and keys["partitions"].whole(least=1) != count:
-            raise keys["leaders"].error(f"{count} leaders for {keys['partitions'].text()} partitions")
-    elif "partitions" in keys:
-        count = keys["partitions"].whole(least=1, most=_MOST_PARTITIONS)
-        leaders = (0,) * count  # see _lead_in_turn
-    else:
-        raise entry.error("key partitions or leaders is missing")
-    if all(leader < 0 for leader in leaders):
-        raise entry.error("no partition has a leader; expected at least one")
-    return Topic(keys["name"].text(), leaders, _parse_order(keys.get("metadata_order"), leaders))
-
-
-def _lead_in_turn(entries: Sequence[Entry], topics: Sequence[Topic], broker_count: int) -> list[Topic]:
-    """Gives topics without `leaders` theirs: in turn over the brokers, on from where the topic before stopped."""
-    placed, turn = [], 0
-    for entry, topic in zip(entries, topics, strict=True):
-        if "leaders" in entry.mapping():
-            placed.append(topic)
-            continue
-        count = len(topic.leaders)
-        placed.append(replace(topic, leaders=tuple((turn + place) % broker_count for place in range(count))))
-        turn += count
-    return placed
-
-
-def _parse_leader(entry: Entry, broker_ids: Sequence[int]) -> int:
-    if entry.is_null:
-        return -1
-    broker_id = entry.whole()
-    if broker_id not in broker_ids:
-        raise entry.expect(f"a broker of the cluster ({', '.join(map(str, broker_ids))}), or null for no leader")
-    return broker_ids.index(broker_id)
-
-
-def _parse_order(entry: Entry | None, leaders: Sequence[int]) -> tuple[int, ...]:
-    if entry is None:
-        return ()
-    order = tuple(item.whole() for item in entry.items())
-    led = [partition for partition, leader in enumerate(leaders) if leader >= 0]
-    if sorted(order) != led:
-        raise entry.error(f"found {list(order)}; expected each partition with a leader once: {led}")
-    return order
-
-
-def _parse_service(entry: Entry) -> Service:
-    known = ("request_ms", "idle", "partition_ms", "kib_ms", "warm_up_ratio", "warm_up_s")
-    keys = entry.mapping(known=known, needed=("request_ms",))
-    return Service(
-        request_ns=parse_distribution(keys["request_ms"], MS),
-        idle=_parse_idle(keys["idle"]) if "idle" in keys else (),
-        partition_ns=parse_ms(keys["partition_ms"]) if "partition_ms" in keys else 0,
-        kib_ns=parse_ms(keys["kib_ms"]) if "kib_ms" in keys else 0,
-        warm_up_percent=round(keys["warm_up_ratio"].number(least=1) * 100) if "warm_up_ratio" in keys else 100,
-        warm_up_ns=parse_seconds(keys["warm_up_s"]) if "warm_up_s" in keys else 0,
-    )
-
-
-def _parse_idle(entry: Entry) -> tuple[tuple[int, Distribution], ...]:
-    steps = []
-    for item in entry.items():
-        keys = item.mapping(needed=("after_ms", "request_ms"))
-        steps.append((parse_ms(keys["after_ms"]), parse_distribution(keys["request_ms"], MS)))
-    if any(first >= second for (first, _), (second, _) in pairwise(steps)):
-        raise entry.error("after_ms must rise")
-    return tuple(steps)
+    problems.found += [
+        (
+            ("cluster", "brokers", number),
+            f"broker {broker_id} leads no partition; expected every broker to lead one:"
+            " give it one in `leaders` of a topic, raise `partitions`, or leave the broker out",
+        )
+        for broker_id, number in place.items()
+        if number not in leading
+    ]
+    problems.check()
+    return tuple(topics)
 
 
 def scale_service(service: Service, capacity: float) -> Service:
@@ -231,20 +229,3 @@ def scale_service(service: Service, capacity: float) -> Service:
 def _divide(distribution: Distribution, by: float) -> Distribution:
     points = tuple((probability, round(value / by)) for probability, value in distribution.points)
     return Distribution(points, round(distribution.mean / by))
-
-
-def _parse_errors(entry: Entry) -> tuple[ErrorWindow, ...]:
-    windows = gather_each(entry.items(), _parse_error_window)
-    for first, second in pairwise(windows):
-        if second.start_ns < first.end_ns:
-            raise entry.error("error windows overlap or do not rise")
-    return tuple(windows)
-
-
-def _parse_error_window(entry: Entry) -> ErrorWindow:
-    keys = entry.mapping(known=("ratio",), needed=("from_s", "to_s"))
-    start_ns, end_ns = parse_seconds(keys["from_s"]), parse_seconds(keys["to_s"])
-    if end_ns <= start_ns:
-        raise keys["to_s"].expect("a time after from_s")
-    ratio = keys["ratio"].number(most=1) if "ratio" in keys else 1.0
-    return ErrorWindow(start_ns, end_ns, round(ratio * PPM))

@@ -1,125 +1,164 @@
-"""Numbers of a scenario file: times with their unit, distributions, values by time."""
+"""Types of a scenario file's values: times, distributions, values by time, files beside the scenario."""
 
 from __future__ import annotations
 
 import csv
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo
+
+from pipeline.config.section import Section, WrongValuesError
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 
 if TYPE_CHECKING:
-    from pipeline.simulator.scenario.yaml_entries import Entry
+    from collections.abc import Callable, Sequence
 
+_Part = TypeVar("_Part")
 _MOST_S = 10 * 365 * 86_400
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[Amount, Field(le=_MOST_S)]
+Seconds = Number
+Milliseconds = Annotated[float, Field(ge=0, le=86_400_000, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def parse_seconds(entry: Entry, least: float = 0) -> int:
-    """Seconds as whole nanoseconds.
+class ScenarioPart(Section):
+    """A part of a scenario file; `schema.py` prints what stands under its fields."""
 
-    Raises:
-        ConfigError: It is no number, or too small or large.
-    """
-    return round(entry.number(least=least, most=_MOST_S) * SECOND)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-def parse_distribution(entry: Entry, unit: int = 1, least: float = 0) -> Distribution:
-    """A number, quantiles (`{0: 0.1, 0.5: 0.2, 1: 3}`), or `{exponential: mean}`.
-
-    Args:
-        entry: As written.
-        unit: Whole numbers in one.
-        least: Smallest value that makes sense.
-
-    Returns:
-        The distribution of whole numbers.
-
-    Raises:
-        ConfigError: It is none of these, or quantiles do not rise from 0 to 1.
-    """
-    if not entry.is_mapping:
-        return Distribution.constant(round(entry.number(least=least, most=_MOST_S) * unit))
-    keys = entry.mapping()
-    if "exponential" in keys:
-        only = entry.mapping(("exponential",))["exponential"]
-        return Distribution.exponential(max(1, round(only.number(least=least, most=_MOST_S) * unit)))
-    points = []
-    for name, value in keys.items():
-        try:
-            probability = float(name)
-        except ValueError:
-            raise value.error(f"found {name}; expected a probability from 0 to 1, or exponential") from None
-        points.append((probability, round(value.number(least=least, most=_MOST_S) * unit)))
-    is_rising = all(p < q and a <= b for (p, a), (q, b) in pairwise(points))
-    if not points or points[0][0] != 0 or points[-1][0] != 1 or not is_rising:
-        raise entry.error("quantiles must rise from probability 0 to 1, and their values with them")
-    return Distribution(tuple(points))
-
-
-def parse_steps_ms(entry: Entry) -> Steps:
-    """Milliseconds over time.
-
-    A constant; a schedule, `[{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]`; an even series, `{every_s: 1, ms: [0, 3, 20]}`; or a
-    recorded one, `{file: delays.csv}` with columns at_s and ms, beside the scenario.
-
-    Raises:
-        ConfigError: It is none of these, or its times do not rise from 0.
-    """
-    if entry.is_list:
-        rows = [item.mapping(needed=("at_s", "ms")) for item in entry.items()]
-        return _make_steps(entry, [(parse_seconds(row["at_s"]), parse_ms(row["ms"])) for row in rows])
-    if not entry.is_mapping:
-        return Steps.constant(parse_ms(entry))
-    keys = entry.mapping(("every_s", "ms", "file"))
-    if "file" in keys:
-        return _make_steps(entry, _read_series(keys["file"]))
-    keys = entry.mapping(needed=("every_s", "ms"))
-    every_ns = parse_seconds(keys["every_s"], least=1e-6)
-    return _make_steps(entry, [(place * every_ns, parse_ms(item)) for place, item in enumerate(keys["ms"].items())])
-
-
-def parse_ms(entry: Entry) -> int:
-    """Milliseconds as whole nanoseconds.
-
-    Raises:
-        ConfigError: It is no number, or too small or large.
-    """
-    return round(entry.number(most=86_400_000) * MS)
-
-
-def find_file(entry: Entry) -> Path:
-    """A file that is named beside the scenario file.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    path = Path(entry.file).parent / entry.text()
+def _find_file(name: Path, info: ValidationInfo) -> Path:
+    path = Path(info.context or "") / name
     if not path.is_file():
-        raise entry.error(f"no file {path}")
+        raise ValueError(f"no file {path}")
     return path
 
 
-def _make_steps(entry: Entry, rows: list[tuple[int, int]]) -> Steps:
+FileBeside = Annotated[Path, AfterValidator(_find_file)]
+"""A file that is named beside the scenario file, whose folder is the validation's context."""
+
+
+class _Exponential(Section):
+    exponential: Number
+
+
+_NUMBER = TypeAdapter(Number)
+_EXPONENTIAL = TypeAdapter(_Exponential)
+_QUANTILES = TypeAdapter(dict[Share, Number])
+
+
+def _read_quantity(value: Any, unit: int) -> Distribution:  # noqa: ANN401  (whatever YAML holds)
+    if isinstance(value, Distribution):
+        return value
+    if not isinstance(value, dict):
+        return Distribution.constant(round(_NUMBER.validate_python(value) * unit))
+    if "exponential" in value:
+        mean = _EXPONENTIAL.validate_python(value).exponential
+        return Distribution.exponential(max(1, round(mean * unit)))
+    points = tuple((p, round(number * unit)) for p, number in _QUANTILES.validate_python(value).items())
+    rises = all(p < q and low <= high for (p, low), (q, high) in pairwise(points))
+    if not points or points[0][0] != 0 or points[-1][0] != 1 or not rises:
+        raise ValueError("quantiles must rise from probability 0 to 1, and their values with them")
+    return Distribution(points)
+
+
+def _quantity(unit: int) -> BeforeValidator:
+    return BeforeValidator(partial(_read_quantity, unit=unit), json_schema_input_type=_Exponential | Number)
+
+
+Quantity = Annotated[Distribution, _quantity(1)]
+"""A number, quantiles (`{0: 0.1, 0.5: 0.2, 1: 3}`), or `{exponential: mean}`."""
+QuantityMs = Annotated[Distribution, _quantity(MS)]
+"""The same in milliseconds, as nanoseconds."""
+QuantityS = Annotated[Distribution, _quantity(SECOND)]
+"""The same in seconds, as nanoseconds."""
+
+
+class _Step(Section):
+    at_s: Seconds
+    ms: Milliseconds
+
+
+class _Series(Section):
+    every_s: Annotated[Seconds, Field(ge=1e-6)]
+    ms: tuple[Milliseconds, ...]
+
+
+class _SeriesFile(Section):
+    file: FileBeside
+
+
+_MILLISECONDS = TypeAdapter(Milliseconds)
+_SCHEDULE = TypeAdapter(tuple[_Step, ...])
+_SERIES = TypeAdapter(_Series)
+_SERIES_FILE = TypeAdapter(_SeriesFile)
+_CSV_ROW = TypeAdapter(tuple[Seconds, Number])
+
+
+def _read_delay(value: Any, info: ValidationInfo) -> Steps:  # noqa: ANN401  (whatever YAML holds)
+    if isinstance(value, Steps):
+        return value
+    if isinstance(value, list):
+        return _make_steps([(round(step.at_s * SECOND), step.ms) for step in _SCHEDULE.validate_python(value)])
+    if not isinstance(value, dict):
+        return Steps.constant(round(_MILLISECONDS.validate_python(value) * MS))
+    if "file" in value:
+        return _make_steps(_read_csv(_SERIES_FILE.validate_python(value, context=info.context).file))
+    series = _SERIES.validate_python(value)
+    every_ns = round(series.every_s * SECOND)
+    return _make_steps([(place * every_ns, ms) for place, ms in enumerate(series.ms)])
+
+
+Delay = Annotated[Steps, BeforeValidator(_read_delay, json_schema_input_type=_Series | Milliseconds)]
+"""Milliseconds over time, as nanoseconds.
+
+A constant; a schedule, `[{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]`; an even series, `{every_s: 1, ms: [0, 3, 20]}`; or a
+recorded one, `{file: delays.csv}` with columns at_s and ms, beside the scenario.
+"""
+
+
+def _make_steps(rows: Sequence[tuple[int, float]]) -> Steps:
     try:
-        return Steps(tuple(start for start, _ in rows), tuple(value for _, value in rows))
+        return Steps(tuple(start_ns for start_ns, _ in rows), tuple(round(ms * MS) for _, ms in rows))
     except ConfigError as error:
-        raise entry.error(str(error)) from error
+        raise ValueError(str(error)) from error
 
 
-def _read_series(entry: Entry) -> list[tuple[int, int]]:
-    path = find_file(entry)
-    rows = []
+def _read_csv(path: Path) -> list[tuple[int, float]]:
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines)
-        for row in reader:
-            try:
-                at_s, delay_ms = float(row["at_s"]), float(row["ms"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise ConfigError(f"{path}:{reader.line_num}: expected numbers in columns at_s and ms") from error
-            if not (0 <= at_s <= _MOST_S and 0 <= delay_ms <= _MOST_S):
-                raise ConfigError(f"{path}:{reader.line_num}: {at_s:g} s, {delay_ms:g} ms; expected 0 or more")
-            rows.append((round(at_s * SECOND), round(delay_ms * MS)))
-    return rows
+        try:
+            rows = [_CSV_ROW.validate_python((row["at_s"], row["ms"])) for row in reader]
+        except (KeyError, ValueError) as error:
+            raise WrongValuesError(
+                (("file",), f"{path}:{reader.line_num}: expected numbers, 0 or more, in columns at_s and ms")
+            ) from error
+    return [(round(at_s * SECOND), ms) for at_s, ms in rows]
+
+
+def named_once(key: str) -> Callable[[tuple[_Part, ...]], tuple[_Part, ...]]:
+    """A check that no two parts of a list have the same name.
+
+    Args:
+        key: The field that names a part.
+    """
+
+    def check(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
+        names = [getattr(part, key) for part in parts]
+        twice = [number for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            raise WrongValuesError(
+                *(
+                    ((number,), f"{key} {names[number]} twice, first at [{names.index(names[number])}]")
+                    for number in twice
+                )
+            )
+        return parts
+
+    return check

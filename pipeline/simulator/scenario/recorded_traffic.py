@@ -14,29 +14,25 @@ from pipeline.errors import ConfigError
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES
-from pipeline.simulator.scenario.quantities import find_file
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from pipeline.simulator.scenario.scenario import Topic
-    from pipeline.simulator.scenario.yaml_entries import Entry
 
 _NS_PER_MS = 1_000_000
 _VARINT_STEPS = tuple(1 << (7 * length - 1) for length in range(1, 5))
 """Where a zig-zag varint of a number that is not negative grows by a byte."""
 
 
-def read_recorded(keys: Mapping[str, Entry], place: Entry, topic: Topic, strategy: str) -> Recorded:
+def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
     """Reads a recording: columns at_ms and value_bytes; where there, key and partition (named by the record).
 
     Args:
-        keys: Of the section: `file`.
-        place: The section.
+        path: A `.parquet` file, or one in CSV.
         topic: Where the records go.
         strategy: Places the keys, by name.
 
@@ -44,16 +40,13 @@ def read_recorded(keys: Mapping[str, Entry], place: Entry, topic: Topic, strateg
         The arrivals, in the order of at_ms.
 
     Raises:
-        ConfigError: There is no such file, a column lacks, or a value cannot be.
+        ConfigError: The file cannot be read, a column is missing, or a value is not possible.
     """
-    if "file" not in keys:
-        raise place.error("key file is missing")
-    path = find_file(keys["file"])
     table = _read_table(path)
     at_ms = _numbers(table, "at_ms", path, np.float64)
     value_bytes = _numbers(table, "value_bytes", path, np.int64)
     if not len(at_ms):
-        raise keys["file"].error(f"{path} has no row")
+        raise ConfigError(f"{path} has no row")
     order = np.argsort(at_ms, kind="stable")
     partition, key_bytes = _place_rows(table, path, topic, strategy)
     body_bytes = FIXED_BODY_BYTES + _field_bytes(value_bytes) + _field_bytes(key_bytes) + 1

@@ -1,46 +1,38 @@
 """A scenario file in YAML: the values to simulate, variant by variant.
 
-The schema is told by `schema.SCHEMA` (`partition-health simulate --schema`). Every error names file, line and key, what
-was found and what was expected; one reading tells all errors that do not follow from each other.
+`partition-health simulate --schema` prints its keys. Every error names file, line, column and key, what was found and
+what was expected; one reading reports all errors that do not follow from each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import AfterValidator, Field
+
+from pipeline.config.section import Location, Problems, WrongValuesError
+from pipeline.config.yaml_file import parse_yaml, read_yaml
 from pipeline.errors import ConfigError
-from pipeline.simulator.comparison import Comparison, parse_comparisons
-from pipeline.simulator.scenario.cluster_section import (
-    BROKER_KEYS,
-    BrokerSection,
-    check_every_broker_leads,
-    parse_brokers,
-    parse_topics,
-)
-from pipeline.simulator.scenario.producer_section import (
-    CLIENT_KEYS,
-    ProducerSection,
-    parse_client_keys,
-    parse_producers,
-)
-from pipeline.simulator.scenario.quantities import parse_seconds
-from pipeline.simulator.scenario.scenario import Scenario
-from pipeline.simulator.scenario.yaml_entries import gather, gather_each, parse_yaml
+from pipeline.simulator.clients.client import SECOND
+from pipeline.simulator.comparison import Comparison
+from pipeline.simulator.scenario.cluster_section import BrokerSection, ClusterSection, TopicSection, build_topics
+from pipeline.simulator.scenario.measured import MEASURED_COSTS
+from pipeline.simulator.scenario.producer_section import ClientSection, ProducerSection
+from pipeline.simulator.scenario.quantities import ScenarioPart, Seconds, named_once
+from pipeline.simulator.scenario.scenario import Producer, Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from pipeline.config.yaml_file import YamlFile
     from pipeline.simulator.scenario.scenario import Topic
-    from pipeline.simulator.scenario.yaml_entries import Entry
+    from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"
 """Name of the only variant of a file without variants."""
-_KEYS = ("name", "summary", "variants", "compare", "recovery")
-_VARIANT_KEYS = (*CLIENT_KEYS, "summary", "producers", "brokers", "compare")
 
 
 @dataclass(frozen=True)
@@ -108,149 +100,206 @@ class ScenarioFile:
         return tuple(variant for variant in self.variants if not names or variant.name in names)
 
 
-@dataclass(frozen=True)
-class _Base:
-    """Sections that variants change, and where the file begins."""
+Sentence = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
-    place: Entry
+
+class VariantSection(ClientSection):
+    """A variant: it changes what it names. `config` is added to the producer's, unless the client is another one."""
+
     name: str
-    brokers: tuple[BrokerSection, ...]
-    topics: tuple[Topic, ...]
-    producers: tuple[ProducerSection, ...]
+    summary: Sentence = ""
+    producers: tuple[str, ...] | None = None
+    """which of them change; all where not given"""
+    brokers: Annotated[tuple[BrokerSection, ...], AfterValidator(named_once("id"))] = ()
+    """keys of single brokers"""
+    compare: tuple[Comparison, ...] = ()
+    """figures from elsewhere to show beside"""
+
+
+class RecoverySection(ScenarioPart):
+    """Report how long after an instant a broker has its fair share again."""
+
+    broker: int = Field(ge=0)
+    """its id"""
+    from_s: Seconds
+
+
+class ScenarioSection(ScenarioPart):
+    """A scenario file."""
+
+    name: str | None = None
+    """that of the file where not given"""
+    summary: Sentence = ""
+    cluster: ClusterSection
+    topics: Annotated[tuple[TopicSection, ...], AfterValidator(named_once("name"))] = Field(min_length=1)
+    producers: Annotated[tuple[ProducerSection, ...], AfterValidator(named_once("name"))] = Field(min_length=1)
+    variants: Annotated[tuple[VariantSection, ...], AfterValidator(named_once("name"))] | None = Field(
+        None, min_length=1
+    )
+    """what is compared; one, "as configured", where not given"""
+    compare: tuple[Comparison, ...] = ()
+    """without variants: figures from elsewhere to show beside"""
+    recovery: RecoverySection | None = None
 
 
 def list_built_ins() -> tuple[str, ...]:
-    """Names of the built-in scenarios."""
-    folder = files("pipeline.simulator.scenario") / "scenarios"
-    return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
+    """Names of the scenarios that come with the package."""
+    found = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
 
 
 def load_scenario(name: str) -> ScenarioFile:
-    """A built-in scenario by its name, or one from a file.
+    """Reads a scenario.
 
     Args:
         name: One of `list_built_ins()`, else the path of a file.
 
     Raises:
-        ConfigError: There is neither, or what is wrong with the file: a line for each place, with file, line and key.
+        ConfigError: There is none, or what is wrong with it.
     """
     if name in list_built_ins():
         text = (files("pipeline.simulator.scenario") / "scenarios" / f"{name}.yaml").read_text(encoding="utf-8")
         return parse_scenario(text, f"{name}.yaml")
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        built_in = ", ".join(list_built_ins())
-        raise ConfigError(f"no scenario and no file {name}; expected a file or one of {built_in}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
-    return parse_scenario(text, name)
+    if not Path(name).exists():
+        expected = ", ".join(list_built_ins())
+        raise ConfigError(f"no scenario and no file {name}; expected a file or one of {expected}")
+    return _read_scenario(read_yaml(Path(name)))
 
 
 def parse_scenario(text: str, file: str) -> ScenarioFile:
     """Parses a scenario.
 
     Args:
-        text: YAML.
-        file: Its path: named in errors, and what files beside it are found from.
+        text: The document.
+        file: Named in errors; files it names lie beside it.
 
     Raises:
-        ConfigError: What is wrong with it, a line for each place.
+        ConfigError: What is wrong with it, a line for each problem.
     """
-    root = parse_yaml(text, file)
-    keys = root.mapping(known=_KEYS, needed=("cluster", "topics", "producers"))
-    name = keys["name"].text() if "name" in keys else Path(file).stem
-    base = _parse_base(root, keys, name)
-    variants = _parse_variants(keys, base)
-    recovery = _parse_recovery(keys["recovery"], base.brokers) if "recovery" in keys else None
-    return ScenarioFile(name, _parse_text(keys, "summary"), variants, recovery)
+    return _read_scenario(parse_yaml(text, file))
 
 
-def _parse_base(root: Entry, keys: Mapping[str, Entry], name: str) -> _Base:
-    brokers: list[BrokerSection] = []
-    topics: list[Topic] = []
-    producers: list[ProducerSection] = []
-
-    def parse_cluster() -> None:
-        brokers.extend(parse_brokers(keys["cluster"].mapping(needed=("brokers",))["brokers"]))
-        topics.extend(parse_topics(keys["topics"], [broker.broker_id for broker in brokers]))
-        check_every_broker_leads(brokers, topics)
-
-    gather(parse_cluster, lambda: producers.extend(parse_producers(keys["producers"])))
-    return _Base(root, name, tuple(brokers), tuple(topics), tuple(producers))
+def _read_scenario(file: YamlFile) -> ScenarioFile:
+    path = Path(file.name)
+    section = file.validate(ScenarioSection, context=path.parent)
+    try:
+        return _build(section, section.name or path.stem)
+    except WrongValuesError as error:
+        raise file.error(error.problems) from error
 
 
-def _parse_variants(keys: Mapping[str, Entry], base: _Base) -> tuple[Variant, ...]:
-    if "variants" not in keys:
-        return (_build_variant(base, AS_CONFIGURED, keys, base.producers, base.brokers),)
-    variants = gather_each(keys["variants"].items(), lambda entry: _parse_variant(entry, base))
-    if not variants:
-        raise keys["variants"].error("no variant; expected at least one, or no such key")
-    for place, variant in enumerate(variants):
-        if variant.name in (other.name for other in variants[:place]):
-            raise keys["variants"].items()[place].error(f"variant {variant.name} twice")
-    return tuple(variants)
+def _build(section: ScenarioSection, name: str) -> ScenarioFile:
+    """The scenario of each variant.
 
-
-def _parse_variant(entry: Entry, base: _Base) -> Variant:
-    keys = entry.mapping(known=_VARIANT_KEYS, needed=("name",))
-    given, config = parse_client_keys(keys)
-    names = [producer.name for producer in base.producers]
-    chosen = keys["producers"].items() if "producers" in keys else None
-    changed = names if chosen is None else [item.choice(names) for item in chosen]
-    producers = tuple(
-        producer.with_keys(given, config) if producer.name in changed else producer for producer in base.producers
-    )
-    brokers = _change_brokers(keys["brokers"], base.brokers) if "brokers" in keys else base.brokers
-    return _build_variant(base, keys["name"].text(), keys, producers, brokers)
-
-
-def _change_brokers(entry: Entry, brokers: tuple[BrokerSection, ...]) -> tuple[BrokerSection, ...]:
-    by_id = {broker.broker_id: broker for broker in brokers}
-    for item in entry.items():
-        keys = item.mapping(known=BROKER_KEYS, needed=("id",))
-        broker_id = keys.pop("id").whole()
-        if broker_id not in by_id:
-            raise item.error(f"no broker {broker_id}; expected one of {', '.join(map(str, by_id))}")
-        by_id[broker_id] = by_id[broker_id].with_keys(keys)
-    return tuple(by_id.values())
+    Raises:
+        WrongValuesError: What is wrong, by location in the file.
+    """
+    broker_ids = [broker.id for broker in section.cluster.brokers]
+    topics = build_topics(section.topics, broker_ids)
+    alone = section.variants is None
+    variants, problems = [], Problems()
+    for number, variant in enumerate(section.variants or [VariantSection(name=AS_CONFIGURED, compare=section.compare)]):
+        location = () if alone else ("variants", number)
+        with problems.at():
+            variants.append(_build_variant(section, variant, location, topics, name))
+    recovery = section.recovery
+    if recovery is not None and recovery.broker not in broker_ids:
+        expected = f"a broker of the cluster ({', '.join(map(str, broker_ids))})"
+        problems.found.append((("recovery", "broker"), f"found {recovery.broker}; expected {expected}"))
+    problems.check()
+    watched = None
+    if recovery is not None:
+        watched = Recovery(broker_ids.index(recovery.broker), round(recovery.from_s * SECOND))
+    return ScenarioFile(name, section.summary, tuple(variants), watched)
 
 
 def _build_variant(
-    base: _Base,
-    name: str,
-    keys: Mapping[str, Entry],
-    producers: Sequence[ProducerSection],
-    brokers: Sequence[BrokerSection],
+    section: ScenarioSection, variant: VariantSection, location: Location, topics: tuple[Topic, ...], name: str
 ) -> Variant:
-    resolved = gather_each(producers, ProducerSection.resolve)
-    pairs = list(zip(producers, resolved, strict=True))
-    built = gather_each(pairs, lambda pair: pair[0].build(base.topics, pair[1]))
-    parts = (tuple(gather_each(brokers, BrokerSection.build)), base.topics, tuple(chain.from_iterable(built)))
-    try:
-        scenario = Scenario(f"{base.name}/{name}", *parts)
-    except ConfigError as error:
-        raise base.place.error(str(error)) from error
-    capacities = [broker.capacity for broker in brokers]
-    notes = [note for one in resolved for note in one.notes]
+    problems = Problems()
+    with problems.at(*location):
+        brokers = _change_brokers(section.cluster.brokers, variant)
+        _check_names(section, variant)
+    problems.check()
+    clients: list[str] = []
+    notes: list[str] = []
+    producers: list[Producer] = []
+    for number, own in enumerate(section.producers):
+        is_changed = variant.producers is None or own.name in variant.producers
+        producer = own.changed_by(variant) if is_changed else own
+        try:
+            resolved = producer.resolve()
+        except WrongValuesError as error:
+            given = variant if is_changed else None
+            problems.found += [
+                ((*(location if _gives(given, below) else ("producers", number)), *below), problem)
+                for below, problem in error.problems
+            ]
+            continue
+        clients.append(f"{producer.client} {producer.version}, {resolved.strategy}")
+        notes += resolved.notes
+        threads: list[Traffic] = []
+        for place, traffic in enumerate(producer.traffic):
+            with problems.at("producers", number, "traffic", place):
+                threads += traffic.build(topics, resolved.strategy)
+        one = Producer(
+            own.name, tuple(threads), resolved.family, producer.version or "", resolved.settings, MEASURED_COSTS
+        )
+        names = [own.name] if own.count == 1 else [f"{own.name}-{copy}" for copy in range(1, own.count + 1)]
+        producers += [replace(one, name=each) for each in names]
+    problems.check()
+    with problems.at():
+        scenario = Scenario(
+            f"{name}/{variant.name}", tuple(broker.build() for broker in brokers), topics, tuple(producers)
+        )
+    problems.check()
+    total = sum(broker.capacity for broker in brokers)
     return Variant(
-        name=name,
-        summary=_parse_text(keys, "summary") if name != AS_CONFIGURED else "",
-        clients=tuple(dict.fromkeys(f"{part.client} {part.version}, {one.strategy}" for part, one in pairs)),
+        name=variant.name,
+        summary=variant.summary,
+        clients=tuple(dict.fromkeys(clients)),
         scenario=scenario,
-        fair_shares=tuple(capacity / sum(capacities) for capacity in capacities),
+        fair_shares=tuple(broker.capacity / total for broker in brokers),
         notes=tuple(dict.fromkeys(notes)),
-        comparisons=parse_comparisons(keys["compare"], brokers) if "compare" in keys else (),
+        comparisons=variant.compare,
     )
 
 
-def _parse_recovery(entry: Entry, brokers: Sequence[BrokerSection]) -> Recovery:
-    keys = entry.mapping(needed=("broker", "from_s"))
-    broker_ids = [broker.broker_id for broker in brokers]
-    if keys["broker"].whole() not in broker_ids:
-        raise keys["broker"].expect(f"a broker of the cluster ({', '.join(map(str, broker_ids))})")
-    return Recovery(broker_ids.index(keys["broker"].whole()), parse_seconds(keys["from_s"]))
+def _gives(variant: VariantSection | None, location: Location) -> bool:
+    """Tells whether a variant gives the key at a location of a producer."""
+    if variant is None or not location:
+        return False
+    return location[1] in variant.config if location[0] == "config" else location[0] in variant.model_fields_set
 
 
-def _parse_text(keys: Mapping[str, Entry], name: str) -> str:
-    return " ".join(keys[name].text().split()) if name in keys else ""
+def _change_brokers(brokers: Sequence[BrokerSection], variant: VariantSection) -> list[BrokerSection]:
+    by_id = {broker.id: broker for broker in brokers}
+    problems = Problems()
+    for number, change in enumerate(variant.brokers):
+        given = {key: getattr(change, key) for key in change.model_fields_set}
+        if change.id in by_id:
+            by_id[change.id] = by_id[change.id].model_copy(update=given)
+        else:
+            problem = f"no broker {change.id}; expected one of {', '.join(map(str, by_id))}"
+            problems.found.append((("brokers", number), problem))
+    problems.check()
+    return list(by_id.values())
+
+
+def _check_names(section: ScenarioSection, variant: VariantSection) -> None:
+    """Checks the producers and the brokers that a variant names."""
+    known = [producer.name for producer in section.producers]
+    problems = Problems()
+    for number, name in enumerate(variant.producers or ()):
+        if name not in known:
+            problems.found.append((("producers", number), f"found {name}; expected {' or '.join(known)}"))
+    broker_ids = [broker.id for broker in section.cluster.brokers]
+    expected = ", ".join(map(str, broker_ids))
+    for number, comparison in enumerate(variant.compare):
+        for figure, values in comparison.loads.items():
+            problems.found += [
+                (("compare", number, figure, broker_id), f"no broker {broker_id}; expected one of {expected}")
+                for broker_id in values
+                if broker_id not in broker_ids
+            ]
+    problems.check()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field, model_validator
 
+from pipeline.config.section import Problems, WrongValuesError
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import PLACEMENTS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
-from pipeline.simulator.scenario.quantities import parse_distribution, parse_seconds
+from pipeline.simulator.scenario.quantities import FileBeside, Quantity, QuantityS, ScenarioPart, Seconds, Share
 from pipeline.simulator.scenario.recorded_traffic import read_recorded
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Target, Traffic
 
@@ -23,174 +26,225 @@ if TYPE_CHECKING:
 
     from pipeline.simulator.scenario.scenario import Topic
     from pipeline.simulator.scenario.traffic import Arrivals
-    from pipeline.simulator.scenario.yaml_entries import Entry
 
-TRAFFIC_KEYS = (
-    "topic",
-    "topics",
-    "arrivals",
-    "records",
-    "start_s",
-    "duration_s",
-    "value_bytes",
-    "keys",
-    "explicit",
-    "threads",
-)
-KINDS = {
-    "perf_test": ("records_per_s",),
-    "constant": ("records_per_s",),
-    "poisson": ("records_per_s",),
-    "on_off": ("records_per_s", "on_s", "off_s", "spacing"),
-    "recorded": ("file",),
-}
 _WEIGHTS = 1_000_000_000
-_MOST_KEYS = 1_000_000
 _MOST_RATE_PER_S = 100_000_000
+Rate = Annotated[float, Field(ge=0.000001, le=_MOST_RATE_PER_S)]
 
 
-def parse_traffic(entry: Entry, topics: Sequence[Topic], strategy: str) -> tuple[Traffic, ...]:
-    """What one section of traffic sends; as many values as it has threads.
-
-    Args:
-        entry: The section.
-        topics: Of the scenario.
-        strategy: The producer's, by name: it places the keys.
-
-    Raises:
-        ConfigError: A key or a value that cannot be, or traffic without an end.
-    """
-    keys = entry.mapping(known=TRAFFIC_KEYS, needed=("arrivals",))
-    weights = _parse_topics(entry, keys, topics)
-    arrivals_keys = keys["arrivals"].mapping(known=set().union(*KINDS.values()), needed=("kind",))
-    kind = arrivals_keys["kind"].choice(tuple(KINDS))
-    own_keys = keys["arrivals"].mapping(known=KINDS[kind], needed=("kind",))
-    threads = keys["threads"].whole(least=1, most=10_000) if "threads" in keys else 1
-    start_ns = parse_seconds(keys["start_s"]) if "start_s" in keys else 0
-    if kind == "recorded":
-        for name in ("records", "duration_s", "value_bytes", "keys", "explicit", "threads", "topics"):
-            if name in keys:
-                raise keys[name].error("not with recorded arrivals: the recording says it")
-        recorded = read_recorded(own_keys, keys["arrivals"], topics[next(iter(weights))], strategy)
-        return (Traffic(recorded, targets=tuple(Target(topic) for topic in weights), start_ns=start_ns),)
-    if "records" not in keys and "duration_s" not in keys:
-        raise entry.error("key records or duration_s is missing: traffic needs an end")
-    value_bytes = parse_distribution(keys["value_bytes"]) if "value_bytes" in keys else None
-    if value_bytes is None:
-        raise entry.error("key value_bytes is missing")
-    traffic = Traffic(
-        arrivals=_parse_arrivals(kind, own_keys, keys["arrivals"]),
-        value_bytes=value_bytes,
-        targets=_make_targets(keys, weights, topics, strategy),
-        record_count=keys["records"].whole(least=1) if "records" in keys else 0,
-        start_ns=start_ns,
-        end_ns=start_ns + parse_seconds(keys["duration_s"], least=1e-9) if "duration_s" in keys else 0,
-    )
-    return (traffic,) * threads
+def _spread(records_per_s: float, *, is_random: bool) -> Distribution:
+    gap_ns = max(1, round(SECOND / records_per_s))
+    return Distribution.exponential(gap_ns) if is_random else Distribution.constant(gap_ns)
 
 
-def _parse_topics(entry: Entry, keys: Mapping[str, Entry], topics: Sequence[Topic]) -> dict[int, float]:
-    """Index of each topic that records go to, and its weight."""
-    numbers = {topic.name: place for place, topic in enumerate(topics)}
-    if "topics" in keys:
-        if "topic" in keys:
-            raise keys["topics"].error("topic and topics; expected one of them")
-        named = {name: value.number(least=0.000001) for name, value in keys["topics"].mapping().items()}
-        place = keys["topics"]
-        if not named:
-            raise place.expect("at least one topic with its weight")
-    elif "topic" in keys:
-        named, place = {keys["topic"].text(): 1.0}, keys["topic"]
-    elif len(topics) == 1:
-        return {0: 1.0}
-    else:
-        raise entry.error("key topic is missing: there are several")
-    for name in named:
-        if name not in numbers:
-            raise place.error(f"no topic {name}; expected {' or '.join(numbers)}")
-    return {numbers[name]: weight for name, weight in named.items()}
+class PerfTestArrivals(ScenarioPart):
+    """As kafka-producer-perf-test --throughput sends: in bursts; 0 is no throttle."""
+
+    kind: Literal["perf_test"]
+    records_per_s: int = Field(ge=0, le=_MOST_RATE_PER_S)
+
+    def build(self) -> Arrivals:
+        """The arrivals as the simulator takes them."""
+        return PerfTest(self.records_per_s, MEASURED_PERF_TEST_OVERSLEEP)
 
 
-def _parse_arrivals(kind: str, keys: Mapping[str, Entry], entry: Entry) -> Arrivals:
-    if "records_per_s" not in keys:
-        raise entry.error("key records_per_s is missing")
-    if kind == "perf_test":
-        return PerfTest(keys["records_per_s"].whole(most=_MOST_RATE_PER_S), MEASURED_PERF_TEST_OVERSLEEP)
-    rate = keys["records_per_s"].number(least=0.000001, most=_MOST_RATE_PER_S)
-    gap_ns = max(1, round(SECOND / rate))
-    spacing = keys["spacing"].choice(("even", "poisson")) if "spacing" in keys else "even"
-    gap = Distribution.exponential(gap_ns) if "poisson" in (kind, spacing) else Distribution.constant(gap_ns)
-    if kind != "on_off":
-        return Gaps(gap)
-    for name in ("on_s", "off_s"):
-        if name not in keys:
-            raise entry.error(f"key {name} is missing")
-    return OnOff(gap, parse_distribution(keys["on_s"], SECOND), parse_distribution(keys["off_s"], SECOND))
+class SteadyArrivals(ScenarioPart):
+    """Evenly spaced, or a Poisson process."""
+
+    kind: Literal["constant", "poisson"]
+    records_per_s: Rate
+
+    def build(self) -> Arrivals:
+        """The arrivals as the simulator takes them."""
+        return Gaps(_spread(self.records_per_s, is_random=self.kind == "poisson"))
 
 
-def _make_targets(
-    keys: Mapping[str, Entry], weights: Mapping[int, float], topics: Sequence[Topic], strategy: str
-) -> tuple[Target, ...]:
-    """Keyless, keyed and explicit parts of the records of every topic, with whole weights."""
-    keyed = keys["keys"].mapping(("share", "count", "bytes", "zipf_exponent")) if "keys" in keys else {}
-    explicit = keys["explicit"].mapping(needed=("share", "partitions")) if "explicit" in keys else {}
-    keyed_share = (keyed["share"].number(most=1) if "share" in keyed else 1.0) if keyed else 0.0
-    explicit_share = explicit["share"].number(most=1) if explicit else 0.0
-    if keyed_share + explicit_share > 1 + 1e-9:
-        raise keys["explicit"].error("shares of keyed and explicit records add up to more than 1")
-    total = math.fsum(weights.values())
-    parts: list[tuple[float, Target]] = []
-    for topic, weight in weights.items():
-        part = weight / total
-        keyless = Target(topic, partition=_place_keyless(strategy, len(topics[topic].leaders)))
-        parts.append((part * (1 - keyed_share - explicit_share), keyless))
-        if keyed_share:
-            placed = _place_keys(keys["keys"], keyed, topic, topics[topic], strategy)
-            parts += [(part * keyed_share * share, target) for share, target in placed]
-        if explicit_share:
-            named = [item.whole(most=len(topics[topic].leaders) - 1) for item in explicit["partitions"].items()]
-            if not named:
-                raise explicit["partitions"].expect("at least one partition")
-            each = part * explicit_share / len(named)
-            parts += [(each, Target(topic, partition=partition, is_explicit=True)) for partition in named]
-    return _with_whole_weights(parts)
+class OnOffArrivals(ScenarioPart):
+    """Records come while on, and not while off."""
+
+    kind: Literal["on_off"]
+    records_per_s: Rate
+    on_s: QuantityS
+    off_s: QuantityS
+    spacing: Literal["even", "poisson"] = "even"
+
+    def build(self) -> Arrivals:
+        """The arrivals as the simulator takes them."""
+        return OnOff(_spread(self.records_per_s, is_random=self.spacing == "poisson"), self.on_s, self.off_s)
 
 
-def _with_whole_weights(parts: Sequence[tuple[float, Target]]) -> tuple[Target, ...]:
-    kept = [(share, target) for share, target in parts if share > 1e-12]
-    if len(kept) == 1:
-        return (kept[0][1],)
-    return tuple(
-        Target(target.topic, max(1, round(share * _WEIGHTS)), target.partition, target.key_bytes, target.is_explicit)
-        for share, target in kept
-    )
+class RecordedArrivals(ScenarioPart):
+    """A .parquet or .csv file with columns at_ms, value_bytes; where there, key and partition."""
+
+    kind: Literal["recorded"]
+    file: FileBeside
 
 
-def _place_keyless(strategy: str, partition_count: int) -> int:
-    """Where a strategy that hashes a missing key puts it; `KEYLESS` where a partitioner draws."""
-    if strategy in PLACEMENTS:
-        return KEYLESS
-    partition = choose_partition(find_strategy(strategy), None, partition_count)
-    return KEYLESS if partition is None else partition
+class KeysSection(ScenarioPart):
+    """Records with keys."""
+
+    share: Share = 1
+    """of the records"""
+    count: int = Field(ge=1, le=1_000_000)
+    """different keys"""
+    bytes: int = Field(ge=1, le=10_000)
+    """length of each"""
+    zipf_exponent: float = Field(0, ge=0, le=10)
+    """how much more frequent the first ones are; 0: all alike"""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> KeysSection:
+        least = len(str(self.count - 1))
+        if self.bytes < least:
+            raise WrongValuesError((("bytes",), f"found {self.bytes}; expected {least} or more for {self.count} keys"))
+        return self
 
 
-def _place_keys(
-    entry: Entry, keyed: Mapping[str, Entry], number: int, topic: Topic, strategy: str
-) -> list[tuple[float, Target]]:
-    """The weight of each partition under a Zipf distribution of keys: decimal numbers, filled up with zeros."""
-    if "count" not in keyed or "bytes" not in keyed:
-        raise entry.error(f"key {'bytes' if 'count' in keyed else 'count'} is missing")
-    count = keyed["count"].whole(least=1, most=_MOST_KEYS)
-    key_bytes = keyed["bytes"].whole(least=len(str(count - 1)), most=10_000)
-    exponent = keyed["zipf_exponent"].number(most=10) if "zipf_exponent" in keyed else 0.0
-    column = pa.array([b"%0*d" % (key_bytes, rank) for rank in range(count)], pa.large_binary())
-    partitions = np.asarray(assign_partitions(find_strategy(strategy), column, len(topic.leaders)))
-    popularity = (np.arange(1, count + 1, dtype=np.float64)) ** -exponent
-    sums = np.bincount(np.maximum(partitions, 0), popularity, minlength=len(topic.leaders)) / popularity.sum()
+class ExplicitSection(ScenarioPart):
+    """Records that name their partition."""
+
+    share: Share
+    """of the records"""
+    partitions: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+
+
+class TrafficSection(ScenarioPart):
+    """What a sending thread sends."""
+
+    topic: str | None = None
+    """the only topic where not given; or, by weight,"""
+    topics: dict[str, Annotated[float, Field(ge=0.000001, allow_inf_nan=False)]] | None = Field(None, min_length=1)
+    """such as {orders: 3, bills: 1}"""
+    arrivals: Annotated[
+        PerfTestArrivals | SteadyArrivals | OnOffArrivals | RecordedArrivals, Field(discriminator="kind")
+    ]
+    """one of"""
+    records: int | None = Field(None, ge=1, lt=2**63)
+    """the end: so many records, or"""
+    duration_s: Annotated[Seconds, Field(ge=1e-9)] | None = None
+    """so long"""
+    start_s: Seconds = 0
+    value_bytes: Quantity | None = None
+    keys: KeysSection | None = None
+    explicit: ExplicitSection | None = None
+    threads: int = Field(1, ge=1, le=10_000)
+    """so many sending threads alike"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> TrafficSection:
+        problems = Problems()
+        if self.topic is not None and self.topics is not None:
+            problems.found.append((("topics",), "topic and topics; expected one of them"))
+        if isinstance(self.arrivals, RecordedArrivals):
+            given = self.model_fields_set - {"topic", "arrivals", "start_s"}
+            problems.found += [((name,), "not with recorded arrivals: the recording says it") for name in given]
+        else:
+            if self.records is None and self.duration_s is None:
+                problems.found.append(((), "key records or duration_s is missing: traffic needs an end"))
+            if self.value_bytes is None:
+                problems.found.append(((), "key value_bytes is missing"))
+        if self.keys and self.explicit and self.keys.share + self.explicit.share > 1 + 1e-9:
+            problem = "shares of keyed and explicit records add up to more than 1"
+            problems.found.append((("explicit",), problem))
+        problems.check()
+        return self
+
+    def build(self, topics: Sequence[Topic], strategy: str) -> tuple[Traffic, ...]:
+        """The traffic of each of its threads as the simulator takes it.
+
+        Args:
+            topics: Of the scenario.
+            strategy: The producer's, by name: it places the keys.
+
+        Raises:
+            WrongValuesError: There is no such topic or partition, or a recording holds what cannot be.
+        """
+        weights = self._weigh_topics(topics)
+        start_ns = round(self.start_s * SECOND)
+        if isinstance(self.arrivals, RecordedArrivals):
+            [topic] = weights
+            problems = Problems()
+            with problems.at("arrivals", "file"):
+                recorded = read_recorded(self.arrivals.file, topics[topic], strategy)
+            problems.check()
+            return (Traffic(recorded, targets=(Target(topic),), start_ns=start_ns),)
+        traffic = Traffic(
+            arrivals=self.arrivals.build(),
+            value_bytes=self.value_bytes or Distribution(),
+            targets=self._make_targets(weights, topics, strategy),
+            record_count=self.records or 0,
+            start_ns=start_ns,
+            end_ns=start_ns + round(self.duration_s * SECOND) if self.duration_s else 0,
+        )
+        return (traffic,) * self.threads
+
+    def _weigh_topics(self, topics: Sequence[Topic]) -> dict[int, float]:
+        """Index of each topic that records go to, and its weight."""
+        place = {topic.name: number for number, topic in enumerate(topics)}
+        if self.topic is None and self.topics is None:
+            if len(topics) > 1:
+                raise WrongValuesError(((), "key topic is missing: there are several"))
+            return {0: 1.0}
+        key, named = ("topics", self.topics) if self.topics else ("topic", {str(self.topic): 1.0})
+        unknown = [name for name in named if name not in place]
+        if unknown:
+            raise WrongValuesError(
+                *(((key, name), f"no topic {name}; expected {' or '.join(place)}") for name in unknown)
+            )
+        return {place[name]: weight for name, weight in named.items()}
+
+    def _make_targets(self, weights: Mapping[int, float], topics: Sequence[Topic], strategy: str) -> tuple[Target, ...]:
+        """Keyless, keyed and explicit parts of the records of every topic, with whole weights."""
+        keyed_share = self.keys.share if self.keys else 0.0
+        explicit_share = self.explicit.share if self.explicit else 0.0
+        total = math.fsum(weights.values())
+        parts: list[tuple[float, Target]] = []
+        for topic, weight in weights.items():
+            part, count = weight / total, len(topics[topic].leaders)
+            parts.append((part * (1 - keyed_share - explicit_share), _target_keyless(strategy, topic, count)))
+            if self.keys and keyed_share:
+                keyed = _target_keys(self.keys, topic, count, strategy)
+                parts += [(part * keyed_share * share, target) for share, target in keyed]
+            if self.explicit and explicit_share:
+                explicit = _target_explicit(self.explicit, topic, count)
+                parts += [(part * explicit_share * share, target) for share, target in explicit]
+        kept = [(share, target) for share, target in parts if share > 1e-12]
+        if len(kept) == 1:
+            return (kept[0][1],)
+        return tuple(replace(target, weight=max(1, round(share * _WEIGHTS))) for share, target in kept)
+
+
+def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[tuple[float, Target]]:
+    """The share of each partition that records name."""
+    each = 1 / len(explicit.partitions)
+    outside = [number for number, partition in enumerate(explicit.partitions) if partition >= count]
+    if outside:
+        expected = f"a partition from 0 to {count - 1}"
+        raise WrongValuesError(
+            *(
+                (("explicit", "partitions", number), f"found {explicit.partitions[number]}; expected {expected}")
+                for number in outside
+            )
+        )
+    return [(each, Target(topic, partition=partition, is_explicit=True)) for partition in explicit.partitions]
+
+
+def _target_keyless(strategy: str, topic: int, count: int) -> Target:
+    """`KEYLESS` where a partitioner draws; a strategy that hashes a missing key names a partition."""
+    partition = None if strategy in PLACEMENTS else choose_partition(find_strategy(strategy), None, count)
+    return Target(topic, partition=KEYLESS if partition is None else partition)
+
+
+def _target_keys(keys: KeysSection, topic: int, count: int, strategy: str) -> list[tuple[float, Target]]:
+    """The share of each partition under a Zipf distribution of keys: decimal numbers, filled up with zeros."""
+    column = pa.array([b"%0*d" % (keys.bytes, rank) for rank in range(keys.count)], pa.large_binary())
+    partitions = np.asarray(assign_partitions(find_strategy(strategy), column, count))
     if (partitions < 0).any():  # the strategy looks at no key: all are placed like records without one
-        return [(1.0, Target(number, partition=KEYLESS, key_bytes=key_bytes))]
+        return [(1.0, Target(topic, partition=KEYLESS, key_bytes=keys.bytes))]
+    popularity = np.arange(1, keys.count + 1, dtype=np.float64) ** -keys.zipf_exponent
+    shares = np.bincount(partitions, popularity, minlength=count) / popularity.sum()
     return [
-        (float(part), Target(number, partition=partition, key_bytes=key_bytes))
-        for partition, part in enumerate(sums)
-        if part > 0
+        (float(share), Target(topic, partition=partition, key_bytes=keys.bytes))
+        for partition, share in enumerate(shares)
+        if share > 0
     ]
