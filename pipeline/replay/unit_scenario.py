@@ -10,7 +10,6 @@ from pipeline.replay.even_draws import Step, draw_evenly
 from pipeline.replay.placements import draw_placements
 from pipeline.replay.producers import resolve_candidate
 from pipeline.simulator.clients.client import MS
-from pipeline.simulator.scenario.cluster_section import scale_service
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
 from pipeline.simulator.scenario.run_to_run import settle_costs
@@ -118,7 +117,7 @@ def _make_producer(name: str, found: CandidateProducer, recorded: Recorded, targ
 
 def _change_broker(broker: Broker, change: CandidateBroker) -> Broker:
     if change.capacity is not None:
-        broker = replace(broker, service=scale_service(broker.service, change.capacity))
+        broker = replace(broker, service=broker.service.with_capacity(change.capacity))
     if change.delay_ms is not None:
         delay_ns = round(change.delay_ms * MS)
         oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO

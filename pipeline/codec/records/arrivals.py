@@ -173,7 +173,7 @@ def measure_bodies(scan: RecordScan) -> NDArray[np.int32]:
 
     With log append time the raw timestamp delta is not known; of records with headers it is taken as one byte.
     """
-    body_bytes = FIXED_BODY_BYTES + _field_bytes(scan.key_length) + _field_bytes(scan.value_length) + 1
+    body_bytes = FIXED_BODY_BYTES + measure_field_bytes(scan.key_length) + measure_field_bytes(scan.value_length) + 1
     rest = np.flatnonzero(scan.header_count > 0)
     if len(rest):
         headers, batch, size_bytes = scan.headers, scan.batch_index[rest], scan.size_bytes[rest]
@@ -185,7 +185,8 @@ def measure_bodies(scan: RecordScan) -> NDArray[np.int32]:
     return body_bytes.astype(np.int32)
 
 
-def _field_bytes(length: NDArray[np.int32]) -> NDArray[np.int64]:
+def measure_field_bytes(length: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of a key or a value with its length as a varint; a negative length is null."""
     held = np.maximum(length, 0).astype(np.int64)
     return _varint_bytes(held) + held
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_
 
 from pipeline.config.section import Problems, WrongValuesError
 from pipeline.simulator.clients.client import MS, SECOND
-from pipeline.simulator.scenario.distribution import PPM, ZERO, Distribution, Steps
+from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.quantities import (
     Delay,
@@ -119,7 +118,7 @@ class BrokerSection(ScenarioPart):
         service = self.service.build() if self.service else MEASURED_SERVICE
         return Broker(
             broker_id=self.id,
-            service=scale_service(service, self.capacity),
+            service=service.with_capacity(self.capacity),
             handler_count=self.handlers,
             delay_ns=self.delay_ms,
             oversleep_ns=MEASURED_OVERSLEEP if any(self.delay_ms.values) else ZERO,
@@ -211,21 +210,3 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
     ]
     problems.check()
     return tuple(topics)
-
-
-def scale_service(service: Service, capacity: float) -> Service:
-    """A broker so many times as fast: its service times divided by that."""
-    if capacity == 1:
-        return service
-    return replace(
-        service,
-        request_ns=_divide(service.request_ns, capacity),
-        idle=tuple((after_ns, _divide(request, capacity)) for after_ns, request in service.idle),
-        partition_ns=round(service.partition_ns / capacity),
-        kib_ns=round(service.kib_ns / capacity),
-    )
-
-
-def _divide(distribution: Distribution, by: float) -> Distribution:
-    points = tuple((probability, round(value / by)) for probability, value in distribution.points)
-    return Distribution(points, round(distribution.mean / by))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.engine.random_stream import make_exponential_table, make_quantile_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -34,22 +37,23 @@ class Distribution:
         """It has one value; a draw says nothing."""
         return bool(self.points) and self.points[0][1] == self.points[-1][1]
 
+    @functools.lru_cache(maxsize=1024)  # noqa: B019  (a value: equal ones share a table)
     def to_table(self) -> NDArray[np.int64]:
         """Its quantile table; see `random_stream.make_quantile_table`.
 
         Raises:
             InputError: The points do not rise from probability 0 to 1.
         """
-        return _make_table(self)
+        return make_quantile_table(self.points) if self.points else make_exponential_table(self.mean)
 
-    def scaled(self, ppm: int) -> Distribution:
-        """So many parts per million of it, rounded down.
+    def mapped(self, change: Callable[[int], int]) -> Distribution:
+        """The distribution of changed values; an exponential one keeps a mean above 0.
 
-        >>> Distribution(((0.0, 10), (1.0, 30))).scaled(1_500_000).points
-        ((0.0, 15), (1.0, 45))
+        >>> Distribution(((0.0, 10), (1.0, 30))).mapped(lambda value: value // 2).points
+        ((0.0, 5), (1.0, 15))
         """
-        points = tuple((probability, value * ppm // PPM) for probability, value in self.points)
-        return Distribution(points, self.mean and max(self.mean * ppm // PPM, 1))
+        points = tuple((probability, change(value)) for probability, value in self.points)
+        return Distribution(points, self.mean and max(change(self.mean), 1))
 
     @classmethod
     def constant(cls, value: int) -> Distribution:
@@ -60,13 +64,6 @@ class Distribution:
     def exponential(cls, mean: int) -> Distribution:
         """What is between two arrivals of a Poisson process."""
         return cls((), mean)
-
-
-@functools.lru_cache(maxsize=1024)
-def _make_table(distribution: Distribution) -> NDArray[np.int64]:
-    if distribution.points:
-        return make_quantile_table(distribution.points)
-    return make_exponential_table(distribution.mean)
 
 
 ZERO = Distribution()
@@ -90,7 +87,7 @@ class Steps:
     values: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
-        rises = all(first < second for first, second in zip(self.starts_ns, self.starts_ns[1:], strict=False))
+        rises = all(first < second for first, second in pairwise(self.starts_ns))
         if not self.starts_ns or self.starts_ns[0] != 0 or not rises or len(self.values) != len(self.starts_ns):
             raise ConfigError("a schedule's times must rise from 0, with a value for each")
 

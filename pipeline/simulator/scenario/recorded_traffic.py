@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from pipeline.codec.records.arrivals import measure_field_bytes
 from pipeline.errors import ConfigError
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
+from pipeline.simulator.clients.client import MS
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
 
@@ -23,21 +25,14 @@ if TYPE_CHECKING:
 
     from pipeline.simulator.scenario.scenario import Topic
 
-_NS_PER_MS = 1_000_000
-_VARINT_STEPS = tuple(1 << (7 * length - 1) for length in range(1, 5))
-"""Where a zig-zag varint of a number that is not negative grows by a byte."""
-
 
 def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
-    """Reads a recording: columns at_ms and value_bytes; where there, key and partition (named by the record).
+    """Reads a recording in the order of at_ms: columns at_ms and value_bytes; where there, key and partition.
 
     Args:
         path: A `.parquet` file, or one in CSV.
         topic: Where the records go.
         strategy: Places the keys, by name.
-
-    Returns:
-        The arrivals, in the order of at_ms.
 
     Raises:
         ConfigError: The file cannot be read, a column is missing, or a value is not possible.
@@ -49,9 +44,9 @@ def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
         raise ConfigError(f"{path} has no row")
     order = np.argsort(at_ms, kind="stable")
     partition, key_bytes = _place_rows(table, path, topic, strategy)
-    body_bytes = FIXED_BODY_BYTES + _field_bytes(value_bytes) + _field_bytes(key_bytes) + 1
+    body_bytes = FIXED_BODY_BYTES + measure_field_bytes(value_bytes) + measure_field_bytes(key_bytes) + 1
     return Recorded(
-        due_ns=np.rint(at_ms[order] * _NS_PER_MS).astype(np.int64),
+        due_ns=np.rint(at_ms[order] * MS).astype(np.int64),
         body_bytes=body_bytes[order],
         partition=partition[order],
         target=np.zeros(len(order), np.int64),
@@ -99,10 +94,3 @@ def _place_rows(
             raise ConfigError(f"{path}: column partition reaches {named.max()}; {topic.name} has {count}")
         partition[named >= 0] = named[named >= 0]
     return partition, key_bytes
-
-
-def _field_bytes(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of a length as a varint and of what it counts; -1 is a null of one byte."""
-    varints = 1 + sum((lengths >= step).astype(np.int64) for step in _VARINT_STEPS)
-    measured: NDArray[np.int64] = np.where(lengths < 0, 1, varints + lengths)
-    return measured

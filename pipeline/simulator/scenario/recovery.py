@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.simulator.clients.client import SECOND
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -15,10 +17,9 @@ if TYPE_CHECKING:
 WINDOW_S = 10
 """Shares are taken over as many seconds: less is mostly chance where runs on a partition are long."""
 TOLERANCE = 0.2
-"""Even is within this part of the fair share, either way: as far as the health gate lets a broker go."""
-_NS_PER_S = 1_000_000_000
-_STEP_NS = _NS_PER_S // 10
-_STEPS = WINDOW_S * _NS_PER_S // _STEP_NS
+"""A share is even within this part of the fair one, either way: as far as the health gate lets a broker go."""
+_STEP_NS = SECOND // 10
+_STEPS = WINDOW_S * SECOND // _STEP_NS
 
 
 def measure_recovery_s(
@@ -33,9 +34,9 @@ def measure_recovery_s(
         fair_share: The broker's, by capacity.
 
     Returns:
-        Seconds from `from_ns` until the first tenth from which on the broker's share of any `WINDOW_S` seconds stays within
-        `TOLERANCE` of its fair share, and True; or the seconds until the last whole window begins, and False. A record
-        counts when it was acknowledged: what waited for the broker is its load too. None where no whole window follows.
+        Seconds from `from_ns` until the broker's share of any `WINDOW_S` seconds stays within `TOLERANCE` of its fair
+        share, and True; or the seconds until the last whole window begins, and False; None where no whole window follows.
+        A record counts when it is acknowledged: what waited for the broker is its load too.
 
     Raises:
         ValueError: The result has no batch trace.
@@ -52,30 +53,22 @@ def measure_recovery_s(
     our_records = _sum_windows(step, np.where(ours, records, 0))
     uneven = np.flatnonzero(np.abs(our_records - fair_share * all_records) > TOLERANCE * fair_share * all_records)
     first_even = int(uneven[-1]) + 1 if len(uneven) else 0
-    return first_even * _STEP_NS / _NS_PER_S, first_even < len(all_records)
+    return first_even * _STEP_NS / SECOND, first_even < len(all_records)
 
 
 def _sum_windows(step: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Records of every `WINDOW_S` seconds, by first step; the last step may be cut and is left out."""
+    """Records of every `WINDOW_S` seconds, by first step; the last step may be incomplete and is left out."""
     sums = np.concatenate([[0.0], np.cumsum(np.bincount(step, records)[:-1])])
     windows: NDArray[np.float64] = sums[_STEPS:] - sums[:-_STEPS]
     return windows
 
 
 def measure_backlog_s(result: SimulationResult, from_ns: int) -> float:
-    """Seconds until the last batch that was begun before is done.
-
-    Args:
-        result: With a batch trace.
-        from_ns: When the disturbance ended.
-
-    Raises:
-        ValueError: The result has no batch trace.
-    """
+    """Seconds until the last batch that was begun before is done; arguments as above."""
     trace = _trace_of(result)
     before = trace.column("created_at_ns").to_numpy() < from_ns
     done_ns = trace.column("done_at_ns").to_numpy()[before]
-    return max(0, int(done_ns.max(initial=from_ns)) - from_ns) / _NS_PER_S
+    return max(0, int(done_ns.max(initial=from_ns)) - from_ns) / SECOND
 
 
 def _trace_of(result: SimulationResult) -> pa.Table:

@@ -37,7 +37,7 @@ A draw from a distribution with one value may be left out: it changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
@@ -46,6 +46,8 @@ from pipeline.simulator.scenario.distribution import ALIKE, ZERO, Distribution, 
 from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pipeline.simulator.scenario.traffic import Traffic
 
 
@@ -74,6 +76,20 @@ class Service:
     warm_up_percent: int = 100
     warm_up_ns: int = 0
     run_to_run_ppm: Distribution = ALIKE
+
+    def mapped(self, change: Callable[[int], int]) -> Service:
+        """A service whose every time is changed."""
+        return replace(
+            self,
+            request_ns=self.request_ns.mapped(change),
+            idle=tuple((after_ns, request_ns.mapped(change)) for after_ns, request_ns in self.idle),
+            partition_ns=change(self.partition_ns),
+            kib_ns=change(self.kib_ns),
+        )
+
+    def with_capacity(self, capacity: float) -> Service:
+        """The service of a broker so many times as fast: its times divided by that."""
+        return self if capacity == 1 else self.mapped(lambda ns: round(ns / capacity))
 
 
 @dataclass(frozen=True)
