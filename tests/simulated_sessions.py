@@ -18,7 +18,7 @@ from pipeline.simulator.scenario.measured import (
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Traffic
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def make_scenario(
     resolved = resolve_producer(client, version, config or {}, strategy=strategy)
     delays = delays_ms or {}
     brokers = tuple(
-        Broker(
+        SimulatedBroker(
             broker_id,
             service=MEASURED_SERVICE,
             delay_ns=Steps.constant(round(delays.get(broker_id, 0) * MS)),

@@ -10,7 +10,7 @@ from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
-from pipeline.simulator.scenario.scenario import Broker
+from pipeline.simulator.scenario.scenario import SimulatedBroker
 
 MEASURED, INFERRED, CONFIGURED, ASSUMED = "measured", "inferred", "configured", "assumed"
 _NS_PER_MS = 1e6
@@ -85,7 +85,7 @@ def assume_service(broker_id: int, delay_ms: float = 0.0, source: str = ASSUMED)
     )
 
 
-def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> Broker:
+def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
     """The broker as the simulator takes it.
 
     Args:
@@ -110,7 +110,7 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
         partition_ns=round(model.partition_ms.value * MS),
         kib_ns=round(model.kib_ms.value * MS),
     )
-    return Broker(
+    return SimulatedBroker(
         broker_id=model.broker_id,
         service=service,
         delay_ns=Steps(tuple(starts), tuple(values)),

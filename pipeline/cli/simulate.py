@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from pipeline.simulator.scenario.scenario_file import ScenarioFile, Variant
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile, ScenarioVariant
     from pipeline.simulator.summary import VariantSummary
 
 _DESCRIPTION = """\
@@ -93,7 +93,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _summarise(
-    scenario: ScenarioFile, variants: Sequence[Variant], seeds: Sequence[int], on_done: Callable[[], None]
+    scenario: ScenarioFile, variants: Sequence[ScenarioVariant], seeds: Sequence[int], on_done: Callable[[], None]
 ) -> list[VariantSummary]:
     from pipeline.simulator.summary import summarise_variants
 
@@ -126,7 +126,7 @@ def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_js
         sys.stdout.write(format_summaries(scenario, summaries))
 
 
-def _write_trace(path: Path, variants: Sequence[Variant], seed: int) -> None:
+def _write_trace(path: Path, variants: Sequence[ScenarioVariant], seed: int) -> None:
     import pyarrow.parquet as pq
 
     from pipeline.simulator.engine.batch_trace import trace_batches

@@ -13,7 +13,7 @@ from pipeline.simulator.clients.client import MS
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_COSTS, MEASURED_OVERSLEEP
 from pipeline.simulator.scenario.run_to_run import settle_costs
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class UnitScenario:
         chance = draw_evenly(seed, Step.THREADS, f"{self.unit.start_ms} {producer.name}")
         return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
 
-    def _make_broker(self, broker_id: int, seed: int) -> Broker:
+    def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
         model = self.unit.services.get(broker_id)
         if model is None:
-            broker = Broker(broker_id)
+            broker = SimulatedBroker(broker_id)
         else:
             chance = draw_evenly(seed, Step.DELAY, f"{self.unit.start_ms} {broker_id}")
             broker = make_broker(model, self.base_ms, chance=chance)
@@ -115,7 +115,7 @@ def _make_producer(name: str, found: CandidateProducer, recorded: Recorded, targ
     )
 
 
-def _change_broker(broker: Broker, change: CandidateBroker) -> Broker:
+def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:
     if change.capacity is not None:
         broker = replace(broker, service=broker.service.with_capacity(change.capacity))
     if change.delay_ms is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pipeline.simulator.engine.latency_histogram import LatencyHistogram
-    from pipeline.simulator.scenario.scenario_file import Recovery, Variant
+    from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioVariant
 
 _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
@@ -73,7 +73,7 @@ class VariantSummary:
         producers: By producer.
     """
 
-    variant: Variant
+    variant: ScenarioVariant
     seeds: tuple[int, ...]
     run: Mapping[str, Range]
     brokers: tuple[Mapping[str, Range], ...]
@@ -82,7 +82,7 @@ class VariantSummary:
 
 
 def summarise_variants(
-    variants: Sequence[Variant],
+    variants: Sequence[ScenarioVariant],
     seeds: Sequence[int],
     *,
     recovery: Recovery | None = None,
@@ -102,7 +102,7 @@ def summarise_variants(
         A summary for each variant, in their order.
     """
 
-    def run(task: tuple[Variant, int]) -> RunFigures:
+    def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
         variant, seed = task
         result = simulate(variant.scenario, seed, traces=recovery is not None)
         figures = measure_run(result, variant)
@@ -120,7 +120,7 @@ def summarise_variants(
     ]
 
 
-def measure_run(result: SimulationResult, variant: Variant) -> RunFigures:
+def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigures:
     """One seed's figures.
 
     Args:
@@ -214,7 +214,7 @@ def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> floa
     return bodies - record_count * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
 
 
-def _measure_recovery(result: SimulationResult, variant: Variant, recovery: Recovery) -> Figures:
+def _measure_recovery(result: SimulationResult, variant: ScenarioVariant, recovery: Recovery) -> Figures:
     found = measure_recovery_s(result, recovery.broker, recovery.from_ns, variant.fair_shares[recovery.broker])
     seconds, is_even = found or (None, None)
     return {
@@ -224,7 +224,7 @@ def _measure_recovery(result: SimulationResult, variant: Variant, recovery: Reco
     }
 
 
-def _summarise(variant: Variant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:
+def _summarise(variant: ScenarioVariant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:
     def each(units: Sequence[tuple[Figures, ...]]) -> tuple[Mapping[str, Range], ...]:
         return tuple(_take_ranges(of_one) for of_one in zip(*units, strict=True))
 

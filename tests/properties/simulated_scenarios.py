@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Settings, ThreadCosts
+from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
-from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 
 JAVA_PLACEMENTS = [placement for placement in Placement if placement not in {Placement.TIMED_STICKY, Placement.RANDOM}]
@@ -45,7 +45,7 @@ def brokers(draw, broker_id):
         run_to_run_ppm=draw(factors()),
     )
     errors = draw(st.sampled_from([(), (), (ErrorWindow(0, 30 * MS), ErrorWindow(40 * MS, 80 * MS, 300_000))]))
-    return Broker(
+    return SimulatedBroker(
         broker_id=broker_id,
         service=service,
         handler_count=draw(st.sampled_from([0, 0, 1, 2])),
@@ -115,7 +115,7 @@ def traffics(draw, all_topics):
 
 @st.composite
 def settings(draw, family):
-    is_java = family is Family.JAVA
+    is_java = family is ClientFamily.JAVA
     batch_bytes = draw(st.sampled_from([0, 1, 300, 2000, 16_384]))
     smallest = max(batch_bytes, 3000)
     return Settings(
@@ -150,7 +150,7 @@ def settings(draw, family):
 
 @st.composite
 def producers(draw, all_topics, name):
-    family = draw(st.sampled_from(list(Family)))
+    family = draw(st.sampled_from(list(ClientFamily)))
     costs = ThreadCosts(
         append_ns=draw(st.sampled_from([1, 1000, 20_000])),
         wake_call_ns=draw(distributions(0, 40_000)),

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.simulator.clients.client import Family
+from pipeline.simulator.clients.client import ClientFamily
 from pipeline.simulator.engine.feed import FED_RECORD_COUNT
 from pipeline.simulator.engine.lay_out import lay_out
 from pipeline.simulator.engine.layout import HEAP
@@ -20,7 +20,7 @@ from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 from pipeline.simulator.engine.run_kernels import FINISHED, continue_run, start_run
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.distribution import Distribution, Steps
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import PerfTest, Traffic
 from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
@@ -81,7 +81,7 @@ def test_laws(scenario, seed):
 
 def _limit(producer, scenario):
     """Requests in flight on a connection; librdkafka looks before a turn that may send one for each partition."""
-    extra = len(scenario.leaders) if producer.family is Family.LIBRDKAFKA else 0
+    extra = len(scenario.leaders) if producer.family is ClientFamily.LIBRDKAFKA else 0
     return producer.settings.max_in_flight_count + extra
 
 
@@ -98,7 +98,9 @@ def make_scenario(record_count=3000):
     """A small experiment with a slow broker, adaptive."""
     exponential = Distribution.exponential(300_000)
     brokers = tuple(
-        Broker(number, Service(request_ns=exponential), delay_ns=Steps.constant(20_000_000 if number == 0 else 0))
+        SimulatedBroker(
+            number, Service(request_ns=exponential), delay_ns=Steps.constant(20_000_000 if number == 0 else 0)
+        )
         for number in range(3)
     )
     traffic = Traffic(PerfTest(rate_per_s=2048), value_bytes=Distribution.constant(512), record_count=record_count)

@@ -13,7 +13,7 @@ MS = 1_000_000
 SECOND = 1_000_000_000
 
 
-class Family(IntEnum):
+class ClientFamily(IntEnum):
     """How a client batches and sends."""
 
     JAVA = 0

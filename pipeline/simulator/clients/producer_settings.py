@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.partitioners.registry import find_strategies
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, Compression, Family, Settings
+from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, ClientFamily, Compression, Settings
 from pipeline.simulator.clients.producer_configs import (
     JAVA,
     LIBRDKAFKA,
@@ -75,7 +75,7 @@ class ResolvedProducer:
         notes: What of the configuration has no effect here, in sentences.
     """
 
-    family: Family
+    family: ClientFamily
     settings: Settings
     strategy: str
     notes: tuple[str, ...]
@@ -114,7 +114,7 @@ def resolve_producer(
         raise WrongSettingError(read.given.get(codec_name, codec_name), problem)
     fields = _resolve_java(read, chosen) if client == JAVA else _resolve_librdkafka(read, chosen)
     settings = Settings(**fields, compression=None if codec == "none" else compression)
-    family = Family.JAVA if client == JAVA else Family.LIBRDKAFKA
+    family = ClientFamily.JAVA if client == JAVA else ClientFamily.LIBRDKAFKA
     return ResolvedProducer(family, settings, chosen, read.notes)
 
 

@@ -12,7 +12,7 @@ from pipeline.simulator.engine.simulate import simulate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.simulator.scenario.scenario_file import Variant
+    from pipeline.simulator.scenario.scenario_file import ScenarioVariant
 
 NAMED_BATCH_TRACE = pa.schema(
     [
@@ -35,7 +35,7 @@ NAMED_BATCH_TRACE = pa.schema(
 """A row for each batch, in the order they were done."""
 
 
-def trace_batches(variant: Variant, seed: int) -> pa.Table:
+def trace_batches(variant: ScenarioVariant, seed: int) -> pa.Table:
     """Simulates one seed and tells of every batch.
 
     Args:

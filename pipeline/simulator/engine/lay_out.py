@@ -12,7 +12,7 @@ from pipeline.simulator.engine.lay_out_threads import fill_thread
 from pipeline.simulator.engine.run_memory import RunMemory
 
 if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario import Broker, Scenario
+    from pipeline.simulator.scenario.scenario import Scenario, SimulatedBroker
 
 _FIRST_HEAP_WORDS = 1 << 14
 
@@ -101,7 +101,7 @@ def _fill_world(memory: RunMemory, scenario: Scenario, counts: dict[int, int], *
     memory.extend(memory.length + _FIRST_HEAP_WORDS)
 
 
-def _fill_broker(memory: RunMemory, first: int, broker: Broker) -> None:
+def _fill_broker(memory: RunMemory, first: int, broker: SimulatedBroker) -> None:
     service = broker.service
     idle = [(idle_ns, memory.put_distribution(distribution)) for idle_ns, distribution in service.idle]
     memory.fill(

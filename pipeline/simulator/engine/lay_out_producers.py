@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import MS, Family
+from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.engine import layout as at
 from pipeline.simulator.engine.bit_kernels import WORD_BITS
 from pipeline.simulator.engine.clock_kernels import NEVER
@@ -53,7 +53,7 @@ def _fill_own(memory: RunMemory, scenario: Scenario, number: int, producer: Prod
             at.FIRST_SENT_AT_NS: -1,
             at.PRODUCER_NUMBER: number,
             at.PRODUCER_CLOCK: len(scenario.producers) * broker_count + number,
-            at.PRODUCER_IS_JAVA: producer.family is Family.JAVA,
+            at.PRODUCER_IS_JAVA: producer.family is ClientFamily.JAVA,
             at.PRODUCER_LANES: _locate(memory, at.LANES, number * len(scenario.leaders), at.LANE_WORDS),
             at.PRODUCER_STATES: _locate(memory, at.STATES, number * len(scenario.topics), at.STATE_WORDS),
             at.PRODUCER_CONNECTIONS: _locate(memory, at.CONNECTIONS, number * broker_count, at.CONNECTION_WORDS),

@@ -62,10 +62,10 @@ def simulate(
     Raises:
         InputError: A distribution's points do not rise.
 
-    >>> from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+    >>> from pipeline.simulator.scenario.scenario import SimulatedBroker, Producer, Scenario, Topic
     >>> from pipeline.simulator.scenario.traffic import PerfTest, Traffic
     >>> traffic = Traffic(PerfTest(rate_per_s=1000), record_count=5000)
-    >>> scenario = Scenario("example", (Broker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
+    >>> scenario = Scenario("example", (SimulatedBroker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
     >>> int(simulate(scenario, 1).lanes[:, Lane.DONE_RECORDS].sum())
     5000
     """

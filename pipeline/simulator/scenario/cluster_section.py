@@ -20,7 +20,7 @@ from pipeline.simulator.scenario.quantities import (
     Share,
     named_once,
 )
-from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Service, Topic
+from pipeline.simulator.scenario.scenario import ErrorWindow, Service, SimulatedBroker, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,10 +113,10 @@ class BrokerSection(ScenarioPart):
             raise WrongValuesError((("errors",), "error windows overlap or do not rise"))
         return self
 
-    def build(self) -> Broker:
+    def build(self) -> SimulatedBroker:
         """The broker as the simulator takes it."""
         service = self.service.build() if self.service else MEASURED_SERVICE
-        return Broker(
+        return SimulatedBroker(
             broker_id=self.id,
             service=service.with_capacity(self.capacity),
             handler_count=self.handlers,

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.simulator.clients.client import Family, Settings, ThreadCosts
+from pipeline.simulator.clients.client import ClientFamily, Settings, ThreadCosts
 from pipeline.simulator.scenario.distribution import ALIKE, ZERO, Distribution, Steps
 from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded
 
@@ -108,7 +108,7 @@ class ErrorWindow:
 
 
 @dataclass(frozen=True)
-class Broker:
+class SimulatedBroker:
     """A broker as its clients see it. It takes one request at a time from each connection.
 
     Attributes:
@@ -168,7 +168,7 @@ class Producer:
 
     name: str
     traffic: tuple[Traffic, ...]
-    family: Family = Family.JAVA
+    family: ClientFamily = ClientFamily.JAVA
     version: str = ""
     settings: Settings = field(default_factory=Settings)
     costs: ThreadCosts = field(default_factory=ThreadCosts)
@@ -189,7 +189,7 @@ class Scenario:
     """
 
     name: str
-    brokers: tuple[Broker, ...]
+    brokers: tuple[SimulatedBroker, ...]
     topics: tuple[Topic, ...]
     producers: tuple[Producer, ...]
 

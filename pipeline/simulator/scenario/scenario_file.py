@@ -49,7 +49,7 @@ class Recovery:
 
 
 @dataclass(frozen=True)
-class Variant:
+class ScenarioVariant:
     """One of the runs that a scenario file compares.
 
     Attributes:
@@ -84,10 +84,10 @@ class ScenarioFile:
 
     name: str
     summary: str
-    variants: tuple[Variant, ...]
+    variants: tuple[ScenarioVariant, ...]
     recovery: Recovery | None
 
-    def select(self, names: Sequence[str]) -> tuple[Variant, ...]:
+    def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
         """The variants of those names, in the file's order; all for none.
 
         Raises:
@@ -215,7 +215,7 @@ def _build(section: ScenarioSection, name: str) -> ScenarioFile:
 
 def _build_variant(
     section: ScenarioSection, variant: VariantSection, location: Location, topics: tuple[Topic, ...], name: str
-) -> Variant:
+) -> ScenarioVariant:
     problems = Problems()
     with problems.at(*location):
         brokers = _change_brokers(section.cluster.brokers, variant)
@@ -254,7 +254,7 @@ def _build_variant(
         )
     problems.check()
     total = sum(broker.capacity for broker in brokers)
-    return Variant(
+    return ScenarioVariant(
         name=variant.name,
         summary=variant.summary,
         clients=tuple(dict.fromkeys(clients)),

@@ -18,7 +18,7 @@ from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_bo
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount, SimulationResult
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, NO_KEY, PerfTest, Recorded, Target, Traffic
 from tests.lab.fidelity.arrivals import KEY_COUNT, key_bytes
 from tests.lab.fidelity.profile import Profile, distribute, make_service
@@ -134,7 +134,7 @@ def _find_metadata_ns(load: PerfLoad | SeriesLoad, profile: Profile, run: RealRu
     return min(measured_ns, run.first_record_ms * MS) if run.first_record_ms else measured_ns
 
 
-def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, late_ns: int) -> Broker:
+def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, late_ns: int) -> SimulatedBroker:
     """Its service as the proxy saw it in this run (in another one it differs by the run-to-run factor), or the profile's."""
     delays = [delay for delay in setting.delays if delay.broker == broker]
     late_s = late_ns / 1e9
@@ -149,7 +149,9 @@ def _make_broker(setting: Setting, broker: int, profile: Profile, run: RealRun, 
     if not run.is_warm:
         service = replace(service, run_to_run_ppm=MEASURED_SERVICE.run_to_run_ppm)
     held = seen["hold_beyond"] if seen else None
-    return Broker(broker, service, delay_ns=steps, oversleep_ns=distribute(held) if held else profile.hold_beyond_ns)
+    return SimulatedBroker(
+        broker, service, delay_ns=steps, oversleep_ns=distribute(held) if held else profile.hold_beyond_ns
+    )
 
 
 def _make_producer(

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.clients.client import MS, Family
+from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.engine.compression_estimate import FIRST_RATIO, update_ratio
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from tests.oracles.simulator.batch import Batch
@@ -98,7 +98,7 @@ class Accumulator:
 
     def round_time(self, time_ns: int) -> int:
         """The clock as the client reads it: whole milliseconds in Java."""
-        return time_ns // MS * MS if self.producer.family is Family.JAVA else time_ns
+        return time_ns // MS * MS if self.producer.family is ClientFamily.JAVA else time_ns
 
     def try_append(self, partition: int, record: Record, now_ns: int) -> int | None:
         """Puts a record into the newest batch, and returns the bytes added; None if there is no room, and it is closed."""

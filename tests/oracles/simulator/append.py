@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import Family
+from pipeline.simulator.clients.client import ClientFamily
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
 from tests.oracles.simulator.kip_794 import StickyRun, draw_partition, is_run_over
@@ -74,7 +74,7 @@ class Appender:
 
     def append(self, record: Record, now_ns: int) -> Outcome:
         """Appends a record, unless it needs memory that is not there."""
-        if self._accumulator.producer.family is Family.LIBRDKAFKA:
+        if self._accumulator.producer.family is ClientFamily.LIBRDKAFKA:
             return self._append_queued(record, self._choose(record, now_ns), now_ns, 0)
         if record.partition < 0 and self._settings.placement in _BUILT_IN:
             return self._append_built_in(record, now_ns, 0)
@@ -88,7 +88,7 @@ class Appender:
 
     def append_with_memory(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
         """Appends a record that waited for memory: to the partition chosen before, or -1 where the built-in one asks."""
-        if self._accumulator.producer.family is Family.LIBRDKAFKA:
+        if self._accumulator.producer.family is ClientFamily.LIBRDKAFKA:
             return self._append_queued(record, partition, now_ns, buffer_bytes)
         if partition < 0:
             return self._append_built_in(record, now_ns, buffer_bytes)

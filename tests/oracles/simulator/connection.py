@@ -15,7 +15,7 @@ from tests.oracles.simulator.chance import Stream
 
 if TYPE_CHECKING:
     from pipeline.simulator.clients.client import Settings
-    from pipeline.simulator.scenario.scenario import Broker
+    from pipeline.simulator.scenario.scenario import SimulatedBroker
     from tests.oracles.simulator.batch import Batch
 
 QUOTA_SAMPLE_COUNT = 11
@@ -98,7 +98,7 @@ class Connection:
         number: The connection's.
     """
 
-    def __init__(self, broker: Broker, handlers: Handlers, settings: Settings, seed: int, number: int) -> None:
+    def __init__(self, broker: SimulatedBroker, handlers: Handlers, settings: Settings, seed: int, number: int) -> None:
         self._broker = broker
         self._handlers = handlers
         self._acks = settings.acks

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.clients.client import MS, Family
+from pipeline.simulator.clients.client import MS, ClientFamily
 from tests.oracles.simulator.accumulator import NEVER, Accumulator
 from tests.oracles.simulator.chance import Stream
 from tests.oracles.simulator.connection import Request
@@ -140,7 +140,7 @@ class Sender:
 
     @property
     def _round_up_ns(self) -> int:
-        return MS - 1 if self._producer.family is Family.JAVA else 0
+        return MS - 1 if self._producer.family is ClientFamily.JAVA else 0
 
     def _is_throttled(self, broker: int, now_ns: int) -> bool:
         return now_ns < self.links[broker].throttled_until_ns
@@ -148,7 +148,7 @@ class Sender:
     def _find_timeout_ns(self, link: Link) -> int:
         """The first moment at which the oldest request is late: more than `request.timeout.ms` old, by the client's clock."""
         sent_ns = self.accumulator.round_time(link.in_flight[0].sent_ns)
-        return sent_ns + self._settings.request_timeout_ns + (MS if self._producer.family is Family.JAVA else 1)
+        return sent_ns + self._settings.request_timeout_ns + (MS if self._producer.family is ClientFamily.JAVA else 1)
 
     def _can_send(self, broker: int, now_ns: int, turn: Turn) -> bool:
         link = self.links[broker]
@@ -160,7 +160,7 @@ class Sender:
         return can_send
 
     def _send(self, broker: int, now_ns: int, turn: Turn) -> None:
-        if self._producer.family is Family.LIBRDKAFKA:
+        if self._producer.family is ClientFamily.LIBRDKAFKA:
             groups = [[batch] for batch in self.accumulator.take_ready(broker, now_ns)]
         else:
             groups = [self.accumulator.drain(broker, now_ns)]

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import MS, Family, Settings
+from pipeline.simulator.clients.client import MS, ClientFamily, Settings
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.distribution import Distribution
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.append import Appender
@@ -26,10 +26,12 @@ class Client:
     """A producer whose batches are sent when the test says so."""
 
     def __init__(self, placement: Placement, leaders: tuple[int, ...], **settings: object) -> None:
-        family = Family.LIBRDKAFKA if placement in {Placement.TIMED_STICKY, Placement.RANDOM} else Family.JAVA
+        family = (
+            ClientFamily.LIBRDKAFKA if placement in {Placement.TIMED_STICKY, Placement.RANDOM} else ClientFamily.JAVA
+        )
         traffic = Traffic(Gaps(Distribution.constant(MS)), record_count=1)
         producer = Producer("", (traffic,), family, settings=Settings(placement=placement, **settings))
-        self.accumulator = Accumulator(Scenario("", (Broker(0),), (Topic("topic", leaders),), (producer,)), 0)
+        self.accumulator = Accumulator(Scenario("", (SimulatedBroker(0),), (Topic("topic", leaders),), (producer,)), 0)
         self.appender = Appender(self.accumulator, 0, Stream(1, "partition", 0))
 
     def send(self, partition: int = -1, now_ns: int = 0) -> int:

@@ -10,7 +10,7 @@ from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, SECOND, Settings
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.scenario.distribution import Distribution
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.append import Appender
@@ -25,7 +25,7 @@ MANY = 1009  # partitions: two runs on one after the other are then too rare to 
 def make_accumulator(settings: Settings, partition_count: int) -> Accumulator:
     traffic = Traffic(Gaps(Distribution.constant(MS)), record_count=1)
     topic = Topic("topic", (0,) * partition_count)
-    return Accumulator(Scenario("", (Broker(0),), (topic,), (Producer("", (traffic,), settings=settings),)), 0)
+    return Accumulator(Scenario("", (SimulatedBroker(0),), (topic,), (Producer("", (traffic,), settings=settings),)), 0)
 
 
 def measure_runs(value_bytes: int, *, records_per_batch: int, record_count: int) -> list[tuple[int, int]]:
@@ -90,7 +90,9 @@ def count_batch_sizes(placement: Placement) -> dict[int, int]:
     settings = Settings(placement=placement, is_adaptive=False, linger_ns=500 * MS)
     traffic = Traffic(Gaps(Distribution.constant(42 * MS)), Distribution.constant(1011), record_count=24 * 40)
     producer = Producer("", (traffic,), settings=settings)
-    brokers = tuple(Broker(number) for number in range(101))  # of its own each: a request takes along what else waits
+    brokers = tuple(
+        SimulatedBroker(number) for number in range(101)
+    )  # of its own each: a request takes along what else waits
     scenario = Scenario("", brokers, (Topic("topic", tuple(range(101))),), (producer,))
     trace = simulate_reference(scenario, 1, traces=True).batch_trace
     return dict(collections.Counter(trace["record_count"].to_pylist()))
@@ -114,7 +116,7 @@ def make_queues(lengths: list[int], availability_timeout_ms: int, late_partition
     settings = Settings(availability_timeout_ns=availability_timeout_ms * MS, batch_bytes=100, linger_ns=SECOND)
     traffic = Traffic(Gaps(Distribution.constant(MS)), record_count=1)
     topic = Topic("topic", tuple(range(len(lengths))))
-    brokers = tuple(Broker(number) for number in range(len(lengths)))
+    brokers = tuple(SimulatedBroker(number) for number in range(len(lengths)))
     accumulator = Accumulator(Scenario("", brokers, (topic,), (Producer("", (traffic,), settings=settings),)), 0)
     record = Record(0, 0, -1, measure_body_bytes(-1, 200), 0, 0)
     for partition, length in enumerate(lengths):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import MS, SECOND, Compression, Family, Settings, ThreadCosts
+from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
 from pipeline.simulator.scenario.distribution import Distribution, Steps
@@ -20,7 +20,7 @@ from pipeline.simulator.scenario.measured import (
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.scenario.scenario import Broker, ErrorWindow, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 from tests.oracles.simulator.run import simulate_reference
 
@@ -48,7 +48,7 @@ RECORDED = Traffic(
         np.zeros(2000, np.int64),
     )
 )
-SLOW = Broker(0, MEASURED_SERVICE, delay_ns=Steps.constant(20 * MS), oversleep_ns=MEASURED_OVERSLEEP)
+SLOW = SimulatedBroker(0, MEASURED_SERVICE, delay_ns=Steps.constant(20 * MS), oversleep_ns=MEASURED_OVERSLEEP)
 FAILING = dataclasses.replace(SLOW, errors=(ErrorWindow(100 * MS, 800 * MS, 400_000),))
 THROTTLED = dataclasses.replace(SLOW, quota_bytes_per_s=100_000)
 HANDLERS = dataclasses.replace(SLOW, handler_count=1, service=Service(Distribution.exponential(3 * MS)))
@@ -57,9 +57,9 @@ LIMITED = {"buffer_memory_bytes": 10 * 16_384, "max_block_ns": 5 * MS}
 
 
 def make_scenario(
-    *traffic: Traffic, broker: Broker = SLOW, family: Family = Family.JAVA, **settings: object
+    *traffic: Traffic, broker: SimulatedBroker = SLOW, family: ClientFamily = ClientFamily.JAVA, **settings: object
 ) -> Scenario:
-    brokers = (broker, Broker(1, MEASURED_SERVICE), Broker(2, MEASURED_SERVICE))
+    brokers = (broker, SimulatedBroker(1, MEASURED_SERVICE), SimulatedBroker(2, MEASURED_SERVICE))
     producer = Producer("", traffic, family, settings=Settings(**settings), costs=MEASURED_COSTS)
     return Scenario("", brokers, (Topic("topic", (0, 1, 2, 0, 1, 2)),), (producer,))
 
@@ -92,10 +92,14 @@ SCENARIOS = {
     "quota": make_scenario(PERF_TEST, broker=THROTTLED),
     "quota, old client": make_scenario(PERF_TEST, broker=THROTTLED, throttles_itself=False),
     "librdkafka": make_scenario(
-        MIXED, FLAT_OUT, family=Family.LIBRDKAFKA, placement=Placement.TIMED_STICKY, linger_ns=MS
+        MIXED, FLAT_OUT, family=ClientFamily.LIBRDKAFKA, placement=Placement.TIMED_STICKY, linger_ns=MS
     ),
     "librdkafka, random": make_scenario(
-        FLAT_OUT, family=Family.LIBRDKAFKA, placement=Placement.RANDOM, batch_record_count=7, buffer_memory_bytes=50_000
+        FLAT_OUT,
+        family=ClientFamily.LIBRDKAFKA,
+        placement=Placement.RANDOM,
+        batch_record_count=7,
+        buffer_memory_bytes=50_000,
     ),
     "joint": make_joint(),
 }
@@ -153,7 +157,7 @@ def test_no_connection_is_above_its_limit(name):
     scenario, result = SCENARIOS[name], run(name)
     for number, row in enumerate(result.connections):
         settings = scenario.producers[number // len(scenario.brokers)].settings
-        is_java = scenario.producers[number // len(scenario.brokers)].family is Family.JAVA
+        is_java = scenario.producers[number // len(scenario.brokers)].family is ClientFamily.JAVA
         assert row[Connection.MAX_IN_FLIGHT] <= settings.max_in_flight_count + (0 if is_java else 6)
 
 
@@ -235,7 +239,7 @@ def test_late_requests_are_cut_and_sent_again():
 def make_quiet(gap_ns: int, record_count: int, **settings: object) -> Scenario:
     traffic = Traffic(Gaps(Distribution.constant(gap_ns)), VALUE, record_count=record_count)
     producer = Producer("", (traffic,), settings=Settings(**settings), costs=ThreadCosts())
-    return Scenario("", (Broker(0, Service(Distribution.constant(MS))),), (Topic("topic", (0,)),), (producer,))
+    return Scenario("", (SimulatedBroker(0, Service(Distribution.constant(MS))),), (Topic("topic", (0,)),), (producer,))
 
 
 def test_linger_counts_from_the_first_record():
@@ -255,7 +259,7 @@ def test_one_expired_linger_takes_along_all_partitions_of_a_broker():
     targets = (Target(partition=0, is_explicit=True), Target(partition=1, is_explicit=True))
     traffic = Traffic(Gaps(Distribution.constant(MS)), VALUE, targets=targets, record_count=1000)
     producer = Producer("", (traffic,), settings=Settings(linger_ns=20 * MS))
-    scenario = Scenario("", (Broker(0),), (Topic("topic", (0, 0)),), (producer,))
+    scenario = Scenario("", (SimulatedBroker(0),), (Topic("topic", (0, 0)),), (producer,))
     result = simulate_reference(scenario, 1)
     requests = result.connections[0, Connection.REQUESTS]
     assert requests == pytest.approx(1000 / 20, abs=4)

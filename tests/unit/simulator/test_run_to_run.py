@@ -9,7 +9,7 @@ import pytest
 from pipeline.simulator.clients.client import ThreadCosts
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.scenario.run_to_run import settle_costs, settle_run, settle_service
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Service, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, Traffic
 from tests.oracles.simulator.run import simulate_reference
 
@@ -22,7 +22,7 @@ COSTS = ThreadCosts(wake_ns=Distribution.constant(1000), loop_ns=60, transit_ns=
 def make_scenario(*, spread=ALIKE, delay_ns=0, gap_ms=100, service=SERVICE):
     """Two brokers and two producers that send twenty records each."""
     brokers = tuple(
-        Broker(number, replace(service, run_to_run_ppm=spread), delay_ns=Steps.constant(delay_ns))
+        SimulatedBroker(number, replace(service, run_to_run_ppm=spread), delay_ns=Steps.constant(delay_ns))
         for number in range(2)
     )
     traffic = Traffic(Gaps(Distribution.constant(gap_ms * MS)), record_count=20)

@@ -7,7 +7,7 @@ import pytest
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, ThreadCosts
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
-from pipeline.simulator.scenario.scenario import Broker, Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Target, Traffic
 
 SENDING = Traffic(PerfTest(1000), record_count=10)
@@ -15,7 +15,7 @@ SENDING = Traffic(PerfTest(1000), record_count=10)
 
 def make_scenario(*traffic: Traffic, leaders: tuple[int, ...] = (0,), costs: ThreadCosts | None = None) -> Scenario:
     producer = Producer("app", traffic, costs=costs or ThreadCosts())
-    return Scenario("case", (Broker(0),), (Topic("orders", leaders),), (producer,))
+    return Scenario("case", (SimulatedBroker(0),), (Topic("orders", leaders),), (producer,))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_schedule_rises_from_zero():
 
 def test_partitions_are_counted_over_all_topics():
     topics = (Topic("a", (0, -1)), Topic("b", (0, 0, 0)))
-    scenario = Scenario("case", (Broker(0),), topics, (Producer("app", (SENDING,)),))
+    scenario = Scenario("case", (SimulatedBroker(0),), topics, (Producer("app", (SENDING,)),))
     assert scenario.partition_starts == (0, 2, 5)
     assert scenario.leaders == (0, -1, 0, 0, 0)
     assert topics[0].available == (0,)

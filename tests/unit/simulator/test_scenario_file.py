@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.clients.client import MS, SECOND, Family
+from pipeline.simulator.clients.client import MS, SECOND, ClientFamily
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest
@@ -187,7 +187,7 @@ def test_a_file_without_variants_has_one():
     assert scenario.leaders == (0, 1, 0)
     [producer] = scenario.producers
     assert (producer.family, producer.settings.linger_ns, producer.settings.is_idempotent) == (
-        Family.JAVA,
+        ClientFamily.JAVA,
         5 * MS,
         True,
     )
