@@ -8,12 +8,9 @@ Spark's Python workers took.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import re
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -33,7 +30,7 @@ from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.arrivals import ARRIVALS
 from tests.batches import START_MS, make_batch, make_records
-from tests.bench.scan_bench import format_figures
+from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory
 
 PARTITIONS = 8
@@ -151,14 +148,9 @@ def measure_table(warehouse):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, quick="one round").parse_args()
     figures = measure(cache_directory().parent / "bench-arrivals", quick=arguments.quick)
-    print(format_figures("arrivals", figures), file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps({"arrivals": figures}))
+    print_figures([("arrivals", figures)], as_json=arguments.json)
 
 
 if __name__ == "__main__":

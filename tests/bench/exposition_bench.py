@@ -7,9 +7,6 @@ whose series are known, which all but the first of a run are.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import Series
-from tests.bench.scan_bench import best_of, format_figures
+from tests.bench.figures import best_of, make_parser, print_figures
 from tests.lab.archive import COMMITTED, unpack_once
 
 PARTITION_COUNT = 10_000
@@ -81,16 +78,9 @@ def measure(capture, *, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
-    arguments = parser.parse_args()
-    figures = {}
-    for name, result in measure(unpack_once(COMMITTED, Path(__file__).parents[2] / "build"), quick=arguments.quick):
-        figures[name] = result
-        print(format_figures(name, result), file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps(figures))
+    arguments = make_parser(__doc__, quick="one round").parse_args()
+    capture = unpack_once(COMMITTED, Path(__file__).parents[2] / "build")
+    print_figures(measure(capture, quick=arguments.quick), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,10 @@ the difference is what keys cost, and both are told. The other way is what a tea
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -30,7 +27,8 @@ from pipeline.partitioners.hashes import murmur2
 from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
 from tests.batches import START_MS, make_batch, make_records
-from tests.bench.scan_bench import DUMP_LOG, format_figures, write_index, write_segment
+from tests.bench.figures import make_parser, print_figures
+from tests.bench.scan_bench import DUMP_LOG, write_index, write_segment
 from tests.lab.artifacts import BROKER, cache_directory, class_path, java_program
 
 DISTINCT_KEYS = 100_000
@@ -160,14 +158,9 @@ def measure(directory, *, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, quick="one round").parse_args()
     figures = measure(cache_directory().parent / "bench-keyed", quick=arguments.quick)
-    print(format_figures("keyed ingest", figures), file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps({"keyed ingest": figures}))
+    print_figures([("keyed ingest", figures)], as_json=arguments.json)
 
 
 if __name__ == "__main__":

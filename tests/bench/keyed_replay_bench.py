@@ -6,11 +6,8 @@ of `silver.key_traffic` and `silver.key_hashes`. The baseline joins them and sum
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import shutil
-import sys
 import time
 from datetime import UTC, date, datetime
 
@@ -30,6 +27,7 @@ from pipeline.storage.delta import load
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES, KEY_TRAFFIC
+from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory
 
 CLUSTER, TOPIC, TOPIC_ID = "synthetic", "orders", "AAAAAAAAAAAAAAAAAAAAAA"
@@ -102,12 +100,11 @@ def replay_in_sql(spark, warehouse):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--windows", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--no-baseline", action="store_true")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
     arguments = parser.parse_args()
     warehouse = cache_directory().parent / f"bench/keyed-replay-{arguments.keys}x{arguments.windows}"
     make_tables(warehouse, arguments.keys, arguments.windows)
@@ -131,10 +128,7 @@ def main():
     stop_session(spark)
     figures["driver_peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     figures["children_peak_mib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
-    print(f"keyed replay, synthetic rows: {told}", file=sys.stderr if arguments.json else sys.stdout)
-    if arguments.json:
-        print(json.dumps(figures))
+    print_figures([("keyed replay, synthetic rows", figures)], as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ dictionary and does nothing else: as it comes, and with settings under which it 
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -31,7 +29,7 @@ from pipeline.sources.live.state import read_live_state
 from pipeline.storage.rows import load_rows
 from pipeline.storage.session import create_session, stop_session
 from pipeline.tables.keys import KEY_TRAFFIC
-from tests.bench.scan_bench import format_figures
+from tests.bench.figures import make_parser, print_figures
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, past_minutes
 
@@ -180,19 +178,14 @@ def measure(*, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
+    parser = make_parser(__doc__, quick="a tenth of the records, one round")
     parser.add_argument("--produce", nargs=5, metavar=("BOOTSTRAP", "COUNT", "START_MS", "PART", "PARTS"))
     arguments = parser.parse_args()
     if arguments.produce:  # a process of `fill`
         at, records, first_ms, own_part, all_parts = arguments.produce
         produce(at, int(records), int(first_ms), part=int(own_part), parts=int(all_parts))
         return
-    figures = measure(quick=arguments.quick)
-    print(format_figures("live read", figures), file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps({"live read": figures}))
+    print_figures([("live read", measure(quick=arguments.quick))], as_json=arguments.json)
 
 
 if __name__ == "__main__":

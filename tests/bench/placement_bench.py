@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.hash_kernels import hash_murmur2
 from pipeline.partitioners.modulo_kernels import SIGN_BIT, take_modulos
 from pipeline.partitioners.registry import find_strategy
+from tests.bench.figures import best_of, make_parser, print_figures
 from tests.lab.artifacts import class_path, client_artifacts, java_program
 
 LOOP = Path(__file__).with_name("Murmur2Loop.java")
@@ -40,16 +40,8 @@ def time_ours(length):
         hash_murmur2(data, offsets, is_key, hashes)
         take_modulos(hashes, SIGN_BIT, 12, partitions)
 
-    return best_rate(run_kernels), best_rate(lambda: assign_partitions(strategy, keys, 12))
-
-
-def best_rate(action):
-    times = []
-    for _ in range(ROUNDS):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return KEY_COUNT / min(times)
+    times = (best_of(ROUNDS, run_kernels), best_of(ROUNDS, lambda: assign_partitions(strategy, keys, 12)))
+    return tuple(KEY_COUNT / seconds for seconds in times)
 
 
 def measure():
@@ -71,8 +63,7 @@ def measure():
 
 
 def main():
-    for name, figures in measure():
-        print(f"{name:20s} " + "  ".join(f"{key} {value:.3g}" for key, value in figures.items()), flush=True)
+    print_figures(measure(), as_json=make_parser(__doc__).parse_args().json)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ process, without Spark, files or sums.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
-import sys
 import threading
 import time
 from datetime import UTC, date, datetime
@@ -43,6 +40,7 @@ from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_HASHES
+from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory
 
 CLUSTER, TOPIC, TOPIC_ID = "synthetic", "orders", "AAAAAAAAAAAAAAAAAAAAAA"
@@ -208,10 +206,9 @@ def _measure_pss(pid):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--rate", type=int, default=10_000, help="records a second, for an hour")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
     arguments = parser.parse_args()
     warehouse = cache_directory().parent / f"bench/replay-{arguments.rate}"
     make_arrivals(warehouse, arguments.rate)
@@ -232,18 +229,10 @@ def main():
     rate = record_count * len(runs) * arguments.seeds / seconds
     alone = simulate_alone(warehouse, run, simulation)
     figures = {
-        "synthetic": True, "records": record_count, "candidates": len(runs), "seeds": arguments.seeds,
-        "seconds": round(seconds, 1), "simulated_records_per_s": round(rate), "alone_records_per_s": round(alone), "ratio_per_core": rate / CORES / alone,
-        "peak_memory_mib": memory.most >> 20,
+        "records": record_count, "candidates": len(runs), "seeds": arguments.seeds, "seconds": seconds, "simulated_records_per_s": rate,
+        "alone_records_per_s": alone, "ratio_per_core": rate / CORES / alone, "peak_memory_mib": memory.most >> 20,
     }  # fmt: skip
-    print(
-        f"{record_count:,} synthetic records, {len(runs)} candidates x {arguments.seeds} seeds on {CORES} cores: {seconds:.1f} s,"
-        f" {rate / 1e6:.1f} M simulated records a second, {rate / CORES / alone:.2f} of the simulator alone a core"
-        f" ({alone / 1e6:.1f} M), peak {memory.most / 2**30:.2f} GiB"
-    )
-    if arguments.json:
-        print(json.dumps(figures))
-    return 0
+    print_figures([("replay of synthetic arrivals", figures)], as_json=arguments.json)
 
 
 def run_seeds(count):
@@ -251,4 +240,4 @@ def run_seeds(count):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,6 @@ Python and the JVM, reading the records twice, finding out what is in use, and s
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -19,8 +18,9 @@ import numpy as np
 from pipeline.model.log import Record
 from pipeline.simulator.engine.simulate import simulate
 from tests.batches import make_batch
+from tests.bench.figures import make_parser, print_figures
 from tests.bench.replay_bench import PeakMemory
-from tests.bench.scan_bench import format_figures, write_index
+from tests.bench.scan_bench import write_index
 from tests.lab.artifacts import cache_directory
 from tests.simulated_sessions import EPOCH_MS, make_scenario
 
@@ -94,15 +94,10 @@ def measure(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__).parse_args()
     folder = cache_directory().parent / "bench/replay-command"
     make_log(folder)
-    figures = measure(folder)
-    print(format_figures("replay of a synthetic log", figures), file=sys.stderr if arguments.json else sys.stdout)
-    if arguments.json:
-        print(json.dumps(figures))
+    print_figures([("replay of a synthetic log", measure(folder))], as_json=arguments.json)
 
 
 if __name__ == "__main__":

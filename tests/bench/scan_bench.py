@@ -7,8 +7,6 @@ the N names are hard links to one file, so that they all fit in memory.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import resource
@@ -21,6 +19,7 @@ import numpy as np
 
 from pipeline.model.log import Codec
 from tests.batches import make_batch, make_records
+from tests.bench.figures import best_of, make_parser, print_figures
 from tests.lab.artifacts import BROKER, cache_directory, class_path, java_program
 
 DUMP_LOG = "kafka.tools.DumpLogSegments"
@@ -152,16 +151,6 @@ def measure_against_kafka(paths, *, deep, count, rounds):
     return figures
 
 
-def best_of(rounds, action, clock=time.perf_counter):
-    """Least time of several rounds, as the least disturbed."""
-    times = []
-    for _ in range(rounds):
-        started = clock()
-        action()
-        times.append(clock() - started)
-    return min(times)
-
-
 def measure_kernel(path, *, window_bytes=256 << 20):
     """Records per second and core of the decoder alone, on uncompressed batches."""
     from pipeline.codec.log.header_kernels import walk_rows  # noqa: PLC0415
@@ -215,25 +204,14 @@ def measure(directory, *, quick):
         yield f"deep {codec.name.lower()}", measure_compressed(files[codec.name.lower()][0])
 
 
-def format_figures(name, figures):
-    return f"{name:20s} " + "  ".join(f"{key} {value:.3g}" for key, value in figures.items())
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__, quick="one round, fewer files")
     parser.add_argument("--scan", nargs="+", help="what a child process does: headers|deep FILE...")
-    parser.add_argument("--quick", action="store_true", help="one round, fewer files")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
     arguments = parser.parse_args()
     if arguments.scan:
         scan_files(arguments.scan[0], arguments.scan[1:])
         return
-    figures = {}
-    for name, result in measure(cache_directory().parent / "bench", quick=arguments.quick):
-        figures[name] = result
-        print(format_figures(name, result), file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps(figures))
+    print_figures(measure(cache_directory().parent / "bench", quick=arguments.quick), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,6 @@ are off. Both sides lay the scenario out and read the result.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from dataclasses import replace
 
@@ -18,6 +15,7 @@ from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.scenario import Topic
 from pipeline.simulator.scenario.scenario_file import load_scenario
 from pipeline.simulator.summary import summarise_variants
+from tests.bench.figures import make_parser, print_figures
 from tests.oracles.simulator.run import simulate_reference
 
 EXPERIMENTS = ("kip-794-1mb", "kip-794-2mb")
@@ -101,17 +99,8 @@ def measure(*, quick):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter runs")
-    parser.add_argument("--json", action="store_true", help="one JSON document at the end")
-    arguments = parser.parse_args()
-    figures = {}
-    for name, result in measure(quick=arguments.quick):
-        figures[name] = result
-        line = f"{name:32s} " + "  ".join(f"{key} {value:.3g}" for key, value in result.items())
-        print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
-    if arguments.json:
-        print(json.dumps(figures))
+    arguments = make_parser(__doc__, quick="fewer rounds, shorter runs").parse_args()
+    print_figures(measure(quick=arguments.quick), as_json=arguments.json)
 
 
 if __name__ == "__main__":
