@@ -47,10 +47,11 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, unused code, shell scripts
+PROJECT = $(addprefix tests/unit/project/test_,docs.py locks.py size.py)
+check: $(READY) ## format, lint, types, import contracts, unused code, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"python .ci/unused.py" "shellcheck .ci/setup .ci/run"; do \
+		"python .ci/unused.py" "shellcheck .ci/setup .ci/run" "pytest -q -n 0 $(PROJECT)"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \

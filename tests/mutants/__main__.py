@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.mutants.draw import Mutant, draw_mutants, read_room
 from tests.mutants.imports import ImportGraph
 
+ROOT = Path(__file__).parents[2]
 ROOMS = ("measures", "partitioners", "codec", "simulator")
 FOLDERS = ("tests/unit/", "tests/properties/", "tests/golden/")
 LEFT_OUT = "tests/unit/docker/"  # text of other files
@@ -95,7 +96,7 @@ class WorkCopy:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--checkout", type=Path, default=Path(__file__).parents[2])
+    parser.add_argument("--checkout", type=Path, default=ROOT)
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the checkout's .venv")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=50)
