@@ -6,9 +6,15 @@ import pytest
 
 from tests.lab.cluster import start_cluster
 
+SNAPSHOTS = {
+    "metadata.log.max.snapshot.interval.ms": "400",
+    "metadata.log.max.record.bytes.between.snapshots": "1",
+    "log.segment.delete.delay.ms": "3600000",
+}
+
 
 @pytest.fixture(scope="session")
 def kafka_cluster(tmp_path_factory):
-    """A running one-broker KRaft cluster (`tests.lab.cluster.Cluster`)."""
-    with start_cluster(tmp_path_factory.mktemp("kafka")) as cluster:
+    """A one-broker KRaft cluster that snapshots its metadata often and keeps the files of deleted topics."""
+    with start_cluster(tmp_path_factory.mktemp("kafka"), settings=SNAPSHOTS) as cluster:
         yield cluster

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
 
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.model.log import TopicPartition
@@ -16,7 +16,6 @@ from pipeline.sources.files.cluster_state import read_cluster_history, read_repl
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
 from pipeline.sources.files.metadata_log import read_metadata_log
-from tests.lab.cluster import start_cluster
 from tests.lab.process import wait_until
 
 START_MS = 1_700_000_000_000
@@ -24,22 +23,16 @@ STAMPED = TopicPartition("stamped", 0)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A broker that snapshots its metadata often, with a topic of odd timestamps and one that was deleted."""
-    settings = {
-        "metadata.log.max.snapshot.interval.ms": "400",
-        "metadata.log.max.record.bytes.between.snapshots": "1",
-        "log.segment.delete.delay.ms": "3600000",
-    }
-    with start_cluster(tmp_path_factory.mktemp("live"), settings=settings) as cluster:
-        cluster.create_topic("gone", partitions=2)
-        cluster.create_topic("stamped", segment_bytes=1 << 20, index_interval_bytes=512, retention_ms=-1)
-        cluster.create_topic("kept", partitions=3, retention_ms=777_000)
-        produce(cluster.internal_bootstrap)
-        cluster.run_tool("kafka-topics", "--delete", "--topic", "gone")
-        log_directory = cluster.brokers[0].log_directory
-        wait_until(lambda: len(list(log_directory.glob("gone-*-delete"))) == 2, "deletion", cluster.processes[1])
-        yield cluster
+def cluster(kafka_cluster):
+    """The broker, with a topic of odd timestamps and one that was deleted."""
+    kafka_cluster.create_topic("gone", partitions=2)
+    kafka_cluster.create_topic("stamped", segment_bytes=1 << 20, index_interval_bytes=512, retention_ms=-1)
+    kafka_cluster.create_topic("kept", partitions=3, retention_ms=777_000)
+    produce(kafka_cluster.internal_bootstrap)
+    kafka_cluster.run_tool("kafka-topics", "--delete", "--topic", "gone")
+    log_directory = kafka_cluster.brokers[0].log_directory
+    wait_until(lambda: len(list(log_directory.glob("gone-*-delete"))) == 2, "deletion", kafka_cluster.processes[1])
+    return kafka_cluster
 
 
 def produce(bootstrap: str) -> None:
@@ -89,17 +82,19 @@ def test_offset_of_an_instant_as_the_broker_finds_it(cluster, stamped):
     directory, partition = stamped
     assert len(partition.segments) > 1
     assert Path(partition.segments[-1].index_path).stat().st_size >= 1 << 20  # preallocated
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
     wrong = {}
     for at_ms in (
         START_MS - 500_000,
         START_MS - 350_000,
         *(START_MS + 1_000 * i + 1 for i in (95, 96, 4_321, 6_001)),
     ):
-        text = cluster.run_tool("kafka-get-offsets", "--topic", "stamped", "--time", str(at_ms))
-        broker_says = parse_offsets(text).get(STAMPED)
+        (asked,) = consumer.offsets_for_times([Position("stamped", 0, at_ms)], timeout=30)
+        broker_says = asked.offset if asked.offset >= 0 else None
         found = look_up_instant(directory, partition, at_ms).found.offset
         if found != broker_says:
             wrong[at_ms - START_MS] = (found, broker_says)
+    consumer.close()
     assert wrong == {}
 
 
@@ -114,9 +109,7 @@ def test_every_offset_is_found_in_its_batch(stamped):
 def test_state_from_the_log_and_from_every_snapshot(cluster):
     """A snapshot says what the log up to its offset says; and the last state is what `kafka-topics` describes."""
     folder = cluster.brokers[0].log_directory
-    deadline = time.monotonic() + 30
-    while not list(folder.glob("__cluster_metadata-0/*-*.checkpoint")) and time.monotonic() < deadline:
-        cluster.run_tool("kafka-topics", "--list")
+    wait_until(lambda: any(folder.glob("__cluster_metadata-0/*-*.checkpoint")), "snapshot", cluster.processes[1])
     tree = discover_logs([folder])
     history, problems = read_cluster_history(tree)
     assert (history.state_source, problems) == ("cluster_metadata", ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.artifacts import (
     BROKER,
@@ -114,10 +117,18 @@ class Cluster:
     def create_topic(
         self, topic: str, assignment: str | None = None, partitions: int = 1, **configs: str | int
     ) -> None:
-        """Create a topic, with ``kafka-topics``' own ``--replica-assignment`` or a number of partitions."""
-        placement = ["--replica-assignment", assignment] if assignment else ["--partitions", str(partitions)]
-        pairs = [part for key, value in configs.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
-        self.run_tool("kafka-topics", "--create", "--topic", topic, *placement, *pairs)
+        """Create a topic, by the leaders and replicas of each partition (`0:1,1:2`) or by a number of partitions."""
+        replicas = [[int(broker) for broker in each.split(":")] for each in (assignment or "").split(",") if each]
+        config = {name.replace("_", "."): str(value) for name, value in configs.items()}
+        admin = AdminClient({"bootstrap.servers": self.internal_bootstrap, "logger": logging.getLogger("lab")})
+        new = (
+            NewTopic(topic, replica_assignment=replicas, config=config)
+            if replicas
+            else NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=config)
+        )
+        admin.create_topics([new])[topic].result()
+        count = len(replicas) or partitions
+        wait_until(lambda: _count_led(admin, topic) == count, f"leaders of {topic}", self.processes[-1])
 
     def kill_broker(self, node_id: int) -> None:
         """End a broker at once, as a crash does."""
@@ -232,6 +243,12 @@ def _wait_for_registration(cluster: Cluster, processes: Sequence[Process], timeo
             if not process.is_running() or time.monotonic() > deadline:
                 raise LabError(f"{process.name} did not start:\n{process.tail()}")
             time.sleep(0.1)
+
+
+def _count_led(admin: AdminClient, topic: str) -> int:
+    """Partitions with a leader, as a broker knows them."""
+    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+    return sum(partition.leader >= 0 for partition in partitions)
 
 
 def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | None, heap_mb: int) -> Process:
