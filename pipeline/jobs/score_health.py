@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import polars as pl
+import pyarrow as pa
 
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import JobReport
 from pipeline.storage.at_once import write_at_once
-from pipeline.storage.delta import replace_windows
+from pipeline.storage.frames import fit_rows
+from pipeline.storage.row_counts import count_rows
+from pipeline.storage.rows import FEW_ROWS, replace_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
@@ -21,17 +24,21 @@ from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import (
     measure_broker_shares,
     measure_partition_health,
-    partition_loads,
+    sum_loads,
     sum_slots,
     with_keys,
 )
-from pipeline.transforms.topic_health import measure_topic_health
+from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pipeline.runs import RunContext
     from pipeline.tables import Table
+
+_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, HOT_KEYS)
+_OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
+_OF_BATCHES = ("window_start", "leader_id", "max_timestamp", "is_time_outlier", "size_bytes")
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
@@ -40,69 +47,69 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the rows of these windows in the tables of health."""
+    """Replaces the windows' rows in the tables of health.
+
+    Windows are measured one by one, so that no more than one is held: in this process, or by Spark's tasks where the
+    tables hold many rows.
+
+    Args:
+        spark: Session.
+        run: What the run is about.
+        windows: From `pending_windows`.
+    """
     if not windows:
         return JobReport(notes=("no trusted window to score",))
+    counts = count_rows(run.warehouse, (CLUSTER_STATE, PARTITION_TRAFFIC, KEY_TRAFFIC))
+    if len(windows) > 1 and sum(counts.values()) > FEW_ROWS:
+        spread = spark.sparkContext.parallelize(windows, len(windows))
+        measured = spread.map(partial(measure_window, run)).collect()
+    else:
+        measured = [measure_window(run, window) for window in windows]
+    tables = {table: pa.concat_tables([found[table.name] for found in measured]) for table in _MEASURED}
+    tables[LATENCY] = _measure_latency(run, windows)
+    return JobReport(
+        table_versions=write_at_once([partial(_replace, run, windows, table, rows) for table, rows in tables.items()]),
+    )
 
-    def load(table: Table) -> DataFrame:
-        return run.frame(spark, table, windows)
 
-    state, brokers, key_traffic = load(CLUSTER_STATE), load(BROKERS), load(KEY_TRAFFIC)
-    plain = partition_loads(load(PARTITION_TRAFFIC), state).cache()
-    if key_traffic.isEmpty():
-        key_traffic = key_traffic.limit(0)  # Spark's optimiser then drops all that would be done with it
-    weighed = weigh_keys(key_traffic, plain).cache()
-    topic_keys = sum_topic_keys(weighed).cache()
-    partition_keys = sum_partition_keys(key_traffic, weighed, topic_keys)
-    loads = with_keys(plain, partition_keys).cache()
-    partitions = measure_partition_health(loads).cache()
+def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
+    """Rows of one window, by table, without cluster."""
+    start = instant_of(window.start_ms)
+    state, brokers = run.load(CLUSTER_STATE, (window,)), pl.DataFrame(run.load(BROKERS, (window,)))
+    key_traffic = pl.DataFrame(run.load(KEY_TRAFFIC, (window,), _OF_KEYS))
+    leaders = pl.DataFrame(state.select(["window_start", "topic", "topic_id", "partition", "leader_id", "is_leader"]))
+    plain = sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
+    weighed = weigh_keys(key_traffic, plain)
+    topic_keys = sum_topic_keys(weighed)
+    loads = with_keys(plain, sum_partition_keys(key_traffic, weighed, topic_keys))
+    partitions = measure_partition_health(loads, start)
+    slots = sum_slots(pl.DataFrame(run.load(RECORD_BATCHES, (window,), _OF_BATCHES)), run.window_ms)
+    broker_ids = brokers["broker_id"].to_list()
+    shares = measure_broker_shares(loads, slots, broker_ids, run.cluster.capacity, start)
     topics = measure_topic_health(
-        partition_health=partitions,
+        partition_health=pl.DataFrame(partitions),
         loads=loads,
         topic_keys=topic_keys,
-        cluster_state=state,
+        replicas=count_replicas(state),
         brokers=brokers,
-        consumer_groups=load(CONSUMER_GROUPS),
+        consumer_groups=pl.DataFrame(run.load(CONSUMER_GROUPS, (window,))),
         cluster=run.cluster_name,
     )
-    slots = sum_slots(load(RECORD_BATCHES), run.window_ms)
-    shares = measure_broker_shares(loads, slots, brokers, run.cluster.capacity)
-    partition_count = partitions.count()  # fills what the tables have in common
-    versions = write_at_once(
-        [
-            partial(_replace, run, table, frame, windows, row_count)
-            for table, frame, row_count in (
-                (PARTITION_HEALTH, partitions, partition_count),
-                (BROKER_SHARE, shares, None),
-                (TOPIC_HEALTH, topics, None),
-                (HOT_KEYS, rank_hot_keys(weighed), None),
-                (LATENCY, _latency(spark, run, windows), None),
-            )
-        ]
-    )
-    for cached in (partitions, loads, topic_keys, weighed, plain):
-        cached.unpersist()
-    return JobReport(table_versions=versions)
+    return {
+        PARTITION_HEALTH.name: partitions,
+        BROKER_SHARE.name: shares if broker_ids else shares.slice(0, 0),
+        TOPIC_HEALTH.name: topics,
+        HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
+    }
 
 
-def _latency(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    reach_ms = HISTORY_WINDOWS * run.window_ms
-    reach = TimeWindow(windows[0].start_ms - reach_ms, windows[-1].end_ms)
-    compared = compare_latency(run.frame(spark, PRODUCER_NODES, (reach,)))
-    return compared.where(F.unix_millis("window_start").isin([window.start_ms for window in windows]))
+def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
+    reach = TimeWindow(windows[0].start_ms - HISTORY_WINDOWS * run.window_ms, windows[-1].end_ms)
+    compared = compare_latency(run.load(PRODUCER_NODES, (reach,)))
+    starts = [instant_of(window.start_ms) for window in windows]
+    return compared.filter(pl.col("window_start").is_in(starts)).to_arrow()
 
 
-def _replace(
-    run: RunContext, table: Table, frame: DataFrame, windows: tuple[TimeWindow, ...], row_count: int | None
-) -> dict[str, int]:
-    rows = frame.withColumn("cluster", F.lit(run.cluster_name))
-    version = replace_windows(
-        rows,
-        run.warehouse,
-        table,
-        cluster=run.cluster_name,
-        windows=windows,
-        run_id=run.run_id,
-        row_count=row_count,
-    )
-    return {table.name: version}
+def _replace(run: RunContext, windows: tuple[TimeWindow, ...], table: Table, rows: pa.Table) -> dict[str, int]:
+    fitted = fit_rows(rows, table, cluster=run.cluster_name, run_id=run.run_id)
+    return {table.name: replace_rows(fitted, run.warehouse, table, cluster=run.cluster_name, windows=windows)}

@@ -23,28 +23,55 @@ def arrow_schema(table: Table) -> pa.Schema:
     )
 
 
-def fit_rows(rows: pa.Table, table: Table, *, run_id: str) -> pa.Table:
-    """Brings Arrow rows into the declared shape, as `fit_frame` does with a Spark frame.
+def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.Table:
+    """Brings Arrow rows into the declared shape: the declared columns, in order, in their types.
+
+    `cluster` and `run_id` are filled in, and `window_date` is derived from `window_start`. Integers are widened; nothing
+    is narrowed.
 
     Args:
         rows: The rows; nullable columns may be left out.
         table: The declaration.
+        cluster: Cluster name in the configuration.
         run_id: Run that writes them.
 
     Raises:
-        TableMismatchError: naming the columns that are missing or unknown.
+        TableMismatchError: naming every column that is missing, unknown, or of a type that does not fit.
     """
-    derived = {"run_id": pa.repeat(run_id, len(rows))}
+    derived = {"cluster": pa.repeat(cluster, len(rows)), "run_id": pa.repeat(run_id, len(rows))}
     if "window_start" in rows.column_names:
         derived["window_date"] = rows["window_start"].cast(pa.date32())
     wrong = [f"unknown column {name}" for name in rows.column_names if name not in table.column_names]
     known = {*rows.column_names, *derived}
     wrong += [f"column {c.name} is missing" for c in table.columns if c.name not in known and not c.nullable]
+    for field in arrow_schema(table):
+        if field.name in rows.column_names and not _fits(rows.schema.field(field.name).type, field.type):
+            wrong.append(f"column {field.name} is {rows.schema.field(field.name).type}, declared as {field.type}")
     if wrong:
         raise TableMismatchError(f"the rows do not fit {table.name}: {'; '.join(wrong)}")
     found = {name: rows[name] for name in rows.column_names} | derived
     columns = [found.get(field.name, pa.nulls(len(rows), field.type)) for field in arrow_schema(table)]
     return pa.table(columns, names=table.column_names).cast(arrow_schema(table))
+
+
+def _fits(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a cast loses nothing: to the same kind of text or list, to a wider number, or of no values at all."""
+    if pa.types.is_null(found) or found == declared:
+        return True
+    if pa.types.is_integer(declared):
+        return bool(pa.types.is_integer(found) and found.bit_width <= declared.bit_width)
+    if pa.types.is_floating(declared):
+        return bool(pa.types.is_floating(found) or (pa.types.is_integer(found) and found.bit_width <= 32))
+    kinds = (_is_text, pa.types.is_list, pa.types.is_map, _is_bytes, pa.types.is_timestamp)
+    return any(is_kind(found) and is_kind(declared) for is_kind in kinds)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:

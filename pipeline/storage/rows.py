@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
 
+FEW_ROWS = 1_000_000
+"""Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""
 ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 

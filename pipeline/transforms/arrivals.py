@@ -4,38 +4,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from pipeline.calibration.arrival_rows import GROUP, ROW_SCHEMA, join_chunks
-from pipeline.tables.arrow_types import format_sql_schema
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+_INSTANTS = ("window_start", "minute_start")
+ARRIVAL_SCHEMA = pa.schema(
+    [
+        *((name, pa.timestamp("us", tz="UTC")) for name in _INSTANTS),
+        *(field for field in ROW_SCHEMA if not field.name.endswith("_start_ms")),
+        ("count_kind", pa.string()),
+        ("sampling_rate", pa.float64()),
+    ]
+)
+"""Rows of `silver.arrivals` without cluster."""
+ORDER = (*GROUP, "first_ms")
+"""How chunks are sorted before they are joined."""
 
 
-def join_arrivals(chunks: DataFrame, cluster: str, *, is_named: bool, sampling_rate: float = 1.0) -> DataFrame:
-    """Puts the arrivals of each producer session, topic and minute in one order: `silver.arrivals`.
+def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:
+    """Puts the arrivals of each producer session, topic and minute in one order.
 
     Args:
-        chunks: Rows of `kafka_arrivals`.
-        cluster: Cluster name in the configuration.
+        chunks: Of `CHUNK_SCHEMA`, in any order.
         is_named: Keys have numbers of their ids.
         sampling_rate: Part of each window that was read.
     """
+    ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in ORDER])
+    rows = join_sorted(ordered.to_batches(), is_named=is_named, sampling_rate=sampling_rate)
+    return pa.Table.from_batches(rows, ARRIVAL_SCHEMA)
 
-    def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return join_chunks(batches, is_named=is_named)
 
-    side_by_side = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "first_ms")
-    rows = side_by_side.mapInArrow(join, format_sql_schema(ROW_SCHEMA))
-    return rows.select(
-        F.lit(cluster).alias("cluster"),
-        F.timestamp_millis("window_start_ms").alias("window_start"),
-        F.timestamp_millis("minute_start_ms").alias("minute_start"),
-        *(name for name in ROW_SCHEMA.names if name not in {"window_start_ms", "minute_start_ms"}),
-        F.lit("exact" if sampling_rate == 1 else "sampled").alias("count_kind"),
-        F.lit(float(sampling_rate)).alias("sampling_rate"),
-    )
+def join_sorted(
+    chunks: Iterable[pa.RecordBatch], *, is_named: bool, sampling_rate: float = 1.0
+) -> Iterator[pa.RecordBatch]:
+    """The same for chunks that come in order, some at a time; yields rows of `ARRIVAL_SCHEMA`."""
+    for rows in join_chunks(chunks, is_named=is_named):
+        columns = {name: rows[name] for name in rows.schema.names}
+        for name in _INSTANTS:
+            columns[name] = rows[f"{name}_ms"].cast(pa.timestamp("ms", tz="UTC"))
+        columns["count_kind"] = pa.repeat("exact" if sampling_rate == 1 else "sampled", len(rows))
+        columns["sampling_rate"] = pa.repeat(float(sampling_rate), len(rows))
+        arrays = [columns[field.name].cast(field.type) for field in ARRIVAL_SCHEMA]
+        yield pa.RecordBatch.from_arrays(arrays, schema=ARRIVAL_SCHEMA)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import polars as pl
 
 from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
+from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import with_increases, with_scrape_before
-from pipeline.transforms.exact_sums import exact_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column, DataFrame
-
-    from pipeline.model.window import TimeWindow
+    from pipeline.transforms.samples import SampleSettings
 
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
+LABELS = ("topic", "partition", "quantile", "broker_id", "id")
+"""Labels that the summaries look at."""
 _POOL = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
 _REPLICAS = "kafka_server_replicamanager_"
 _INSTANCE = ("source", "instance")
@@ -40,28 +38,18 @@ class BrokerSamples:
     """Samples of brokers, ready to be summarised.
 
     Args:
-        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `labels` (map), `value`; from before the span
-            too.
-        cluster: Cluster name in the configuration.
-        span: Windows wanted; samples outside serve only as predecessors.
-        window_ms: Length of a window.
-        interval_ms: Distance of two samples, by source.
+        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `value` and a column for each of `LABELS`; from
+            before the span too, as predecessors.
+        settings: Which windows.
     """
 
-    def __init__(
-        self, samples: DataFrame, cluster: str, span: TimeWindow, window_ms: int, interval_ms: Mapping[str, int]
-    ) -> None:
-        self._samples = samples.where(
-            F.col("name").startswith("kafka_server_")
-            | F.col("name").startswith("kafka_network_")
-            | F.col("name").startswith(LOG_SIZE)
-        )
-        self._cluster = cluster
-        self._wanted = f"observed_at_ms >= {span.start_ms} AND observed_at_ms < {span.end_ms}"
-        self._window_ms = window_ms
-        self._interval_ms = interval_ms
+    def __init__(self, samples: pl.DataFrame, settings: SampleSettings) -> None:
+        name = pl.col("name")
+        starts = ("kafka_server_", "kafka_network_", LOG_SIZE)
+        self._samples = samples.filter(pl.any_horizontal(name.str.starts_with(start) for start in starts))
+        self._settings = settings
 
-    def summarise_brokers(self) -> DataFrame:
+    def summarise_brokers(self) -> pl.DataFrame:
         """One row per broker and window."""
         counted = {**_COUNTERS, **_WHOLE_BROKER}
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in counted.items()} | {
@@ -76,112 +64,117 @@ class BrokerSamples:
             "under_replicated": _value(f"{_REPLICAS}underreplicatedpartitions"),
             "offline": _value(f"{_REPLICAS}offlinereplicacount"),
         }
-        whole = self._samples.where("labels['topic'] IS NULL")
-        scrapes = whole.groupBy(*_INSTANCE, "observed_at_ms").agg(*(c.alias(name) for name, c in values.items()))
+        whole = self._samples.filter(pl.col("topic").is_null())
+        scrapes = whole.group_by(*_INSTANCE, "observed_at_ms").agg(**values)
         increases = self._increases(scrapes, (*counted, "handler_idle_ns"), _INSTANCE, whole)
-        brokers = increases.groupBy("window_start_ms", *_INSTANCE).agg(
-            F.count(F.lit(1)).alias("sample_count"),
-            F.sum("covered_ms").alias("covered_ms"),
-            *(F.sum(f"{column}_increase").alias(column) for column in counted),
-            F.coalesce(
-                F.try_divide(F.sum("handler_idle_ns_increase"), F.sum("covered_ms") * 1e6),
-                exact_mean(F.col("handler_idle")),
-            ).alias("request_handler_idle_ratio"),
-            exact_mean(F.col("network_idle")).alias("network_processor_idle_ratio"),
+        idle_ns, covered_ms = sum_in_order(pl.col("handler_idle_ns_increase")), sum_in_order(pl.col("covered_ms"))
+        brokers = increases.group_by("window_start_ms", *_INSTANCE, maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias("sample_count"),
+            covered_ms.alias("covered_ms"),
+            *(sum_in_order(pl.col(f"{column}_increase")).alias(column) for column in counted),
+            pl.coalesce(divide(idle_ns, covered_ms * 1e6), mean_sorted(pl.col("handler_idle"))).alias(
+                "request_handler_idle_ratio"
+            ),
+            mean_sorted(pl.col("network_idle")).alias("network_processor_idle_ratio"),
             _last("leaders").alias("leader_count"),
             _last("partitions").alias("partition_count"),
-            F.max("under_replicated").cast("bigint").alias("under_replicated_count"),
-            F.max("offline").cast("bigint").alias("offline_replica_count"),
-            F.sum("reset_count").alias("counter_reset_count"),
-            F.sum("gap_count").alias("gap_count"),
+            pl.col("under_replicated").max().cast(pl.Int64).alias("under_replicated_count"),
+            pl.col("offline").max().cast(pl.Int64).alias("offline_replica_count"),
+            pl.col("reset_count").sum().alias("counter_reset_count"),
+            pl.col("gap_count").sum(),
         )
-        sizes = self._log_sizes().groupBy("window_start_ms", *_INSTANCE)
-        sized = brokers.join(sizes.agg(F.sum("size").alias("log_size_bytes")), ["window_start_ms", *_INSTANCE], "left")
-        return self._finished(sized)
+        sizes = self._log_sizes().group_by("window_start_ms", *_INSTANCE)
+        log_size = sizes.agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
+        return self._finished(brokers.join(log_size, on=["window_start_ms", *_INSTANCE], how="left"))
 
-    def summarise_topics(self) -> DataFrame:
+    def summarise_topics(self) -> pl.DataFrame:
         """One row per broker, topic and window."""
         subject = (*_INSTANCE, "topic")
-        of_topics = self._samples.withColumn("topic", F.col("labels")["topic"]).where("topic IS NOT NULL")
-        is_metered = F.col("name").isin([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()])
-        values = [_value(BROKER_TOPIC_PREFIX + metric).alias(column) for column, metric in _COUNTERS.items()]
-        scrapes = of_topics.where(is_metered).groupBy(*subject, "observed_at_ms").agg(*values)
+        is_metered = pl.col("name").is_in([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()])
+        values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in _COUNTERS.items()}
+        metered = self._samples.filter(is_metered)
+        scrapes = metered.filter(pl.col("topic").is_not_null()).group_by(*subject, "observed_at_ms").agg(**values)
         topics = (
-            self._increases(scrapes, tuple(_COUNTERS), subject, self._samples.where(is_metered))
-            .groupBy("window_start_ms", *subject)
+            self._increases(scrapes, tuple(_COUNTERS), subject, metered)
+            .group_by("window_start_ms", *subject, maintain_order=True)
             .agg(
-                *(F.sum(f"{column}_increase").alias(column) for column in _COUNTERS),
-                F.sum("reset_count").alias("counter_reset_count"),
-                F.sum("gap_count").alias("gap_count"),
+                *(sum_in_order(pl.col(f"{column}_increase")).alias(column) for column in _COUNTERS),
+                pl.col("reset_count").sum().alias("counter_reset_count"),
+                pl.col("gap_count").sum(),
             )
         )
-        sizes = self._log_sizes().groupBy("window_start_ms", *subject)
-        sized = sizes.agg(F.sum("size").alias("log_size_bytes"), F.count(F.lit(1)).alias("partition_count"))
-        return self._finished(topics.join(sized, ["window_start_ms", *subject], "full"))
+        sized = (
+            self._log_sizes()
+            .group_by("window_start_ms", *subject)
+            .agg(sum_in_order(pl.col("size")).alias("log_size_bytes"), pl.len().cast(pl.Int64).alias("partition_count"))
+        )
+        return self._finished(topics.join(sized, on=["window_start_ms", *subject], how="full", coalesce=True))
 
-    def summarise_request_times(self) -> DataFrame:
+    def summarise_request_times(self) -> pl.DataFrame:
         """One row per broker, stage of Produce requests and window."""
         subject = (*_INSTANCE, "stage")
-        found = self._samples.withColumn("stage", F.regexp_extract("name", _STAGE_METRIC, 1)).where("stage <> ''")
-        part = F.regexp_extract("name", _STAGE_METRIC, 2)
-        quantile = F.col("labels")["quantile"].cast("double")
-        scrapes = found.groupBy(*subject, "observed_at_ms").agg(
-            F.max(F.when(part == "count", F.col("value"))).alias("requests"),
-            F.max(F.when(part == "mean", F.col("value"))).alias("mean"),
-            F.max(F.when((part == "") & (quantile == 0.5), F.col("value"))).alias("p50"),
-            F.max(F.when((part == "") & (quantile == 0.99), F.col("value"))).alias("p99"),
+        found = self._samples.with_columns(
+            pl.col("name").str.extract(_STAGE_METRIC, 1).alias("stage"),
+            pl.col("name").str.extract(_STAGE_METRIC, 2).fill_null("").alias("part"),
+            pl.col("quantile").cast(pl.Float64, strict=False),
+        ).filter(pl.col("stage").is_not_null())
+        part, quantile, value = pl.col("part"), pl.col("quantile"), pl.col("value")
+        scrapes = found.group_by(*subject, "observed_at_ms").agg(
+            value.filter(part == "count").max().alias("requests"),
+            value.filter(part == "mean").max().alias("mean"),
+            value.filter((part == "") & (quantile == 0.5)).max().alias("p50"),
+            value.filter((part == "") & (quantile == 0.99)).max().alias("p99"),
         )
-        timed = scrapes.withColumn("time", F.col("requests") * F.col("mean"))
+        timed = scrapes.with_columns((pl.col("requests") * pl.col("mean")).alias("time"))
+        requests = sum_in_order(pl.col("requests_increase"))
         return self._finished(
             self._increases(timed, ("requests", "time"), subject, found)
-            .groupBy("window_start_ms", *subject)
+            .group_by("window_start_ms", *subject, maintain_order=True)
             .agg(
-                F.sum("requests_increase").alias("request_count"),
-                F.try_divide(F.sum("time_increase"), F.sum("requests_increase")).alias("time_mean_ms"),
-                exact_mean(F.col("p50")).alias("time_p50_ms"),
-                exact_mean(F.col("p99")).alias("time_p99_ms"),
+                requests.alias("request_count"),
+                divide(sum_in_order(pl.col("time_increase")), requests).alias("time_mean_ms"),
+                mean_sorted(pl.col("p50")).alias("time_p50_ms"),
+                mean_sorted(pl.col("p99")).alias("time_p99_ms"),
             )
         )
 
     def _increases(
-        self, scrapes: DataFrame, counters: tuple[str, ...], subject: tuple[str, ...], alike: DataFrame
-    ) -> DataFrame:
-        timed = with_scrape_before(scrapes, _INSTANCE, alike).withColumn("started_at_ms", F.lit(None).cast("bigint"))
-        return with_increases(timed, counters, subject, self._window_ms, self._interval_ms).where(self._wanted)
+        self, scrapes: pl.DataFrame, counters: tuple[str, ...], subject: tuple[str, ...], alike: pl.DataFrame
+    ) -> pl.DataFrame:
+        timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(
+            pl.lit(None, pl.Int64).alias("started_at_ms")
+        )
+        window_ms, interval_ms = self._settings.window_ms, self._settings.interval_ms
+        return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
 
-    def _log_sizes(self) -> DataFrame:
+    def _log_sizes(self) -> pl.DataFrame:
         """Size of each replica at the last sample of the window."""
-        observed = F.col("observed_at_ms")
-        replicas = self._samples.where(f"name = '{LOG_SIZE}'").where(self._wanted)
+        observed = pl.col("observed_at_ms")
+        start = (observed - observed % self._settings.window_ms).alias("window_start_ms")
         return (
-            replicas.withColumn("topic", F.col("labels")["topic"])
-            .withColumn("partition", F.col("labels")["partition"])
-            .withColumn("window_start_ms", observed - observed % self._window_ms)
-            .groupBy("window_start_ms", *_INSTANCE, "topic", "partition")
-            .agg(F.max_by("value", "observed_at_ms").cast("bigint").alias("size"))
+            self._samples.filter((pl.col("name") == LOG_SIZE) & self._settings.is_wanted)
+            .group_by(start, *_INSTANCE, "topic", "partition")
+            .agg(pl.col("value").sort_by("observed_at_ms").last().cast(pl.Int64).alias("size"))
         )
 
-    def _finished(self, rows: DataFrame) -> DataFrame:
-        return (
-            rows.join(self._broker_ids(), [*_INSTANCE], "left")
-            .withColumn("cluster", F.lit(self._cluster))
-            .withColumn("window_start", F.timestamp_millis("window_start_ms"))
-            .drop("window_start_ms")
-        )
+    def _finished(self, rows: pl.DataFrame) -> pl.DataFrame:
+        start = instant(pl.col("window_start_ms")).alias("window_start")
+        return rows.join(self._broker_ids(), on=_INSTANCE, how="left").with_columns(start).drop("window_start_ms")
 
-    def _broker_ids(self) -> DataFrame:
+    def _broker_ids(self) -> pl.DataFrame:
         """Broker id of each instance: a label says it, or the broker's own app-info, or the instance is the number."""
-        labels = F.col("labels")
-        own = F.when(F.col("name").startswith("kafka_server_app_info_"), labels["id"])
-        told = F.max(F.coalesce(labels["broker_id"], own).try_cast("bigint"))
-        named = F.when(F.col("instance").rlike(r"^\d+$"), F.col("instance").try_cast("bigint"))
-        return self._samples.groupBy(*_INSTANCE).agg(F.coalesce(told, F.first(named)).alias("broker_id"))
+        own = pl.when(pl.col("name").str.starts_with("kafka_server_app_info_")).then(pl.col("id"))
+        labelled = pl.coalesce("broker_id", own).cast(pl.Int64, strict=False).max()
+        numbers = pl.col("instance").filter(pl.col("instance").str.contains(r"^\d+$")).first()
+        named = numbers.cast(pl.Int64, strict=False)
+        return self._samples.group_by(_INSTANCE).agg(pl.coalesce(labelled, named).alias("broker_id"))
 
 
-def _value(*names: str) -> Column:
+def _value(*names: str) -> pl.Expr:
     """The value of one of these metrics in the group; of two servers that scraped the same broker the larger."""
-    return F.max(F.when(F.col("name").isin([*names]), F.col("value")))
+    return pl.col("value").filter(pl.col("name").is_in(names)).max()
 
 
-def _last(column: str) -> Column:
-    return F.max_by(column, F.when(F.col(column).isNotNull(), F.col("observed_at_ms"))).cast("bigint")
+def _last(column: str) -> pl.Expr:
+    """The last value of a group whose rows are in order of time."""
+    return pl.col(column).drop_nulls().last().cast(pl.Int64)

@@ -1,110 +1,118 @@
-"""From the rows of `kafka_key_counts` to the tables of keys: sums over segments, whatever order they come in."""
+"""From the rows of a scan about keys to the tables of keys: sums over logs, whatever order they come in."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
+import polars as pl
+
+from pipeline.model.window import DAY_MS
+from pipeline.transforms.arithmetic import instant
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Sequence
+
+    import pyarrow as pa
 
 _MOST_PROBLEMS = 1000
-_PARTITION = ("window_start", "topic", "topic_id", "partition")
-_HASHES = ("murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy")
+_PARTITION = ("window_start_ms", "topic", "topic_id", "partition")
+_SUMS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
+_OF_A_KEY = (
+    *("window_date", "key_id", "is_empty"),
+    *("murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"),
+    "clear_key",
+)
+_TRAFFIC_KINDS = ("no_key", "other_keys", "unreadable")
 
 
-def with_key_window(rows: DataFrame) -> DataFrame:
-    """Adds `window_start`."""
-    return rows.withColumn("window_start", F.timestamp_millis("window_start_ms"))
+def sum_keys(keys: pa.Table, others: pa.Table) -> pa.Table:
+    """Sums records and bytes per key, topic-partition and window: rows of `silver.key_traffic` of kind `key`.
 
-
-def summarise_key_traffic(rows: DataFrame, cluster: str) -> DataFrame:
-    """Sums records and bytes per key, topic-partition and window: `silver.key_traffic`.
-
-    A key that a segment's rows do not hold may have been dropped there, as often as the segment's `other_keys` row says:
-    the errors of a key are those of all the partition's segments, corrected by what its own rows know better.
+    A key that a log's rows do not hold may have been dropped there, as often as the log's `other_keys` row says: the
+    errors of a key are those of all the partition's logs, corrected by what its own rows know better.
 
     Args:
-        rows: With `window_start`.
-        cluster: Cluster name in the configuration.
+        keys: A row per key of a log and window: all rows of some keys.
+        others: Rows that are not about one key: all of them.
     """
-    counted = rows.where("kind IN ('key', 'no_key', 'other_keys', 'unreadable')")
-    sums = counted.groupBy(*_PARTITION, "kind", "key_id").agg(
-        *(F.sum(name).alias(name) for name in ("record_count", "size_bytes", "count_error", "size_error_bytes"))
-    )
+    sums = pl.DataFrame(keys.select([*_PARTITION, "key_id", *_SUMS])).group_by(*_PARTITION, "key_id").agg(
+        pl.col(name).sum() for name in _SUMS
+    )  # fmt: skip
     unnamed = (
-        rows.where("kind = 'other_keys'")
-        .groupBy(*_PARTITION)
-        .agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
+        pl.DataFrame(others)
+        .filter(pl.col("kind") == "other_keys")
+        .group_by(_PARTITION)
+        .agg(
+            pl.col("count_error").sum().alias("unnamed_count"), pl.col("size_error_bytes").sum().alias("unnamed_bytes")
+        )
     )
-    return sums.join(F.broadcast(unnamed), [*_PARTITION], "left").select(
-        F.lit(cluster).alias("cluster"),
-        *(*_PARTITION, "kind", "key_id", "record_count", "size_bytes"),
-        _error("count_error", "unnamed_count").alias("count_error"),
-        _error("size_error_bytes", "unnamed_bytes").alias("size_error_bytes"),
-    )
-
-
-def _error(of_rows: str, of_partition: str) -> Column:
-    of_key = F.col(of_rows) + F.coalesce(F.col(of_partition), F.lit(0))
-    return F.when(F.col("kind") == "key", of_key).otherwise(F.col(of_rows))
-
-
-def collect_key_hashes(rows: DataFrame, cluster: str) -> DataFrame:
-    """Every key once per date: `silver.key_hashes`. All rows of an id hold the same hashes.
-
-    Args:
-        rows: With `window_start`.
-        cluster: Cluster name in the configuration.
-    """
-    # distinct, not first(): an aggregate over binary values would have to sort
     return (
-        rows.where("kind = 'key'")
-        .select(F.to_date("window_start").alias("window_date"), "key_id", "is_empty", *_HASHES, "clear_key")
-        .distinct()
-        .withColumn("cluster", F.lit(cluster))
+        sums.join(unnamed, on=_PARTITION, how="left")
+        .select(
+            instant(pl.col("window_start_ms")).alias("window_start"),
+            *("topic", "topic_id", "partition"),
+            pl.lit("key").alias("kind"),
+            *("key_id", "record_count", "size_bytes"),
+            pl.col("count_error") + pl.col("unnamed_count").fill_null(0),
+            pl.col("size_error_bytes") + pl.col("unnamed_bytes").fill_null(0),
+        )
+        .to_arrow()
     )
 
 
-def collect_key_answers(rows: DataFrame, questions: DataFrame, cluster: str) -> DataFrame:
-    """What user-defined strategies answered, once per key and date: `silver.key_answers`.
+def sum_others(others: pa.Table) -> pa.Table:
+    """The rows of `silver.key_traffic` that are not about one key."""
+    return (
+        pl.DataFrame(others)
+        .filter(pl.col("kind").is_in(_TRAFFIC_KINDS))
+        .group_by(*_PARTITION, "kind")
+        .agg(pl.col(name).sum() for name in _SUMS)
+        .select(
+            instant(pl.col("window_start_ms")).alias("window_start"),
+            *("topic", "topic_id", "partition", "kind"),
+            pl.lit("").alias("key_id"),
+            *_SUMS,
+        )
+        .to_arrow()
+    )
+
+
+def list_key_hashes(keys: pa.Table) -> pa.Table:
+    """Every key once per date: rows of `silver.key_hashes`. All rows of an id hold the same hashes."""
+    hashed = _dated(keys).unique(["window_date", "key_id"], keep="any")
+    return hashed.select(_OF_A_KEY).to_arrow()
+
+
+def list_key_answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
+    """What user-defined strategies answered, once per key and date: rows of `silver.key_answers`.
 
     A key about which two processes got different answers has none: see `describe_contradictions`.
 
     Args:
-        rows: With `window_start`.
-        questions: By `question`, the place in `answers`.
-        cluster: Cluster name in the configuration.
+        keys: A row per key of a log and window: all rows of some keys.
+        questions: Strategy, version and partition count, by place in `answers`.
     """
-    answered = _answers(rows, questions).where("least_partition = greatest_partition")
-    return answered.select(
-        F.lit(cluster).alias("cluster"),
-        *("window_date", "key_id", "strategy", "strategy_version", "partition_count"),
-        F.col("least_partition").alias("chosen_partition"),
-    )
+    answered = _answers(keys, questions).filter(pl.col("chosen_partition") == pl.col("greatest"))
+    return answered.drop("greatest").to_arrow()
 
 
-def key_problem_rows(rows: DataFrame) -> list[dict[str, Any]]:
-    """What went wrong with strategies, as rows of kind `problem`.
+def list_contradictions(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
+    """Keys about which a strategy answered differently in different logs."""
+    different = _answers(keys, questions).filter(pl.col("chosen_partition") != pl.col("greatest"))
+    return different.select("strategy", "strategy_version", "partition_count", "key_id").to_arrow()
+
+
+def describe_contradictions(different: pa.Table) -> list[dict[str, Any]]:
+    """Strategies that answered differently about one key in different logs, as rows of kind `problem`.
 
     Args:
-        rows: Of the data source.
+        different: From `list_contradictions`, of all keys.
     """
-    found = rows.where("kind = 'problem'").select("path", "reason").distinct().orderBy("path", "reason")
-    return [_problem(row["path"], row["reason"]) for row in found.limit(_MOST_PROBLEMS).collect()]
-
-
-def describe_contradictions(rows: DataFrame, questions: DataFrame) -> list[dict[str, Any]]:
-    """Strategies that answered differently about one key in different segments, as rows of kind `problem`.
-
-    Args:
-        rows: With `window_start`.
-        questions: By `question`.
-    """
-    different = _answers(rows, questions).where("least_partition <> greatest_partition")
-    counted = different.groupBy("strategy", "strategy_version", "partition_count").agg(
-        F.count_distinct("key_id").alias("key_count")
+    counted = (
+        pl.DataFrame(different)
+        .group_by("strategy", "strategy_version", "partition_count")
+        .agg(pl.col("key_id").n_unique().alias("key_count"))
+        .sort("strategy", "partition_count")
     )
     return [
         _problem(
@@ -112,39 +120,58 @@ def describe_contradictions(rows: DataFrame, questions: DataFrame) -> list[dict[
             f"version {row['strategy_version']} answered differently about {row['key_count']} keys in different segments, "
             f"for {row['partition_count']} partitions; expected a function of the key: these keys go without an answer",
         )
-        for row in counted.orderBy("strategy", "partition_count").collect()
+        for row in counted.to_dicts()
     ]
+
+
+def key_problem_rows(others: pa.Table) -> list[dict[str, Any]]:
+    """What went wrong with strategies, as rows of kind `problem`."""
+    found = pl.DataFrame(others).filter(pl.col("kind") == "problem").select("path", "reason").unique()
+    rows = found.sort("path", "reason").head(_MOST_PROBLEMS).to_dicts()
+    return [_problem(row["path"], row["reason"]) for row in rows]
+
+
+def sum_key_matrices(others: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
+    """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`.
+
+    Args:
+        others: Rows that are not about one key.
+        questions: Strategy, version and partition count, by the place that a row of kind `cell` names.
+    """
+    cells = pl.DataFrame(others).filter(pl.col("kind") == "cell").join(_frame(questions), on="question")
+    return (
+        cells.group_by(*_PARTITION, "strategy", "strategy_version", "partition_count", "chosen_partition")
+        .agg(pl.col(name).sum() for name in ("key_count", "record_count", "size_bytes"))
+        .with_columns(instant(pl.col("window_start_ms")).alias("window_start"))
+        .drop("window_start_ms")
+        .to_arrow()
+    )
 
 
 def _problem(path: str, reason: str) -> dict[str, Any]:
     return {"path": path, "position": None, "reason": reason, "severity": "suspect", "first_bytes_hex": ""}
 
 
-def _answers(rows: DataFrame, questions: DataFrame) -> DataFrame:
-    said = rows.where("kind = 'key' AND answers IS NOT NULL").select(
-        F.to_date("window_start").alias("window_date"),
-        "key_id",
-        F.posexplode("answers").alias("question", "answer"),
-    )
+def _dated(keys: pa.Table) -> pl.DataFrame:
+    day = (pl.col("window_start_ms") // DAY_MS).cast(pl.Int32).cast(pl.Date)
+    return pl.DataFrame(keys).with_columns(day.alias("window_date"))
+
+
+def _frame(questions: Sequence[tuple[str, str, int]]) -> pl.DataFrame:
+    rows = [(place, *question) for place, question in enumerate(questions)]
+    schema = {"question": pl.Int64, "strategy": pl.String, "strategy_version": pl.String, "partition_count": pl.Int64}
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def _answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pl.DataFrame:
+    """The smallest answer about each key, as `chosen_partition`, and the greatest."""
+    said = _dated(keys).filter(pl.col("answers").is_not_null()).select("window_date", "key_id", "answers")
+    places = pl.int_ranges(pl.col("answers").list.len(), dtype=pl.Int64).alias("question")
     return (
-        said.where("answer >= 0")
-        .join(F.broadcast(questions), "question")
-        .groupBy("window_date", "key_id", "strategy", "strategy_version", "partition_count")
-        .agg(F.min("answer").alias("least_partition"), F.max("answer").alias("greatest_partition"))
-    )
-
-
-def summarise_key_matrices(rows: DataFrame, questions: DataFrame, cluster: str) -> DataFrame:
-    """Sums over keys per partition they are in and partition they would be in: `silver.key_matrices`.
-
-    Args:
-        rows: With `window_start`.
-        questions: By `question`.
-        cluster: Cluster name in the configuration.
-    """
-    cells = rows.where("kind = 'cell'").join(F.broadcast(questions), "question")
-    return (
-        cells.groupBy(*_PARTITION, "strategy", "strategy_version", "partition_count", "chosen_partition")
-        .agg(*(F.sum(name).alias(name) for name in ("key_count", "record_count", "size_bytes")))
-        .withColumn("cluster", F.lit(cluster))
+        said.with_columns(places)
+        .explode("answers", "question")
+        .filter(pl.col("answers") >= 0)
+        .join(_frame(questions), on="question")
+        .group_by("window_date", "key_id", "strategy", "strategy_version", "partition_count")
+        .agg(pl.col("answers").min().alias("chosen_partition"), pl.col("answers").max().alias("greatest"))
     )

@@ -1,15 +1,15 @@
 """From samples of producers' metrics to `silver.producer_nodes`: one row per producer client, broker and window.
 
 Java producers' metrics (of an exporter, of Prometheus, of kafka-producer-perf-test) and librdkafka's statistics become the
-same columns. Where two sources tell of the same client in a window, the one nearest to the client counts.
+same columns. Where two sources hold the same client in a window, the one nearest to the client counts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import polars as pl
+import pyarrow as pa
 
 from pipeline.codec.metrics.metric_names import (
     APP_INFO_PREFIX,
@@ -18,16 +18,16 @@ from pipeline.codec.metrics.metric_names import (
     LIBRDKAFKA_PREFIX,
     NODE_PREFIX,
 )
+from pipeline.transforms.arithmetic import divide, divide_by, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import with_increases, with_scrape_before
-from pipeline.transforms.exact_sums import exact_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pipeline.transforms.samples import SampleSettings
 
-    from pipeline.model.window import TimeWindow
-
+LABELS = ("client_id", "node_id", "version")
+"""Labels that the summary looks at."""
 _BROKER_PREFIX = f"{LIBRDKAFKA_PREFIX}broker_"
 _START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
 _CLIENT = ("source", "instance", "client_id")
@@ -63,170 +63,171 @@ _CLIENT_VALUES = {
 _SUMMED = ("produce_total",)
 
 
-def summarise_producer_nodes(
-    samples: DataFrame,
-    cluster: str,
-    span: TimeWindow,
-    window_ms: int,
-    *,
-    precedence: Sequence[str],
-    interval_ms: Mapping[str, int],
-    client_configs: Mapping[str, Mapping[str, str]],
-) -> DataFrame:
-    """Summarises the samples of each window.
+_OF_NODE_TOO = (
+    *("throttle_time_avg_ms", "queue_time_avg_ms", "requests_in_flight", "error_rate_per_s", "retry_rate_per_s"),
+)
+"""Columns of the client, else of the broker's connection."""
+
+
+def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataFrame:
+    """Summarises the samples of each window, of every source that holds any.
 
     Args:
-        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `labels` (map), `value`; from before the span
-            too, so that the first sample of a window has one to be compared with.
-        cluster: Cluster name in the configuration.
-        span: Windows wanted; samples outside serve only as predecessors.
-        window_ms: Length of a window.
-        precedence: Names of sources; of two that tell of a client in a window the earlier counts.
-        interval_ms: Distance of two samples, by source; those without one have no gaps.
-        client_configs: Configured settings by client id.
+        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `value` and a column for each of `LABELS`; from
+            before the span too, so that the first sample of a window has one to be compared with.
+        settings: Which windows.
     """
-    wanted = f"observed_at_ms >= {span.start_ms} AND observed_at_ms < {span.end_ms}"
-    named = samples.withColumn("client_id", F.col("labels")["client_id"]).where("client_id IS NOT NULL")
+    named = samples.filter(pl.col("client_id").is_not_null())
     nodes = with_increases(
         _with_instants(_node_values(named), named, _NODE_VALUES),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
-        window_ms,
-        interval_ms,
-    ).where(wanted)
+        settings.window_ms,
+        settings.interval_ms,
+    ).filter(settings.is_wanted)
     clients = with_increases(
         _with_instants(_client_values(named), named, _CLIENT_VALUES),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
-        window_ms,
-        interval_ms,
-    ).where(wanted)
-    per_node = _per_node(nodes).join(_per_client(clients), ["window_start_ms", *_CLIENT], "left")
-    return (
-        _nearest(per_node, precedence)
-        .withColumn("throttle_time_avg_ms", F.coalesce("throttle_time_avg_ms", "node_throttle_time_avg_ms"))
-        .withColumn("queue_time_avg_ms", F.coalesce("queue_time_avg_ms", "node_queue_time_avg_ms"))
-        .withColumn("requests_in_flight", F.coalesce("requests_in_flight", "node_requests_in_flight"))
-        .withColumn("error_rate_per_s", F.coalesce("error_rate_per_s", "node_error_rate_per_s"))
-        .withColumn("retry_rate_per_s", F.coalesce("retry_rate_per_s", "node_retry_rate_per_s"))
-        .withColumn("client_config", _known_config(client_configs))
-        .withColumn("cluster", F.lit(cluster))
-        .withColumn("window_start", F.timestamp_millis("window_start_ms"))
-        .drop("window_start_ms", *(column for column in per_node.columns if column.startswith("node_")))
+        settings.window_ms,
+        settings.interval_ms,
+    ).filter(settings.is_wanted)
+    return _per_node(nodes).join(_per_client(clients), on=["window_start_ms", *_CLIENT], how="left")
+
+
+def finish_nodes(
+    nodes: pa.Table, *, precedence: Sequence[str], client_configs: Mapping[str, Mapping[str, str]]
+) -> pa.Table:
+    """Rows of `silver.producer_nodes` without cluster.
+
+    Args:
+        nodes: From `summarise_nodes`, of all instances.
+        precedence: Names of sources; of two that hold a client in a window the earlier counts.
+        client_configs: Configured settings by client id.
+    """
+    order = {source: place for place, source in enumerate(precedence)}
+    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64)
+    nearest = (
+        pl.DataFrame(nodes)
+        .filter(place == place.min().over("window_start_ms", "client_id"))
+        .with_columns(pl.coalesce(name, f"node_{name}") for name in _OF_NODE_TOO)
+        .with_columns(instant(pl.col("window_start_ms")).alias("window_start"))
     )
+    told = nearest.select("client_id", "buffer_total_bytes", "node_queue_messages").to_dicts()
+    configs = [_known_config(row, client_configs.get(row["client_id"], {})) for row in told]
+    columns = [name for name in nearest.columns if not name.startswith("node_") and name != "window_start_ms"]
+    rows = nearest.select(columns).to_arrow()
+    return rows.append_column("client_config", pa.array(configs, pa.map_(pa.string(), pa.string())))
 
 
-def _values(names: Mapping[str, tuple[str, ...]]) -> list[Column]:
+def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
     """One column per value: of several metrics of that meaning the largest, of counters of parts the sum; NaN is NULL already."""
-    return [
-        (F.sum if column in _SUMMED else F.max)(F.when(F.col("name").isin([*found]), F.col("value"))).alias(column)
-        for column, found in names.items()
-    ]
+    values = {column: pl.col("value").filter(pl.col("name").is_in(found)) for column, found in names.items()}
+    return {
+        column: sum_in_order(value.sort()) if column in _SUMMED else value.max() for column, value in values.items()
+    }
 
 
-def _node_values(samples: DataFrame) -> DataFrame:
+def _node_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer, broker and instant."""
     names = [name for found in _NODE_VALUES.values() for name in found]
+    is_node = pl.col("node_id").str.contains(r"^node-\d+$")  # bootstrap connections are node--1, node--2, …
     return (
-        samples.where(F.col("name").isin(names))
-        .withColumn("node_id", F.col("labels")["node_id"])
-        .where(F.col("node_id").rlike(r"^node-\d+$"))  # bootstrap connections are node--1, node--2, …
-        .groupBy(*_SAMPLE)
-        .agg(*_values(_NODE_VALUES))
-        .withColumn("broker_id", F.regexp_extract("node_id", r"(\d+)$", 1).cast("bigint"))
+        samples.filter(pl.col("name").is_in(names) & is_node)
+        .group_by(_SAMPLE)
+        .agg(**_values(_NODE_VALUES))
+        .with_columns(pl.col("node_id").str.extract(r"(\d+)$", 1).cast(pl.Int64).alias("broker_id"))
     )
 
 
-def _client_values(samples: DataFrame) -> DataFrame:
+def _client_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer and instant."""
     names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
-    version = F.max(F.when(F.col("name") == CLIENT_VERSION, F.col("labels")["version"])).alias("client_version")
-    chosen = samples.where(F.col("name").isin(names)).groupBy(*_CLIENT, "observed_at_ms")
-    values = chosen.agg(*_values(_CLIENT_VALUES), version)
-    available = F.coalesce("buffer_available", F.col("buffer_total") - F.col("buffer_used"))
-    return values.withColumn("buffer_available", available)
+    version = pl.col("version").filter(pl.col("name") == CLIENT_VERSION).max().alias("client_version")
+    chosen = samples.filter(pl.col("name").is_in(names)).group_by(*_CLIENT, "observed_at_ms")
+    available = pl.coalesce("buffer_available", pl.col("buffer_total") - pl.col("buffer_used"))
+    return chosen.agg(version, **_values(_CLIENT_VALUES)).with_columns(available.alias("buffer_available"))
 
 
-def _with_instants(values: DataFrame, samples: DataFrame, names: Mapping[str, tuple[str, ...]]) -> DataFrame:
+def _with_instants(values: pl.DataFrame, samples: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> pl.DataFrame:
     """Adds when the client last started, where it says so, and when it was scraped before for such metrics."""
-    alike = samples.where(F.col("name").isin([name for found in names.values() for name in found]))
-    started = samples.where(F.col("name").isin([*_START_NAMES])).groupBy(*_CLIENT, "observed_at_ms")
-    starts = started.agg(F.max(F.col("value").cast("bigint")).alias("started_at_ms"))
-    return with_scrape_before(values.join(starts, [*_CLIENT, "observed_at_ms"], "left"), _CLIENT, alike)
+    alike = samples.filter(pl.col("name").is_in([name for found in names.values() for name in found]))
+    started = samples.filter(pl.col("name").is_in(_START_NAMES)).group_by(*_CLIENT, "observed_at_ms")
+    starts = started.agg(pl.col("value").cast(pl.Int64).max().alias("started_at_ms"))
+    return with_scrape_before(values.join(starts, on=[*_CLIENT, "observed_at_ms"], how="left"), _CLIENT, alike)
 
 
-def _per_node(nodes: DataFrame) -> DataFrame:
-    observed_s = F.sum("covered_ms") / 1000
-    return nodes.groupBy(*_PAIR).agg(
-        F.count(F.lit(1)).alias("sample_count"),
-        F.sum("request_total_increase").alias("request_count"),
-        F.try_divide(F.sum("request_total_increase"), observed_s).alias("request_rate_per_s"),
-        F.sum("byte_total_increase").alias("outgoing_bytes"),
-        F.try_divide(F.sum("byte_total_increase"), observed_s).alias("outgoing_rate_bytes_per_s"),
-        exact_mean(F.col("latency_avg")).alias("request_latency_avg_ms"),
-        F.max("latency_max").alias("request_latency_max_ms"),
-        F.sum("reset_count").alias("counter_reset_count"),
-        F.sum("gap_count").alias("gap_count"),
-        F.sum("covered_ms").alias("covered_ms"),
-        F.try_divide(F.sum("error_total_increase"), observed_s).alias("node_error_rate_per_s"),
-        F.try_divide(F.sum("retry_total_increase"), observed_s).alias("node_retry_rate_per_s"),
-        exact_mean(F.col("in_flight")).alias("node_requests_in_flight"),
-        exact_mean(F.col("queue_time")).alias("node_queue_time_avg_ms"),
-        exact_mean(F.col("throttle_time")).alias("node_throttle_time_avg_ms"),
+def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
+    covered_ms = sum_in_order(pl.col("covered_ms"))
+    rates = {
+        "request_rate_per_s": "request_total",
+        "outgoing_rate_bytes_per_s": "byte_total",
+        "node_error_rate_per_s": "error_total",
+        "node_retry_rate_per_s": "retry_total",
+    }
+    means = {
+        "request_latency_avg_ms": "latency_avg",
+        "node_requests_in_flight": "in_flight",
+        "node_queue_time_avg_ms": "queue_time",
+        "node_throttle_time_avg_ms": "throttle_time",
+    }
+    return nodes.group_by(_PAIR, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("sample_count"),
+        sum_in_order(pl.col("request_total_increase")).alias("request_count"),
+        sum_in_order(pl.col("byte_total_increase")).alias("outgoing_bytes"),
+        pl.col("latency_max").max().alias("request_latency_max_ms"),
+        pl.col("reset_count").sum().alias("counter_reset_count"),
+        pl.col("gap_count").sum(),
+        covered_ms.alias("covered_ms"),
+        **{name: _rate(counter) for name, counter in rates.items()},
+        **{name: mean_sorted(pl.col(value)) for name, value in means.items()},
     )
 
 
-def _per_client(clients: DataFrame) -> DataFrame:
-    observed_s = F.sum("covered_ms") / 1000
-    per_request = F.try_divide(F.sum("record_total_increase"), F.sum("produce_total_increase"))
-    waited_s = F.sum("buffer_wait_ns_total_increase") / 1e9
-    return clients.groupBy("window_start_ms", *_CLIENT).agg(
-        exact_mean(F.col("batch_size_avg")).alias("batch_size_avg_bytes"),
-        F.coalesce(exact_mean(F.col("records_per_request_avg")), per_request).alias("records_per_request_avg"),
-        exact_mean(F.col("queue_time_avg")).alias("queue_time_avg_ms"),
-        exact_mean(F.col("throttle_time_avg")).alias("throttle_time_avg_ms"),
-        exact_mean(F.col("requests_in_flight")).alias("requests_in_flight"),
-        F.min("buffer_available").alias("buffer_available_bytes"),
-        F.max("buffer_total").alias("buffer_total_bytes"),
-        F.max("queue_messages").alias("node_queue_messages"),
-        F.max("client_version").alias("client_version"),
-        F.try_divide(waited_s, observed_s).alias("buffer_blocked_ratio"),
-        F.try_divide(F.sum("error_total_increase"), observed_s).alias("error_rate_per_s"),
-        F.try_divide(F.sum("retry_total_increase"), observed_s).alias("retry_rate_per_s"),
-        F.try_divide(F.sum("record_total_increase"), observed_s).alias("record_rate_per_s"),
+def _per_client(clients: pl.DataFrame) -> pl.DataFrame:
+    increase = {
+        name: sum_in_order(pl.col(f"{name}_total_increase")) for name in ("record", "produce", "buffer_wait_ns")
+    }
+    means = {
+        "batch_size_avg_bytes": "batch_size_avg",
+        "queue_time_avg_ms": "queue_time_avg",
+        "throttle_time_avg_ms": "throttle_time_avg",
+        "requests_in_flight": "requests_in_flight",
+    }
+    per_request = pl.coalesce(
+        mean_sorted(pl.col("records_per_request_avg")), divide(increase["record"], increase["produce"])
+    )
+    return clients.group_by("window_start_ms", *_CLIENT, maintain_order=True).agg(
+        per_request.alias("records_per_request_avg"),
+        pl.col("buffer_available").min().alias("buffer_available_bytes"),
+        pl.col("buffer_total").max().alias("buffer_total_bytes"),
+        pl.col("queue_messages").max().alias("node_queue_messages"),
+        pl.col("client_version").max(),
+        divide(divide_by(increase["buffer_wait_ns"], 1e9), _observed_s()).alias("buffer_blocked_ratio"),
+        _rate("error_total").alias("error_rate_per_s"),
+        _rate("retry_total").alias("retry_rate_per_s"),
+        _rate("record_total").alias("record_rate_per_s"),
+        **{name: mean_sorted(pl.col(value)) for name, value in means.items()},
     )
 
 
-def _nearest(rows: DataFrame, precedence: Sequence[str]) -> DataFrame:
-    """Rows of the source that comes first in the order, per client and window."""
-    order = F.array_position(F.array(*map(F.lit, precedence)), F.col("source"))
-    of_client = Window.partitionBy("window_start_ms", "client_id")
-    return (
-        rows.withColumn("order", F.when(order > 0, order).otherwise(len(precedence) + 1))
-        .withColumn("first_order", F.min("order").over(of_client))
-        .where("order = first_order")
-        .drop("order", "first_order")
-    )
+def _rate(counter: str) -> pl.Expr:
+    return divide(sum_in_order(pl.col(f"{counter}_increase")), _observed_s())
 
 
-def _known_config(client_configs: Mapping[str, Mapping[str, str]]) -> Column:
-    """Settings that a client's metrics tell, and those of the configuration, which win; NULL where there are none."""
-    whole, is_java = F.col("buffer_total_bytes").cast("bigint"), F.col("node_queue_messages").isNull()
-    told = F.create_map(
-        F.lit("buffer.memory"), F.when(is_java, whole).cast("string"),
-        F.lit("queue.buffering.max.kbytes"), F.when(~is_java, (whole / 1024).cast("bigint")).cast("string"),
-        F.lit("queue.buffering.max.messages"), F.col("node_queue_messages").cast("bigint").cast("string"),
-    )  # fmt: skip
-    configured = F.coalesce(_configured(client_configs), F.create_map().cast("map<string,string>"))
-    others = F.map_filter(told, lambda name, value: value.isNotNull() & ~F.map_contains_key(configured, name))
-    known = F.map_concat(others, configured)
-    return F.when(F.size(known) > 0, known)
+def _observed_s() -> pl.Expr:
+    return divide_by(sum_in_order(pl.col("covered_ms")), 1000)
 
 
-def _configured(client_configs: Mapping[str, Mapping[str, str]]) -> Column:
-    """The configured settings of a row's client; NULL where there are none."""
-    column = F.lit(None).cast("map<string,string>")
-    for client_id, settings in client_configs.items():
-        pairs = [F.lit(text) for pair in sorted(settings.items()) for text in pair]
-        column = F.when(F.col("client_id") == client_id, F.create_map(*pairs)).otherwise(column)
-    return column
+def _known_config(row: Mapping[str, Any], configured: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    """Settings that a client's metrics hold, and those of the configuration, which win; None where there are none."""
+    total, messages = row["buffer_total_bytes"], row["node_queue_messages"]
+    known: dict[str, str] = {}
+    if total is not None and messages is None:
+        known["buffer.memory"] = str(int(total))
+    if total is not None and messages is not None:
+        known["queue.buffering.max.kbytes"] = str(int(int(total) / 1024))
+    if messages is not None:
+        known["queue.buffering.max.messages"] = str(int(messages))
+    others = {name: value for name, value in known.items() if name not in configured}
+    return [*others.items(), *sorted(configured.items())] or None

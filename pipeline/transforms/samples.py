@@ -1,31 +1,114 @@
-"""From the rows of `metric_pages` to `bronze.metric_samples`."""
+"""From samples of metrics to the tables made of them: `bronze.metric_samples`, producers, brokers, and what arrived when."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
+from pipeline.tables.silver import PRODUCER_NODES
+from pipeline.transforms import broker_metrics, producer_nodes
+from pipeline.transforms.arithmetic import instant
+from pipeline.transforms.broker_metrics import BrokerSamples
+from pipeline.transforms.producer_nodes import summarise_nodes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Mapping
 
     from pipeline.model.window import TimeWindow
 
+COUNTS, PROBLEMS = "counts", "problems"
+"""Names of what `summarise_samples` gives besides tables."""
+INSTANCE = ("source", "instance")
+"""Columns that name whose samples are summarised together."""
+_LABELS = (*producer_nodes.LABELS, *broker_metrics.LABELS)
 
-def as_metric_samples(samples: DataFrame, cluster: str, span: TimeWindow, window_ms: int) -> DataFrame:
-    """Selects the columns of `bronze.metric_samples` for the scrapes within the span."""
-    observed = F.col("observed_at_ms")
-    pairs = F.array_sort(F.map_entries("labels"))
-    labels_text = F.array_join(F.transform(pairs, lambda pair: F.concat(pair["key"], F.lit("="), pair["value"])), ",")
-    return samples.where((observed >= span.start_ms) & (observed < span.end_ms)).select(
-        F.lit(cluster).alias("cluster"),
-        F.timestamp_millis(observed - observed % window_ms).alias("window_start"),
-        F.timestamp_millis(observed).alias("observed_at"),
-        "source",
-        "instance",
-        "name",
-        "exposed_name",
-        labels_text.alias("labels_text"),
-        "labels",
-        "value",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    """Which windows samples are summarised for.
+
+    Attributes:
+        span: Windows wanted; samples before serve only as predecessors.
+        window_ms: Length of a window.
+        interval_ms: Distance of two samples, by source; sources without one have no gaps.
+        has_brokers: Brokers' metrics are summarised too.
+    """
+
+    span: TimeWindow
+    window_ms: int
+    interval_ms: Mapping[str, int]
+    has_brokers: bool = False
+
+    @property
+    def is_wanted(self) -> pl.Expr:
+        """Whether a sample lies in the windows."""
+        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")
+
+
+def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:
+    """Everything that is derived from the samples of some instances.
+
+    Args:
+        samples: Rows of `SAMPLE_SCHEMA`: all of these instances.
+        settings: Which windows.
+
+    Returns:
+        By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`. Problems
+        are rows of `SAMPLE_SCHEMA`; counts have the columns source, instance, start_ms, row_count, instant_count, first_ms
+        and last_ms.
+    """
+    is_sample = pc.equal(samples["row_kind"], "sample")
+    found = with_labels(samples.filter(is_sample))
+    at = pl.col("observed_at_ms")
+    counts = found.group_by(*INSTANCE, (at - at % settings.window_ms).alias("start_ms")).agg(
+        pl.len().cast(pl.Int64).alias("row_count"),
+        at.n_unique().cast(pl.Int64).alias("instant_count"),
+        at.min().alias("first_ms"),
+        at.max().alias("last_ms"),
     )
+    summaries = {COUNTS: counts, PRODUCER_NODES.name: summarise_nodes(found, settings)}
+    if settings.has_brokers:
+        brokers = BrokerSamples(found, settings)
+        summaries |= {
+            BROKER_METRICS.name: brokers.summarise_brokers(),
+            BROKER_TOPICS.name: brokers.summarise_topics(),
+            BROKER_REQUEST_TIMES.name: brokers.summarise_request_times(),
+        }
+    tables = {name: frame.to_arrow() for name, frame in summaries.items()}
+    return {**tables, PROBLEMS: samples.filter(pc.equal(samples["row_kind"], "problem"))}
+
+
+def with_labels(samples: pa.Table) -> pl.DataFrame:
+    """Samples with a column for each label that the summaries look at.
+
+    Args:
+        samples: With `source`, `instance`, `observed_at_ms`, `name`, `labels` (map) and `value`.
+    """
+    labels = samples["labels"]
+    columns = {name: pc.map_lookup(labels, pa.scalar(name), "first") for name in _LABELS}
+    plain = samples.select([*INSTANCE, "observed_at_ms", "name", "value"])
+    return pl.DataFrame(pa.table([*plain.columns, *columns.values()], names=[*plain.column_names, *columns]))
+
+
+def select_samples(samples: pa.Table, span: TimeWindow, window_ms: int) -> pa.Table:
+    """Rows of `bronze.metric_samples` without cluster: the samples within the span.
+
+    Args:
+        samples: Rows of `SAMPLE_SCHEMA`.
+        span: Windows wanted.
+        window_ms: Length of a window.
+    """
+    at = samples["observed_at_ms"]
+    wanted = pc.and_(pc.greater_equal(at, span.start_ms), pc.less(at, span.end_ms))
+    rows = samples.filter(pc.and_(wanted, pc.equal(samples["row_kind"], "sample")))
+    at = pl.col("observed_at_ms")
+    instants = pl.DataFrame(rows.select(["observed_at_ms"])).select(
+        instant(at - at % window_ms).alias("window_start"), instant(at).alias("observed_at")
+    )
+    kept = rows.select(["source", "instance", "name", "exposed_name", "labels_text", "labels", "value"])
+    return pa.table([*instants.to_arrow().columns, *kept.columns], names=[*instants.columns, *kept.column_names])

@@ -1,4 +1,4 @@
-"""The measures of a window lifted over Spark: partition loads to `gold.broker_share` and `gold.partition_health`."""
+"""The measures of windows over their loads: rows of `gold.broker_share` and `gold.partition_health`."""
 
 from __future__ import annotations
 
@@ -6,132 +6,99 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
-from pipeline.tables.arrow_types import format_sql_schema
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.transforms.arithmetic import sum_squares
 from pipeline.transforms.measured import measured_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
+_PLACE = (*_PARTITION, "leader_id")
 _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
-_KEYS = ("heavy_ratio", "light_ratio", "light_unit_count")
 _BROKERS = measured_schema(BROKER_SHARE, BrokerMeasures)
 _PARTITIONS = measured_schema(PARTITION_HEALTH, PartitionMeasures)
 
 
-def partition_loads(traffic: DataFrame, cluster_state: DataFrame) -> DataFrame:
+def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFrame:
     """One row per window, partition and leader: what it carried, zero where a led partition had no traffic.
 
     Args:
         traffic: `silver.partition_traffic`.
         cluster_state: `bronze.cluster_state` of the same windows; who leads at the window's end.
     """
-    place = (*_PARTITION, "leader_id")
-    types = {name: traffic.schema[name].dataType for name in _LOADS}
-    carried = traffic.select(*place, *_LOADS, F.lit(col=False).alias("is_leader"))
-    nothing = (F.lit(0).cast(kind).alias(name) for name, kind in types.items())
-    led = cluster_state.where("is_leader").select(*place, *nothing, F.lit(col=True).alias("is_leader"))
-    # one aggregation of both: a full join would sort them
-    return (
-        carried.unionByName(led)
-        .groupBy(*place)
-        .agg(
-            *(F.coalesce(F.sum(name), F.lit(0)).cast(kind).alias(name) for name, kind in types.items()),
-            F.bool_or("is_leader").alias("is_leader"),
-        )
-    )
+    carried = traffic.select(*_PLACE, *_LOADS, pl.lit(False).alias("is_leader"))  # noqa: FBT003  (a literal column)
+    nothing = [pl.lit(0, traffic.schema[name]).alias(name) for name in _LOADS]
+    led = cluster_state.filter("is_leader").select(*_PLACE, *nothing, "is_leader")
+    sums = pl.concat([carried, led]).group_by(_PLACE)
+    return sums.agg(*(pl.col(name).sum() for name in _LOADS), pl.col("is_leader").any())
 
 
-def with_keys(loads: DataFrame, partition_keys: DataFrame) -> DataFrame:
+def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame:
     """Adds what the records of each load's partition are keyed by; NULL where that is not known.
 
     Args:
-        loads: From `partition_loads`.
-        partition_keys: From `pipeline.transforms.hot_keys.sum_partition_keys`.
+        loads: From `sum_loads`.
+        partition_keys: From `hot_keys.sum_partition_keys`.
     """
-    return loads.join(partition_keys.select(*_PARTITION, *_KEYS), list(_PARTITION), "left")
+    return loads.join(partition_keys, on=_PARTITION, how="left")
 
 
-def sum_slots(batches: DataFrame, window_ms: int) -> DataFrame:
+def sum_slots(batches: pl.DataFrame, window_ms: int) -> pl.DataFrame:
     """What each broker carried in every slot of a window: for the peak, and for how shares scatter.
 
     Args:
         batches: `silver.record_batches`.
         window_ms: Length of a window.
     """
-    length = slot_ms(window_ms)
-    into_window = F.unix_millis("max_timestamp") - F.unix_millis("window_start")
-    size = F.col("size_bytes")
+    into_window_ms = (pl.col("max_timestamp") - pl.col("window_start")).dt.total_milliseconds()
+    size = pl.col("size_bytes")
     return (
-        batches.where("leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier")
-        .withColumn("slot", (into_window / length).cast("bigint"))
-        .groupBy("window_start", "slot", F.col("leader_id").alias("broker_id"))
-        .agg(
-            F.sum(size).alias("size_bytes"), F.sum((size * size).cast("decimal(38,0)")).cast("double").alias("squared")
+        batches.filter((pl.col("leader_id") >= 0) & pl.col("max_timestamp").is_not_null() & ~pl.col("is_time_outlier"))
+        .group_by(
+            "window_start",
+            (into_window_ms // slot_ms(window_ms)).alias("slot"),
+            pl.col("leader_id").alias("broker_id"),
         )
+        .agg(size.sum(), sum_squares(size).alias("squared"))
     )
 
 
 def measure_broker_shares(
-    loads: DataFrame, slots: DataFrame, brokers: DataFrame, capacities: Mapping[int, float]
-) -> DataFrame:
-    """Rows of `gold.broker_share` without cluster: every broker of every window.
+    loads: pl.DataFrame, slots: pl.DataFrame, brokers: Iterable[int], capacities: Mapping[int, float], start: datetime
+) -> pa.Table:
+    """Rows of `gold.broker_share` without cluster: every broker of one window.
 
     Args:
-        loads: From `with_keys`.
-        slots: From `sum_slots`.
-        brokers: `bronze.brokers` of the same windows: every broker gets a row, also without load.
-        capacities: Capacity weight by broker id; 1 where a broker is not named.
+        loads: From `with_keys`, of the window.
+        slots: From `sum_slots`, of the window.
+        brokers: The cluster's brokers in the window: every one gets a row, also without load.
+        capacities: Capacity weight by broker id; 1 where a broker is not named. Brokers named here get a row, too.
+        start: Start of the window.
     """
-    known = tuple(capacities)
-
-    def measure(window: pa.Table, side: pa.Table) -> dict[str, Any]:
-        (of_window,) = side.to_pylist()
-        of_slots = [
-            (row["slot"], row["broker_id"], row["size_bytes"], row["squared"]) for row in of_window["slots"] or ()
-        ]
-        brokers_of_window = {*of_window["broker_ids"], *known}
-        rows = measure_broker_columns(loads_of(window), capacities, brokers_of_window, of_slots)
-        return {field.name: [getattr(row, field.name) for row in rows] for field in fields(BrokerMeasures)}
-
-    registered = brokers.groupBy("window_start").agg(F.sort_array(F.collect_set("broker_id")).alias("broker_ids"))
-    slot = F.struct("slot", "broker_id", "size_bytes", "squared")
-    by_window = slots.groupBy("window_start").agg(F.sort_array(F.collect_list(slot)).alias("slots"))
-    sides = registered.join(by_window, "window_start", "left")
-    known_windows = loads.join(F.broadcast(registered.select("window_start")), "window_start", "left_semi")
-
-    def lift(window: pa.Table, side: pa.Table) -> pa.Table:
-        return _table_of(measure(window, side), _BROKERS, side["window_start"][0])
-
-    return (
-        known_windows.groupBy("window_start")
-        .cogroup(sides.groupBy("window_start"))
-        .applyInArrow(lift, _with_window(_BROKERS))
-    )
+    of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
+    rows = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots)
+    measured = {field.name: [getattr(row, field.name) for row in rows] for field in fields(BrokerMeasures)}
+    return _table_of(measured, _BROKERS, start)
 
 
-def measure_partition_health(loads: DataFrame) -> DataFrame:
-    """Rows of `gold.partition_health` without cluster.
+def measure_partition_health(loads: pl.DataFrame, start: datetime) -> pa.Table:
+    """Rows of `gold.partition_health` without cluster: every partition of one window.
 
     Args:
-        loads: From `with_keys`.
+        loads: From `with_keys`, of the window.
+        start: Start of the window.
     """
-
-    def lift(window: pa.Table) -> pa.Table:
-        return _table_of(measure_partition_columns(loads_of(window)), _PARTITIONS, window["window_start"][0])
-
-    return loads.groupBy("window_start").applyInArrow(lift, _with_window(_PARTITIONS))
+    return _table_of(measure_partition_columns(loads_of(loads.to_arrow())), _PARTITIONS, start)
 
 
 def loads_of(window: pa.Table) -> WindowLoads:
@@ -167,11 +134,7 @@ def loads_of(window: pa.Table) -> WindowLoads:
     )
 
 
-def _with_window(measures: pa.Schema) -> str:
-    return f"window_start timestamp, {format_sql_schema(measures)}"
-
-
-def _table_of(measured: Mapping[str, Any], measures: pa.Schema, window_start: pa.Scalar) -> pa.Table:
+def _table_of(measured: Mapping[str, Any], measures: pa.Schema, start: datetime) -> pa.Table:
     columns = {field.name: pa.array(measured[field.name], field.type, from_pandas=True) for field in measures}
-    starts = pa.repeat(window_start, len(next(iter(columns.values()))))
+    starts = pa.repeat(pa.scalar(start, pa.timestamp("us", tz="UTC")), len(next(iter(columns.values()))))
     return pa.table({"window_start": starts, **columns})

@@ -4,66 +4,90 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import polars as pl
+
+from pipeline.transforms.arithmetic import divide, divide_by, join_squares, split_squares
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Collection
 
-GRAIN = ("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
+    import pyarrow as pa
 
-
+GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
+_SUMS = (
+    *("record_count", "control_record_count", "batch_count", "size_bytes", "covered_offset_count", "data_bytes"),
+    *("missing_offset_count", "compacted_record_count", "crc_error_count", "time_outlier_count", "upper", "lower"),
+)
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
 
 
-def summarise_traffic(
-    record_batches: DataFrame, compacted_topics: frozenset[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
-) -> DataFrame:
-    """Counts records, batches, bytes and offsets per topic-partition, leader, leader epoch and window.
+def sum_batches(batches: pa.Table) -> pa.Table:
+    """Sums of some record batches that `finish_traffic` adds up: per topic-partition, leader, leader epoch and window.
 
     Args:
-        record_batches: `silver.record_batches`.
+        batches: Of `silver.record_batches`; further columns are not looked at.
+    """
+    is_data = ~pl.col("is_control")
+    records, size = pl.col("record_count"), pl.col("size_bytes")
+    covered = pl.col("last_offset") - pl.col("base_offset") + 1
+    upper, lower = split_squares(size)
+    sums = pl.DataFrame(batches).group_by(GRAIN).agg(
+        records.filter(is_data).sum(),
+        records.filter(~is_data).sum().alias("control_record_count"),
+        is_data.cast(pl.Int64).sum().alias("batch_count"),
+        size.sum(),
+        pl.col("base_offset").min().alias("first_offset"),
+        pl.col("last_offset").max(),
+        covered.sum().alias("covered_offset_count"),
+        size.filter(is_data).sum().alias("data_bytes"),
+        pl.col("missing_offset_count").sum(),
+        (covered - records).sum().alias("compacted_record_count"),
+        (~pl.col("is_crc_ok")).cast(pl.Int64).sum().alias("crc_error_count"),
+        pl.col("is_time_outlier").cast(pl.Int64).sum().alias("time_outlier_count"),
+        upper.alias("upper"),
+        lower.alias("lower"),
+        pl.col("lateness_ms").max().alias("max_lateness_ms"),
+        pl.col("producer_id").unique().alias("producers"),
+    )  # fmt: skip
+    return sums.to_arrow()
+
+
+def finish_traffic(
+    sums: pa.Table, compacted_topics: Collection[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
+) -> pa.Table:
+    """Adds up sums of batches: rows of `silver.partition_traffic`.
+
+    Args:
+        sums: From `sum_batches`, of all parts.
         compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
         batch_size_bytes: The producers' `batch.size`, for the fill ratio.
         sampling_rate: Part of each window that was read; counts are divided by it.
     """
-    is_data = ~F.col("is_control")
-    size = F.col("size_bytes")
-    covered = F.col("last_offset") - F.col("base_offset") + 1
-    data_batch_count = F.sum(is_data.cast("bigint"))
-    data_record_count = F.sum(F.when(is_data, F.col("record_count")).otherwise(0))
-    traffic = record_batches.groupBy(*GRAIN).agg(
-        data_record_count.alias("record_count"),
-        F.sum(F.when(is_data, 0).otherwise(F.col("record_count"))).alias("control_record_count"),
-        data_batch_count.alias("batch_count"),
-        F.sum(size).alias("size_bytes"),
-        F.min("base_offset").alias("first_offset"),
-        F.max("last_offset").alias("last_offset"),
-        F.sum(covered).alias("covered_offset_count"),
-        F.sum("missing_offset_count").alias("missing_offset_count"),
-        F.sum(covered - F.col("record_count")).alias("compacted_record_count"),
-        F.first(F.col("topic").isin(sorted(compacted_topics))).alias("is_compacted"),
-        F.sum((~F.col("is_crc_ok")).cast("bigint")).alias("crc_error_count"),
-        F.count_distinct("producer_id").alias("producer_count"),
-        F.try_divide(data_record_count, data_batch_count).alias("records_per_batch"),
-        F.try_divide(F.sum(F.when(is_data, size)), data_batch_count * batch_size_bytes).alias("fill_ratio"),
-        # Exact: a sum of doubles beyond 2^53 would depend on the order of the batches.
-        F.sum((size * size).cast("decimal(19,0)")).cast("double").alias("batch_bytes_squared"),
-        F.max("lateness_ms").alias("max_lateness_ms"),
-        F.sum(F.col("is_time_outlier").cast("bigint")).alias("time_outlier_count"),
+    traffic = pl.DataFrame(sums).group_by(GRAIN, maintain_order=True).agg(
+        *(pl.col(name).sum() for name in _SUMS),
+        pl.col("first_offset").min(),
+        *(pl.col(name).max() for name in ("last_offset", "max_lateness_ms")),
+        pl.col("producers").explode().n_unique().cast(pl.Int64).alias("producer_count"),
+    )  # fmt: skip
+    squared = join_squares(pl.col("upper"), pl.col("lower"))
+    return (
+        traffic.with_columns(
+            pl.col("topic").is_in(sorted(compacted_topics)).alias("is_compacted"),
+            divide(pl.col("record_count"), pl.col("batch_count")).alias("records_per_batch"),
+            divide(pl.col("data_bytes"), pl.col("batch_count") * batch_size_bytes).alias("fill_ratio"),
+            # Squares so that the units behind the load stay those that were read.
+            divide_by(squared, sampling_rate * sampling_rate).alias("batch_bytes_squared"),
+            pl.lit("exact" if sampling_rate == 1 else "sampled").alias("count_kind"),
+            pl.lit(float(sampling_rate)).alias("sampling_rate"),
+        )
+        .with_columns(_scale(name, sampling_rate) for name in _SCALED)
+        .drop("upper", "lower", "data_bytes")
+        .to_arrow()
     )
-    return _scale(traffic, sampling_rate)
 
 
-def _scale(traffic: DataFrame, rate: float) -> DataFrame:
-    """Counts of the whole window from those of a part; squares so that the units behind it stay those that were read."""
+def _scale(name: str, rate: float) -> pl.Expr:
+    """Counts of the whole window from those of a part."""
     if rate == 1:
-        return traffic.withColumns({"count_kind": F.lit("exact"), "sampling_rate": F.lit(1.0)})
-    scaled = {name: F.round(F.col(name) / rate).cast("bigint") for name in _SCALED}
-    return traffic.withColumns(
-        {
-            **scaled,
-            "batch_bytes_squared": F.col("batch_bytes_squared") / (rate * rate),
-            "count_kind": F.lit("sampled"),
-            "sampling_rate": F.lit(rate),
-        }
-    )
+        return pl.col(name)
+    return divide_by(pl.col(name), rate).round(mode="half_away_from_zero").cast(pl.Int64)

@@ -1,9 +1,9 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
-Segments are scanned several times: for what each file holds (few rows, taken by the driver, which sees what the run covers
-before it writes), for the batches, and, every record in them, for the keys and for the arrivals. Every table's windows are
-replaced; `bronze.window_status` is written last and vouches for them. A window of which a source now covers less than what is stored (retention took segments,
-scrapes were rotated away) keeps that source's stored rows and is marked `source_expired`.
+One Spark job reads everything once: segments (or offset ranges) and scrapes. The driver sees what the run covers before it
+writes. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window of which a
+source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
+rows and is marked `source_expired`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.errors import NothingUsableError
-from pipeline.jobs.ingest.arrivals import write_arrivals
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
 from pipeline.jobs.ingest.found import read_input
-from pipeline.jobs.ingest.keys import write_keys
 from pipeline.jobs.ingest.metrics import write_metrics
-from pipeline.jobs.ingest.traffic import write_traffic
+from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
 from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
 from pipeline.runs import JobReport
 from pipeline.sources.files.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_readings import read_metrics
-from pipeline.sources.records.frames import register_sources
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -57,16 +54,13 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
         raise NothingUsableError(
             f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
         )
-    register_sources(spark)
     ensure_tables(run.warehouse)
     found_now = read_input(spark, run, reading, metrics)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else list_expired_windows(run, found_now, stored)
     versions = _write_tables(spark, run, found_now, expired) | merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = commit_windows(run, found_now, stored, expired, versions)
-    for cached in (found_now.samples, found_now.fetched):
-        if cached is not None:
-            cached.unpersist()
+    found_now.scan.close()
     return JobReport(table_versions=versions, notes=describe_kept(expired))
 
 
@@ -79,7 +73,7 @@ def _write_tables(
             partial(write_traffic, spark, run, found, expired),
             partial(write_keys, spark, run, found, expired),
             partial(write_arrivals, spark, run, found, expired),
-            partial(write_metrics, run, found, expired),
+            partial(write_metrics, spark, run, found, expired),
             partial(write_cluster, run, found.reading, expired),
         )
     )

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from pipeline.config.live_source import LIVE_CLUSTER
 from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.files.cluster_rows import leader_epoch_rows
 from pipeline.sources.files.problem_rows import problems_of
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
-from pipeline.sources.live.frames import (
-    live_batches,
-    live_frame,
-    live_shortfalls,
-    live_summary_rows,
-    offset_summary_rows,
-)
+from pipeline.sources.live.offset_rows import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.reading import with_losses
-from pipeline.sources.metrics.sample_arrivals import SampleCounts, count_samples
-from pipeline.sources.records.arrival_frames import arrival_options
-from pipeline.sources.records.frames import batch_frame, sample_frame, summary_rows
-from pipeline.sources.records.key_frames import choose_questions, key_options
+from pipeline.sources.live.source import plan_range_tasks
+from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
+from pipeline.sources.metrics.metric_readings import sample_intervals_ms, tells_of_brokers
+from pipeline.sources.metrics.sample_arrivals import count_samples
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.key_questions import choose_questions
+from pipeline.sources.records.pieces import Kind, Scan
+from pipeline.sources.records.record_scan import plan_segment_tasks
+from pipeline.sources.records.scan_settings import ScanSettings, take_secret
+from pipeline.storage.rows import FEW_ROWS
+from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, SampleSettings, summarise_samples
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections import Counter
+
+    from pyspark.sql import SparkSession
 
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.metrics.metric_readings import MetricReading
     from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.records.pieces import ReadTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +46,13 @@ class Found:
     """What a run found, before anything is written.
 
     Attributes:
-        reading: Everything but batches and samples.
+        reading: Everything but records and samples.
         metrics: Scrapes kept as files.
         arrivals: When samples were taken, of each metrics source.
-        reads: Segments to be scanned.
-        batches: Rows of `kafka_record_batches`.
-        fetched: What a live cluster gave, cached; None for files.
-        summaries: Rows of `kafka_segment_summaries`.
-        samples: Rows of `SAMPLE_SCHEMA`, cached; None where no metrics source held anything.
+        settings: Of the scan.
+        scan: Batches, keys, arrivals and samples.
+        summaries: Rows of `SUMMARY_SCHEMA`.
+        samples: What the samples add up to, by table; see `summarise_samples`.
         row_counts: Record batches, samples and described partitions, by source and window.
         problems: By source.
     """
@@ -56,25 +60,20 @@ class Found:
     reading: ClusterReading
     metrics: MetricReading
     arrivals: tuple[InstanceArrivals, ...]
-    reads: tuple[SegmentRead, ...]
-    batches: DataFrame
-    fetched: DataFrame | None
+    settings: ScanSettings
+    scan: Scan
     summaries: list[dict[str, Any]]
-    samples: DataFrame | None
+    samples: dict[str, pa.Table]
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
 
-    def count(self, *sources: str) -> int:
-        """Rows of some sources, over all windows."""
-        return sum(count for (source, _), count in self.row_counts.items() if source in sources)
-
     def window_rows(self) -> list[dict[str, Any]]:
-        """What each segment gave each window."""
+        """What each log gave each window."""
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
 def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> Found:
-    """Reads what a run needs to know before it writes.
+    """Reads everything a run reads, in one Spark job.
 
     Args:
         spark: Session.
@@ -84,11 +83,15 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
     """
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
-    samples = None if metrics.is_empty else sample_frame(spark, metrics.pages, metrics.batches).cache()
-    with ThreadPoolExecutor(1) as beside:
-        counting = None if samples is None else beside.submit(count_samples, samples, run.windows)
-        reading, batches, fetched, summaries = _read_batches(spark, run, reading, reads)
-    row_counts, page_problems, arrivals = SampleCounts(Counter(), {}, ()) if counting is None else counting.result()
+    settings = _choose_settings(run, reading, reads)
+    scan = Scan(spark, _plan_tasks(spark, reading, metrics, reads, settings), few=FEW_ROWS)
+    summaries = scan.small(Kind.SUMMARIES).to_pylist()
+    if reading.live is not None:
+        summaries += offset_summary_rows(reading.live, run.window_ms)
+        live = with_losses(reading.live, list_shortfalls(summaries))
+        reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
+    samples = _summarise_samples(run, scan)
+    row_counts, page_problems, arrivals = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
@@ -106,9 +109,8 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
         reading=reading,
         metrics=metrics,
         arrivals=arrivals,
-        reads=reads,
-        batches=batches,
-        fetched=fetched,
+        settings=settings,
+        scan=scan,
         summaries=summaries,
         samples=samples,
         row_counts=row_counts,
@@ -116,25 +118,51 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
     )
 
 
-def _read_batches(
-    spark: SparkSession, run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]
-) -> tuple[ClusterReading, DataFrame, DataFrame | None, list[dict[str, Any]]]:
-    """The batches, from files or fetched once, and what they add up to; the reading knows what could not be fetched."""
+def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]) -> ScanSettings:
+    keys, live = run.config.keys, reading.live
+    has_keys, has_arrivals = counts_keys(run, reading), reads_arrivals(run, reading)
+    logs = reads if live is None else live.reads
+    known = reading.history.state_at(run.as_of_ms).partitions
+    return ScanSettings(
+        as_of_ms=run.as_of_ms,
+        span=run.span,
+        window_ms=run.window_ms,
+        slices=() if live is None else live.slices,
+        secret=take_secret(keys) if has_keys or has_arrivals else None,
+        clear_topics=frozenset(keys.clear_topics.get(run.cluster_name, ())),
+        max_distinct_keys=keys.max_distinct_keys if has_keys else 0,
+        questions=choose_questions(run, logs, known) if has_keys else (),
+        reads_arrivals=has_arrivals,
+    )
+
+
+def _plan_tasks(
+    spark: SparkSession,
+    reading: ClusterReading,
+    metrics: MetricReading,
+    reads: tuple[SegmentRead, ...],
+    settings: ScanSettings,
+) -> list[ReadTask]:
+    leaders, least = LeaderEpochs.of_rows(leader_epoch_rows(reading.history)), spark.sparkContext.defaultParallelism
+    tasks: list[ReadTask] = []
     if reading.live is None:
-        batches = batch_frame(spark, reads, run.as_of_ms, run.span)
-        return reading, batches, None, summary_rows(spark, reads, run.as_of_ms, run.window_ms)
-    wanted: dict[str, str] = {}
-    if counts_keys(run, reading):
-        known = reading.history.state_at(run.as_of_ms).partitions
-        wanted |= key_options(run, choose_questions(run, reading.live.reads, known))
-    if reads_arrivals(run, reading):
-        wanted |= arrival_options(run, reading.live.slices)
-    fetched = live_frame(spark, reading.live, wanted).cache()
-    summaries = live_summary_rows(fetched, run.window_ms)
-    summaries += offset_summary_rows(reading.live, run.window_ms)
-    live = with_losses(reading.live, live_shortfalls(fetched))
-    reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
-    return reading, live_batches(fetched, live), fetched, summaries
+        tasks += plan_segment_tasks(reads, settings, leaders, least)
+    else:
+        tasks += plan_range_tasks(reading.live, settings, leaders, least)
+    held = [HeldTask(metrics.batches)] if metrics.batches else []
+    return [*tasks, *plan_page_tasks(metrics.pages, least), *held]
+
+
+def _summarise_samples(run: RunContext, scan: Scan) -> dict[str, pa.Table]:
+    """What all samples add up to; instances are summarised each by itself."""
+    settings = SampleSettings(
+        span=run.span,
+        window_ms=run.window_ms,
+        interval_ms=sample_intervals_ms(run.cluster),
+        has_brokers=tells_of_brokers(run.cluster),
+    )
+    parts = scan.parts(Kind.SAMPLES, by=INSTANCE).map(lambda rows: summarise_samples(rows, settings)).collect()
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
 
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:

@@ -88,7 +88,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     keyed = _replay_keys(spark, run, windows, cluster)
     families = {place_of(row): row["verdict"] for row in keyed.verdicts if row["verdict"] in FAMILY_NAMES}
     findings = look_at_sessions(spark, run, windows, cluster, families)
-    minutes = load_minutes(spark, run, windows)
+    minutes = load_minutes(run, windows)
     services = fit_sessions(run, windows, findings=findings, cluster=cluster, minutes=minutes)
     findings, services = refine(spark, run, windows, findings=findings, services=services, cluster=cluster)
     simulation = simulate_traffic(

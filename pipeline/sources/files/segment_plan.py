@@ -6,21 +6,20 @@ time index) lies before the range, by more than the tolerance for disorder, is l
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, TextPart
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pipeline.model.log import TopicPartition
-    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
+    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
     from pipeline.model.window import TimeWindow
 
 _OPENING_BYTES = 4096
@@ -161,16 +160,3 @@ def pack(
         groups[smallest].append(read)
         sizes[smallest] += read.size_bytes + _OPENING_BYTES
     return tuple(tuple(sorted(group, key=order)) for group in groups if group)
-
-
-def format_plan(reads: Sequence[SegmentRead]) -> str:
-    """Writes the plan as the option the Spark data source takes."""
-    return json.dumps([asdict(read) for read in reads])
-
-
-def parse_plan(text: str) -> tuple[SegmentRead, ...]:
-    """Reads what `format_plan` wrote."""
-    return tuple(
-        SegmentRead(**{**fields, "dumped_in": TextPart(*fields["dumped_in"]) if fields["dumped_in"] else None})
-        for fields in json.loads(text)
-    )

@@ -8,8 +8,7 @@ also takes the batch its start lies within.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -222,13 +221,3 @@ def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRea
     ()
     """
     return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
-
-
-def format_fetches(reads: Sequence[FetchRead]) -> str:
-    """Writes the plan as the option the Spark data source takes."""
-    return json.dumps([asdict(read) for read in reads])
-
-
-def parse_fetches(text: str) -> tuple[FetchRead, ...]:
-    """Reads what `format_fetches` wrote."""
-    return tuple(FetchRead(**fields) for fields in json.loads(text))

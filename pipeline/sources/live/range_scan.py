@@ -10,13 +10,10 @@ import numpy as np
 from pipeline.codec.log.buffers import decode_buffer, scan_buffer
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
-from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.records.aborted_batches import match_markers, read_markers
-from pipeline.sources.records.arrival_scan import time_batches
+from pipeline.sources.records.arrival_chunks import time_batches
 from pipeline.sources.records.event_time import assign_event_times
-from pipeline.sources.records.key_scan import count_window_keys
-from pipeline.sources.records.record_scan import choose_windows
 from pipeline.sources.records.segment_scan import SENSELESS, ScannedSegment
 
 if TYPE_CHECKING:
@@ -29,8 +26,7 @@ if TYPE_CHECKING:
     from pipeline.model.log import Problem
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
-    from pipeline.sources.records.arrival_scan import ArrivalScanSettings
-    from pipeline.sources.records.key_scan import KeyScanSettings, WindowKeys
+    from pipeline.sources.records.scan_settings import ScanSettings
 
 SMALL_RANGE_BYTES = 8 << 20
 """Below it plain Python reads the replies: it takes less time than importing Numba."""
@@ -112,23 +108,6 @@ def scan_range(
     )
 
 
-def iter_range_keys(
-    scanned: ScannedSegment, chunks: Iterable[RecordScan], settings: KeyScanSettings, *, is_small: bool
-) -> Iterator[WindowKeys]:
-    """What each key of a range got, window after window.
-
-    Args:
-        scanned: The range's batches.
-        chunks: Their records.
-        settings: Which windows, and how many keys to hold.
-        is_small: Read by plain Python.
-    """
-    starts = choose_windows(scanned, settings)
-    if (starts == NO_WINDOW).all():
-        return
-    yield from count_window_keys(chunks, starts, settings.max_distinct_keys, is_small=is_small)
-
-
 def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: bool) -> Iterator[RecordScan]:
     """The records of a range, a reply at a time.
 
@@ -141,7 +120,7 @@ def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: b
 
 
 def time_range_batches(
-    scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ArrivalScanSettings
+    scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ScanSettings
 ) -> BatchTimes:
     """What a packer of arrivals is told of each batch.
 

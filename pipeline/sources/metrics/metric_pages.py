@@ -1,38 +1,34 @@
-"""Metrics kept as files, and the Spark data source that parses them.
+"""Metrics kept as files, and the tasks that parse them.
 
 Exporter pages lie at `<root>/<instance>/<epoch ms>.prom`; output of kafka-producer-perf-test and statistics of librdkafka
-lie anywhere. The data source `metric_pages` takes a `plan` (from `format_pages`) and yields samples as Arrow record
-batches: rows of kind `sample`, and of kind `problem` for files or lines that could not be read.
+lie anywhere. Tasks yield rows of `SAMPLE_SCHEMA`: of kind `sample`, and of kind `problem` for files or lines that could
+not be read.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+import pyarrow as pa
 
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 from pipeline.model.log import Problem
 from pipeline.sources.files.named_files import list_files, split_instant
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA, problem_batch, sample_batch
-from pipeline.sources.records.arrow_source import ArrowSource
+from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
 
     from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.codec.metrics.metric_text import BadLine, MetricText
     from pipeline.model.window import TimeWindow
 
-SOURCE_NAME = "metric_pages"
 MAX_SKEW_MS = 60_000
 EXPOSITION, PERF_TEST, LIBRDKAFKA = "exposition", "perf_test", "librdkafka"
 
@@ -125,52 +121,43 @@ def expected_pages(pages: Sequence[MetricPage], window: TimeWindow, interval_ms:
     return sum(max(0, span_ms) // interval_ms for span_ms in lived_ms)
 
 
-def format_pages(pages: Sequence[MetricPage]) -> str:
-    """Writes the plan as the option the Spark data source takes."""
-    return json.dumps([asdict(page) for page in pages])
-
-
-@dataclass
-class PageGroup(InputPartition):
-    """The pages one Spark task parses."""
+@dataclass(frozen=True, slots=True)
+class PageTask:
+    """The pages that one Spark task parses."""
 
     pages: tuple[MetricPage, ...]
 
-    def __post_init__(self) -> None:
-        super().__init__(None)
-
-
-class MetricPageReader(DataSourceReader):
-    """Parses pages in Python workers."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self._pages = tuple(MetricPage(**fields) for fields in json.loads(options["plan"]))
-        self._count = int(options.get("spark_partitions", "2"))
-
-    def partitions(self) -> list[InputPartition]:
-        """Cuts the list of pages into equal runs."""
-        size = max(1, -(-len(self._pages) // self._count))
-        starts = range(0, max(1, len(self._pages)), size)
-        return [PageGroup(self._pages[start : start + size]) for start in starts]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the known samples of each page."""
-        assert isinstance(partition, PageGroup)  # noqa: S101  (narrows Spark's type)
+    def run(self) -> Iterator[Piece]:
+        """Yields the samples and problems of each page."""
         from pipeline.codec.metrics.exposition import ExpositionReader  # noqa: PLC0415 - imports Numba, which a plan does not need
 
         reader, instance = ExpositionReader(), None
-        for page in partition.pages:
+        for page in self.pages:
             if page.instance != instance:  # another exporter writes other series
                 reader, instance = ExpositionReader(), page.instance
-            yield from read_page(page, reader)
+            for rows in read_page(page, reader):
+                yield Piece(Kind.SAMPLES, pa.Table.from_batches([rows]))
 
 
-class MetricPageSource(ArrowSource):
-    """The data source as Spark knows it."""
+@dataclass(frozen=True, slots=True)
+class HeldTask:
+    """Samples that came over HTTP, as rows that are there already."""
 
-    source_name = SOURCE_NAME
-    rows = SAMPLE_SCHEMA
-    reader_type = MetricPageReader
+    rows: tuple[pa.RecordBatch, ...]
+
+    def run(self) -> Iterator[Piece]:
+        """Yields them."""
+        yield Piece(Kind.SAMPLES, pa.Table.from_batches(self.rows, SAMPLE_SCHEMA))
+
+
+def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
+    """Cuts a list of pages into equal runs, at most so many.
+
+    >>> plan_page_tasks((), 2)
+    []
+    """
+    size = max(1, -(-len(pages) // count))
+    return [PageTask(tuple(pages[start : start + size])) for start in range(0, len(pages), size)]
 
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:

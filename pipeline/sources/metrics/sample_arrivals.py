@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F
-
 from pipeline.sources.files.problem_rows import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
@@ -46,43 +44,25 @@ class SampleCounts(NamedTuple):
     arrivals: tuple[InstanceArrivals, ...]
 
 
-def count_samples(samples: DataFrame, windows: Sequence[TimeWindow]) -> SampleCounts:
-    """Counts samples; fills the cache if the frame has one.
+def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
+    """Reads counts of samples, from `transforms.samples`, as what arrived.
 
     Args:
-        samples: Rows of `SAMPLE_SCHEMA`.
+        counted: Per source, instance and window's length of time: the fields of `InstanceArrivals` and `row_count`.
+        problems: Rows of `SAMPLE_SCHEMA` of kind `problem`.
         windows: The run's, all of one length.
     """
     by_start = {window.start_ms: window for window in windows}
-    observed = F.col("observed_at_ms")
-    start_ms = observed - observed % windows[0].duration_ms
-    counted = (
-        samples.groupBy("row_kind", "source", "instance", start_ms.alias("start_ms"))
-        .agg(
-            F.count(F.lit(1)).alias("row_count"),
-            F.count_distinct("observed_at_ms").alias("instant_count"),
-            F.min("observed_at_ms").alias("first_ms"),
-            F.max("observed_at_ms").alias("last_ms"),
-        )
-        .collect()
-    )
     counts: Counter[tuple[str, TimeWindow]] = Counter()
-    for row in counted:
-        if row["row_kind"] == "sample" and row["start_ms"] in by_start:  # others serve as predecessors only
+    arrivals = []
+    for row in counted.to_pylist():
+        if row["start_ms"] in by_start:  # others serve as predecessors only
             counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
-    problem_kinds = sorted({row["source"] for row in counted if row["row_kind"] == "problem"})
-    problems = {
-        kind: problems_of(
-            samples.where((F.col("row_kind") == "problem") & (F.col("source") == kind)).toArrow().to_pylist()
-        )
-        for kind in problem_kinds
-    }
-    arrivals = [
-        InstanceArrivals(*(row[name] for name in InstanceArrivals._fields))
-        for row in counted
-        if row["row_kind"] == "sample"
-    ]
-    return SampleCounts(counts, problems, tuple(sorted(arrivals)))
+        arrivals.append(InstanceArrivals(*(row[name] for name in InstanceArrivals._fields)))
+    found: dict[str, list[Problem]] = defaultdict(list)
+    for row in problems.to_pylist():
+        found[row["source"]] += problems_of([row])
+    return SampleCounts(counts, dict(found), tuple(sorted(arrivals)))
 
 
 def expected_points(arrivals: Iterable[InstanceArrivals], window: TimeWindow, interval_ms: int) -> int:

@@ -28,6 +28,7 @@ SAMPLE_SCHEMA = pa.schema(
         ("name", pa.string()),
         ("exposed_name", pa.string()),
         ("labels", _LABELS),
+        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas
         ("value", pa.float64()),
         ("path", pa.string()),
         ("position", pa.int64()),
@@ -74,6 +75,9 @@ def sample_batch(
         "name": pa.array([s.name for s in taken], pa.string()).take(take),
         "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),
         "labels": pa.array([s.labels for s in taken], _LABELS).take(take),
+        "labels_text": pa.array(
+            [",".join(f"{name}={value}" for name, value in s.labels) for s in taken], pa.string()
+        ).take(take),
         "value": pa.array(values, pa.float64(), mask=np.isnan(values)),
         "path": _repeated(path, count),
     }

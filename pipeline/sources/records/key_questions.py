@@ -6,9 +6,8 @@ Neither the exception's text nor the key is repeated there, for the one may hold
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,16 +15,21 @@ import numpy as np
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
+from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
+from pipeline.sources.records.scan_settings import COUNTS_ONLY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from pipeline.model.log import TopicPartition
     from pipeline.partitioners.strategy import Strategy
+    from pipeline.runs import RunContext
+    from pipeline.sources.records.key_rows import RecordLog
 
 NO_ANSWER = -1
 _ASKED_TWICE = 256
@@ -58,14 +62,45 @@ class Answers(NamedTuple):
     """What went wrong, in words that name no key."""
 
 
-def format_questions(questions: Iterable[Question]) -> str:
-    """Writes questions as the option the Spark data source takes."""
-    return json.dumps([asdict(question) for question in questions])
+def choose_questions(
+    run: RunContext, reads: Sequence[RecordLog], partitions: Iterable[TopicPartition]
+) -> tuple[Question, ...]:
+    """Which strategies are asked about the keys of which topic, for how many partitions.
+
+    The user's own are asked for the topic's partition count, those of the configuration, and those of the candidates.
+    Where only counts are stored, one strategy of each family that keys can tell is asked besides.
+
+    Args:
+        run: Names the strategies and candidates.
+        reads: Segments (or fetched partitions) that are scanned.
+        partitions: Partitions known to the cluster.
+
+    Raises:
+        ConfigError: A strategy cannot be loaded.
+    """
+    keys = run.config.keys
+    names = list(keys.strategies)
+    if keys.mode == COUNTS_ONLY:
+        names += [family.strategies[0] for family in list_families()]
+    if not names:
+        return ()
+    own: dict[str, int] = defaultdict(int)
+    for read in reads:
+        own[read.topic] = max(own[read.topic], read.partition + 1)
+    for known in partitions:
+        if known.topic in own:
+            own[known.topic] = max(own[known.topic], known.partition + 1)
+    versions = {name: version_of(name) for name in names}
+    return tuple(
+        Question(topic, name, versions[name], count)
+        for topic, own_count in sorted(own.items())
+        for name in names
+        for count in sorted({own_count, *keys.partition_counts, *_candidate_counts(run, topic, own_count)})
+    )
 
 
-def parse_questions(text: str) -> tuple[Question, ...]:
-    """Reads what `format_questions` wrote."""
-    return tuple(Question(**fields) for fields in json.loads(text))
+def _candidate_counts(run: RunContext, topic: str, own_count: int) -> set[int]:
+    return {candidate.partition_count(own_count) for candidate in run.config.candidates if candidate.fits(topic)}
 
 
 def version_of(name: str) -> str:

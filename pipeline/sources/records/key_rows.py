@@ -1,9 +1,9 @@
-"""What a segment's scan for keys hands to Spark: Arrow rows without a key in clear, unless the topic is allowed to."""
+"""What a scan says about keys: Arrow rows without a key in clear, unless the topic is allowed to."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,31 +15,36 @@ from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.sources.records.key_questions import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from pipeline.codec.records.key_counts import KeyCounts
-    from pipeline.codec.records.key_ids import KeySecret
     from pipeline.sources.records.key_questions import Question
-    from pipeline.sources.records.key_scan import KeyScanSettings, WindowKeys
+    from pipeline.sources.records.key_windows import WindowKeys
+    from pipeline.sources.records.scan_settings import ScanSettings
 
-SCHEMA = pa.schema(
+_UNIT = (("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64()), ("window_start_ms", pa.int64()))
+_SUMS = tuple((name, pa.int64()) for name in ("record_count", "size_bytes", "count_error", "size_error_bytes"))
+KEY_SCHEMA = pa.schema(
     [
-        ("kind", pa.string()),
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int64()),
-        ("window_start_ms", pa.int64()),
+        *_UNIT,
         ("key_id", pa.string()),
-        ("record_count", pa.int64()),
-        ("size_bytes", pa.int64()),
-        ("count_error", pa.int64()),
-        ("size_error_bytes", pa.int64()),
+        *_SUMS,
         ("is_empty", pa.bool_()),
         *((column, pa.int64()) for column in HASH_COLUMNS.values()),
         ("clear_key", pa.binary()),
         ("answers", pa.list_(pa.int64())),
+    ]
+)
+"""A row per key of a log and window. Errors are relative: less what the `other_keys` row of the same log and window has,
+which is what a key not among the rows may have had."""
+
+OTHER_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        *_UNIT,
+        *_SUMS,
         ("question", pa.int64()),
         ("chosen_partition", pa.int64()),
         ("key_count", pa.int64()),
@@ -47,9 +52,8 @@ SCHEMA = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""Rows of kind `key`, `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over the keys that a
-question gets one answer for) and `problem`. The errors of a `key` row are relative: less what the `other_keys` row of the
-same segment and window has, which is what a key not among the rows may have had."""
+"""Rows that are not about one key: of kind `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over
+the keys that a question gets one answer for) and `problem`."""
 
 UNNAMED = -2
 """In place of a partition, for records whose keys the memory limit could not name."""
@@ -58,7 +62,7 @@ _KERNELS = "pipeline.partitioners.hash_kernels"
 
 
 class RecordLog(Protocol):
-    """Where records were read: a segment file, or a fetched partition."""
+    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 
     @property
     def topic(self) -> str:
@@ -77,86 +81,65 @@ class RecordLog(Protocol):
         """What the quarantine calls it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRowMaker:
-    """Makes the rows of a run; picklable, with the secret in it, which shows nowhere.
-
-    Attributes:
-        settings: Of the scans.
-        secret: Behind the ids; None where only counts are stored.
-        questions: Asked about every key of the topics they name; `answers` has a place for each.
-        clear_topics: Their keys are stored in clear.
-    """
-
-    settings: KeyScanSettings
-    secret: KeySecret | None
-    questions: tuple[Question, ...] = ()
-    clear_topics: frozenset[str] = frozenset()
-
-    def make_rows(self, read: RecordLog, found: WindowKeys) -> pa.RecordBatch:
-        """Rows of what a scan of a segment (or of what was fetched of a partition) found in a window."""
-        if self.secret is None:
-            return make_cell_rows(read, found, self.questions)
-        is_clear = read.topic in self.clear_topics
-        return make_key_rows(read, found, self.secret, self.questions, is_clear=is_clear)
-
-
-def make_key_rows(
-    read: RecordLog,
-    found: WindowKeys,
-    secret: KeySecret,
-    questions: Sequence[Question],
-    *,
-    is_clear: bool,
-) -> pa.RecordBatch:
-    """A row per key of a segment and window, with its hashes and the answers about it, and one each for the others.
+def make_key_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:
+    """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`.
 
     Args:
-        read: The segment.
-        found: What its scan found.
-        secret: Behind the ids.
-        questions: Asked about every key of the topics they name; `answers` has a place for each.
-        is_clear: The topic's keys are stored in clear.
+        log: Where the records were read.
+        found: What each key got.
+        settings: What is stored about keys.
     """
-    counts = found.counts
-    key_count = len(counts.keys)
+    unit = {"topic": log.topic, "topic_id": log.topic_id, "partition": log.partition}
+    unit |= {"window_start_ms": found.window_start_ms}
+    columns, others = (
+        ({}, _cell_rows(log, found, settings)) if settings.secret is None else _key_columns(log, found, settings)
+    )
+    count = len(found.counts.keys) if columns else 0
+    keys = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.repeat(pa.scalar(unit.get(field.name), field.type), count)
+        for field in KEY_SCHEMA
+    ]
+    rest = pa.Table.from_pylist([{**unit, **row} for row in others], schema=OTHER_SCHEMA)
+    return pa.table(keys, schema=KEY_SCHEMA), rest
+
+
+def _key_columns(
+    log: RecordLog, found: WindowKeys, settings: ScanSettings
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A row per key with its hashes and the answers about it, and the other rows."""
+    assert settings.secret is not None  # noqa: S101  (narrows the type)
+    counts, is_clear = found.counts, log.topic in settings.clear_topics
+    ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)
     columns: dict[str, Any] = {
-        "kind": pa.repeat(pa.scalar("key"), key_count),
-        "key_id": make_key_ids(secret, counts.keys, is_clear=is_clear),
+        "key_id": make_key_ids(settings.secret, counts.keys, is_clear=is_clear),
         "record_count": counts.record_count,
         "size_bytes": counts.size_bytes,
         "count_error": counts.count_error - counts.max_count_error,
         "size_error_bytes": counts.size_error_bytes - counts.max_size_error_bytes,
-        "is_empty": np.diff(np.frombuffer(counts.keys.buffers()[1], np.int64, key_count + 1)) == 0
-        if key_count
-        else np.zeros(0, np.bool_),
+        "is_empty": np.diff(ends) == 0,
         **hash_columns(counts.keys),
     }
     if is_clear:
         columns["clear_key"] = counts.keys.cast(pa.binary())
-    problems: list[dict[str, Any]] = []
-    if key_count and any(question.topic == read.topic for question in questions):
-        columns["answers"], problems = _answer(read, counts.keys, questions)
-    others = [*_other_rows(found), *problems]
-    return _assemble(read, found.window_start_ms, columns, key_count, others)
+    others = list(_other_rows(found))
+    if len(counts.keys) and any(question.topic == log.topic for question in settings.questions):
+        columns["answers"], problems = _answer(log, counts.keys, settings.questions)
+        others += problems
+    return columns, others
 
 
-def make_cell_rows(read: RecordLog, found: WindowKeys, questions: Sequence[Question]) -> pa.RecordBatch:
-    """Sums over keys alone: a row per question and answer, and those that are not about keys.
-
-    Args:
-        read: The segment.
-        found: What its scan found.
-        questions: Asked about every key of the topics they name.
-    """
+def _cell_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> list[dict[str, Any]]:
+    """Sums over keys alone: a row per question and answer, and those that are not about keys."""
     counts, rows = found.counts, list(_other_rows(_unnamed(found)))
-    for place, question in enumerate(questions):
-        if question.topic != read.topic or not len(counts.keys):
+    for place, question in enumerate(settings.questions):
+        if question.topic != log.topic or not len(counts.keys):
             continue
         answers = ask(question, counts.keys)
-        rows += [_problem_row(read, question, failure) for failure in answers.failures]
+        rows += [_problem_row(log, question, failure) for failure in answers.failures]
         rows += [{"kind": "cell", "question": place, **cell} for cell in _sum_cells(answers.partitions, counts)]
-    return _assemble(read, found.window_start_ms, {}, 0, rows)
+    return rows
 
 
 def hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
@@ -187,22 +170,22 @@ def _hash_or_none(name: HashName, key: bytes) -> int | None:
         return None
 
 
-def _answer(read: RecordLog, keys: pa.Array, questions: Sequence[Question]) -> tuple[pa.Array, list[dict[str, Any]]]:
+def _answer(log: RecordLog, keys: pa.Array, questions: tuple[Question, ...]) -> tuple[pa.Array, list[dict[str, Any]]]:
     answers, problems = np.full((len(keys), len(questions)), -1, np.int64), []
     for place, question in enumerate(questions):
-        if question.topic == read.topic:
+        if question.topic == log.topic:
             said = ask(question, keys)
             answers[:, place] = said.partitions
-            problems += [_problem_row(read, question, failure) for failure in said.failures]
+            problems += [_problem_row(log, question, failure) for failure in said.failures]
     ends = np.arange(0, answers.size + 1, len(questions), dtype=np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(answers.ravel())), problems
 
 
-def _problem_row(read: RecordLog, question: Question, failure: str) -> dict[str, Any]:
+def _problem_row(log: RecordLog, question: Question, failure: str) -> dict[str, Any]:
     reason = (
         f"strategy {question.strategy} (version {question.version}) for {question.partition_count} partitions {failure}"
     )
-    return {"kind": "problem", "path": read.path, "reason": reason}
+    return {"kind": "problem", "path": log.path, "reason": reason}
 
 
 def _unnamed(found: WindowKeys) -> WindowKeys:
@@ -259,27 +242,3 @@ def _sums(kind: str, record_count: int, size_bytes: int) -> dict[str, Any]:
         "count_error": 0,
         "size_error_bytes": 0,
     }
-
-
-def _assemble(
-    read: RecordLog, window_start_ms: int, columns: Mapping[str, Any], count: int, others: list[dict[str, Any]]
-) -> pa.RecordBatch:
-    """Columns of so many key rows, then the other rows, with what all of them share."""
-    shared = {
-        "topic": read.topic,
-        "topic_id": read.topic_id,
-        "partition": read.partition,
-        "window_start_ms": window_start_ms,
-    }
-    keyed = [_column(field, columns, shared, count) for field in SCHEMA]
-    first = pa.RecordBatch.from_arrays(keyed, schema=SCHEMA)
-    if not others:
-        return first
-    rest = pa.RecordBatch.from_pylist([{**shared, **row} for row in others], schema=SCHEMA)
-    return pa.concat_batches([first, rest])
-
-
-def _column(field: pa.Field, columns: Mapping[str, Any], shared: Mapping[str, Any], count: int) -> pa.Array:
-    if field.name in columns:
-        return pa.array(columns[field.name], field.type)
-    return pa.repeat(pa.scalar(shared.get(field.name), field.type), count)

@@ -1,7 +1,7 @@
-"""The records of one segment file that lie in the windows wanted: what scans for keys and for arrivals begin with.
+"""One log read once: everything the tables need of a segment file, or of a fetched range, from one scan of its bytes.
 
-The batches that count, and their windows, are those of `kafka_record_batches`: one copy, below the high watermark, headers
-that make sense, a batch with all its records in the window of its event time. Control batches are left out.
+Headers are scanned first, checksums verified; the records of the batches that lie in the windows wanted are decoded once,
+for keys and arrivals together.
 """
 
 from __future__ import annotations
@@ -11,96 +11,126 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.codec.log.segment import SMALL_FILE_BYTES, SMALL_RECORD_COUNT, iter_record_scans
 from pipeline.codec.records.arrival_layout import NO_WINDOW
-from pipeline.sources.records.segment_scan import ScannedSegment, scan_segment
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+from pipeline.sources.files.segment_plan import pack
+from pipeline.sources.records.aborted_batches import find_aborted
+from pipeline.sources.records.arrival_chunks import ArrivalChunks, time_batches
+from pipeline.sources.records.batch_rows import make_batch_rows
+from pipeline.sources.records.key_rows import make_key_rows
+from pipeline.sources.records.key_windows import KeyWindows
+from pipeline.sources.records.pieces import Kind, Piece
+from pipeline.sources.records.segment_scan import scan_segment
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, summarise_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pipeline.codec.log.scans import RecordScan
-    from pipeline.model.window import TimeWindow
+    from pipeline.codec.records.arrivals import BatchTimes
     from pipeline.sources.files.segment_plan import SegmentRead
+    from pipeline.sources.records.batch_rows import LeaderEpochs
+    from pipeline.sources.records.key_rows import RecordLog
+    from pipeline.sources.records.key_windows import WindowKeys
+    from pipeline.sources.records.scan_settings import ScanSettings
+    from pipeline.sources.records.segment_scan import ScannedSegment
+
+TASK_BYTES = 128 << 20
+"""About how much one task reads: headers of a gigabyte take well under a second, so a file is not cut further."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordScanSettings:
-    """What a scan of records is told.
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """The segment files that one Spark task reads."""
 
-    Attributes:
-        as_of_ms: The run's now.
-        span: Windows wanted.
-        window_ms: Their length.
-    """
+    reads: tuple[SegmentRead, ...]
+    settings: ScanSettings
+    leaders: LeaderEpochs
 
-    as_of_ms: int
-    span: TimeWindow
-    window_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WantedRecords:
-    """Where the wanted records of a segment lie.
-
-    Attributes:
-        path: The file.
-        scanned: All its batches.
-        window_starts: From `choose_windows`, for all its batches.
-        first: The first batch that counts ...
-        end: ... and the one after the last.
-        is_small: The records are few: importing Numba would take longer than reading them.
-    """
-
-    path: Path
-    scanned: ScannedSegment
-    window_starts: NDArray[np.int64]
-    first: int
-    end: int
-    is_small: bool
-
-    def iter_scans(self) -> Iterator[RecordScan]:
-        """Decodes the records of the batches from `first` to `end`, keys included, chunk after chunk.
-
-        Raises:
-            InputError: The file is not what it was.
-            OSError: It is gone.
-        """
-        position, size_bytes = self.scanned.headers.position, self.scanned.headers.rows["size_bytes"]
-        end = int(position[self.end - 1]) + int(size_bytes[self.end - 1])
-        return iter_record_scans(self.path, start=int(position[self.first]), end=end)
+    def run(self) -> Iterator[Piece]:
+        """Reads each file once."""
+        for read in self.reads:
+            yield from scan_file(read, self.settings, self.leaders)
 
 
-def find_records(read: SegmentRead, settings: RecordScanSettings) -> WantedRecords | None:
-    """Scans the headers of a segment; None where no batch counts, or the file cannot be read.
+def plan_segment_tasks(
+    reads: Sequence[SegmentRead], settings: ScanSettings, leaders: LeaderEpochs, least: int
+) -> list[SegmentTask]:
+    """Groups segments into tasks, at least `least` of them where there are files."""
+    return [SegmentTask(group, settings, leaders.only(group)) for group in pack(reads, TASK_BYTES, least)]
+
+
+def scan_file(read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs) -> Iterator[Piece]:
+    """Everything a segment file gives; of one that cannot be read what is wrong with it."""
+    scanned = scan_segment(read, settings.as_of_ms)
+    if isinstance(scanned, Problem):
+        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
+        return
+    yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, settings.window_ms, is_file=True))
+    yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, settings, leaders, base_offset=read.base_offset))
+    yield from scan_file_records(read, scanned, settings)
+
+
+def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings) -> Iterator[Piece]:
+    """What the records of a segment give, from the first batch that counts to the last."""
+    starts = settings.choose_windows(scanned)
+    wanted = np.flatnonzero(starts != NO_WINDOW)
+    if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
+        return
+    path, first, end = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1
+    record_count = int(np.maximum(scanned.headers.record_count, 0).sum(dtype=np.int64))
+    is_small = read.size_bytes < SMALL_FILE_BYTES and record_count <= SMALL_RECORD_COUNT
+    position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
+    try:
+        scans = iter_record_scans(
+            path, start=int(position[first]), end=int(position[end - 1]) + int(size_bytes[end - 1])
+        )
+        times = (
+            time_batches(scanned, settings, find_aborted(path, scanned.headers)) if settings.reads_arrivals else None
+        )
+        part = None if times is None else times.part(first, end)
+        yield from scan_records(read, scans, starts[first:end], part, settings, is_small=is_small)
+    except (InputError, OSError):  # gone since, as retention takes files
+        return
+
+
+def scan_records(
+    log: RecordLog,
+    scans: Iterable[RecordScan],
+    starts: NDArray[np.int64],
+    times: BatchTimes | None,
+    settings: ScanSettings,
+    *,
+    is_small: bool,
+) -> Iterator[Piece]:
+    """Counts keys and packs arrivals of records that are decoded once.
 
     Args:
-        read: Which file.
-        settings: Which windows.
+        log: Where they are read.
+        scans: The records, scanned with keys, chunk after chunk.
+        starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks.
+        times: From `time_batches`, likewise; None where no arrivals are read.
+        settings: What is stored about keys.
+        is_small: The records are few: importing Numba would take longer.
     """
-    scanned = scan_segment(read, settings.as_of_ms, check_crc=False)
-    if not isinstance(scanned, ScannedSegment):
-        return None
-    starts = choose_windows(scanned, settings)
-    wanted = np.flatnonzero(starts != NO_WINDOW)
-    if not wanted.size:
-        return None
-    record_count = int(np.maximum(scanned.headers.record_count, 0).sum(dtype=np.int64))
-    return WantedRecords(
-        path=Path(read.path),
-        scanned=scanned,
-        window_starts=starts,
-        first=int(wanted[0]),
-        end=int(wanted[-1]) + 1,
-        is_small=read.size_bytes < SMALL_FILE_BYTES and record_count <= SMALL_RECORD_COUNT,
-    )
+    keys = KeyWindows(starts, settings.max_distinct_keys, is_small=is_small) if settings.max_distinct_keys else None
+    arrivals = None if times is None else ArrivalChunks(log, settings, times, is_small=is_small)
+    for scan in scans:
+        if arrivals is not None:
+            yield Piece(Kind.ARRIVALS, arrivals.add(scan))
+        for found in keys.add(scan) if keys is not None else ():
+            yield from _key_pieces(log, found, settings)
+    for found in keys.finish() if keys is not None else ():
+        yield from _key_pieces(log, found, settings)
 
 
-def choose_windows(scanned: ScannedSegment, settings: RecordScanSettings) -> NDArray[np.int64]:
-    """Start of the window of each batch that counts, UTC milliseconds, else `NO_WINDOW`."""
-    event_time_ms = scanned.times.event_time_ms
-    counts = scanned.is_committed & ~scanned.headers.is_control & (event_time_ms >= 0)
-    counts &= (event_time_ms >= settings.span.start_ms) & (event_time_ms < settings.span.end_ms)
-    return np.where(counts, event_time_ms - event_time_ms % settings.window_ms, NO_WINDOW)
+def _key_pieces(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> Iterator[Piece]:
+    keys, others = make_key_rows(log, found, settings)
+    yield Piece(Kind.KEYS, keys)
+    yield Piece(Kind.OTHERS, others)

@@ -1,8 +1,8 @@
-"""Spark data source `kafka_segment_summaries`: what each segment file holds, without its batches.
+"""What a segment file, or a fetched range, holds without its batches: few rows, which the driver takes.
 
-Few rows, so that the driver can take them all: of kind `segment` (one per file: the scanned columns of
-`bronze.log_segments`), `window` (one per file and window: offsets and batches, to see what a run covers before it
-writes) and `problem`. It reads the files that `kafka_record_batches` reads, with the same plan.
+Rows of kind `segment` (one per file: the scanned columns of `bronze.log_segments`), `window` (one per log and window:
+offsets and batches, to see what a run covers before it writes), `problem`, and `shortfall` (a range that could not be
+read whole).
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.log.header_sums import sum_headers
-from pipeline.model.log import Problem
-from pipeline.sources.records.arrow_source import ArrowSource
-from pipeline.sources.records.segment_reader import SegmentReader
-from pipeline.sources.records.segment_scan import ScannedSegment, scan_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from pipeline.sources.files.segment_plan import SegmentRead
+    from pipeline.model.log import Problem
+    from pipeline.sources.records.key_rows import RecordLog
+    from pipeline.sources.records.segment_scan import ScannedSegment
 
-SOURCE_NAME = "kafka_segment_summaries"
-SCHEMA = pa.schema(
+SUMMARY_SCHEMA = pa.schema(
     [
         ("row_kind", pa.string()),
         ("path", pa.string()),
@@ -54,42 +49,35 @@ SCHEMA = pa.schema(
 )
 
 
-class SegmentSummaryReader(SegmentReader):
-    """Scans the plan's segments in Python workers."""
+def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, is_file: bool) -> pa.Table:
+    """Rows of `SUMMARY_SCHEMA` about one log.
 
-    def read_segment(self, read: SegmentRead) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of one segment; of one that cannot be read what is wrong with it."""
-        scanned = scan_segment(read, int(self._options["as_of_ms"]))
-        if isinstance(scanned, Problem):
-            rows = [_problem_row(read, scanned)]
-        else:
-            problems = [_problem_row(read, problem) for problem in scanned.problems]
-            windows = _window_rows(read, scanned, int(self._options["window_ms"]))
-            rows = [*problems, _segment_row(read, scanned), *windows]
-        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-
-
-class SegmentSummarySource(ArrowSource):
-    """The data source as Spark knows it; options `plan`, `as_of_ms`, `window_ms`, `spark_partitions`."""
-
-    source_name = SOURCE_NAME
-    rows = SCHEMA
-    reader_type = SegmentSummaryReader
+    Args:
+        log: Where the batches were read.
+        scanned: The batches.
+        window_ms: Length of a window.
+        is_file: It is a segment file, with a row of its own.
+    """
+    rows = [problem_row(log, problem) for problem in scanned.problems]
+    rows += [_segment_row(log, scanned)] if is_file else []
+    rows += _window_rows(log, scanned, window_ms)
+    return pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA)
 
 
-def _head(read: SegmentRead, row_kind: str) -> dict[str, Any]:
+def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
     return {
         "row_kind": row_kind,
-        "path": read.path,
-        "topic": read.topic,
-        "topic_id": read.topic_id,
-        "partition": read.partition,
+        "path": log.path,
+        "topic": log.topic,
+        "topic_id": log.topic_id,
+        "partition": log.partition,
     }
 
 
-def _problem_row(read: SegmentRead, problem: Problem) -> dict[str, Any]:
+def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
+    """The row of what was wrong with a log."""
     return {
-        **_head(read, "problem"),
+        **_head(log, "problem"),
         "position": problem.position,
         "reason": problem.reason,
         "severity": problem.severity,
@@ -97,10 +85,10 @@ def _problem_row(read: SegmentRead, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _segment_row(read: SegmentRead, scanned: ScannedSegment) -> dict[str, Any]:
+def _segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
     sums, rows = sum_headers(scanned.headers), scanned.headers.rows
     return {
-        **_head(read, "segment"),
+        **_head(log, "segment"),
         "first_offset": _least(rows["base_offset"]),
         "last_offset": _most(rows["last_offset"]),
         "min_timestamp_ms": sums.min_timestamp_ms,
@@ -116,7 +104,7 @@ def _segment_row(read: SegmentRead, scanned: ScannedSegment) -> dict[str, Any]:
     }
 
 
-def _window_rows(read: SegmentRead, scanned: ScannedSegment, window_ms: int) -> list[dict[str, Any]]:
+def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[dict[str, Any]]:
     """What the segment gives each window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
@@ -127,7 +115,7 @@ def _window_rows(read: SegmentRead, scanned: ScannedSegment, window_ms: int) -> 
         is_data = ~headers.is_control[counted & (starts == start_ms)]
         out.append(
             {
-                **_head(read, "window"),
+                **_head(log, "window"),
                 "window_start_ms": start_ms,
                 "first_offset": _least(chosen["base_offset"]),
                 "last_offset": _most(chosen["last_offset"]),
@@ -137,6 +125,11 @@ def _window_rows(read: SegmentRead, scanned: ScannedSegment, window_ms: int) -> 
             }
         )
     return out
+
+
+def shortfall_row(log: RecordLog, reason: str) -> dict[str, Any]:
+    """The row of a range that could not be read whole."""
+    return {**_head(log, "shortfall"), "reason": reason}
 
 
 def _least(values: NDArray[Any]) -> int | None:

@@ -1,0 +1,109 @@
+"""Recorded arrivals of a log: its records by producer session, minute and window, packed chunk after chunk.
+
+Records of aborted transactions were load: they are among the others, and counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.codec.records.arrival_layout import COUNTS, NO_WINDOW
+from pipeline.codec.records.arrivals import BatchTimes, Packer, PlainPacker
+from pipeline.codec.records.key_numbers import PlainKeyNumbers, UnnamedKeys
+from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES
+from pipeline.sources.records.segment_scan import SENSELESS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.codec.log.scans import RecordScan
+    from pipeline.codec.records.arrivals import PackedArrivals
+    from pipeline.sources.records.key_rows import RecordLog
+    from pipeline.sources.records.scan_settings import ScanSettings
+    from pipeline.sources.records.segment_scan import ScannedSegment
+
+_KERNELS = "pipeline.codec.records.arrival_kernels"
+
+
+class ArrivalChunks:
+    """Packs the records of one log, chunk after chunk.
+
+    Args:
+        log: Where they are read.
+        settings: Which windows, and what is stored of keys.
+        times: From `time_batches`, for exactly the batches of the chunks to come.
+        is_small: The records are few: importing Numba would take longer.
+    """
+
+    def __init__(self, log: RecordLog, settings: ScanSettings, times: BatchTimes, *, is_small: bool) -> None:
+        self._log, self._times, self._done = log, times, 0
+        self._packer = _make_packer(settings, log.topic, is_small=is_small)
+
+    def add(self, scan: RecordScan) -> pa.Table:
+        """Packs a chunk, scanned with keys; rows of `CHUNK_SCHEMA`."""
+        own = self._times.part(self._done, self._done + len(scan.headers))
+        self._done += len(scan.headers)
+        # A wrapper that turns out to make no sense only when it is opened is no load.
+        countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
+        return make_chunk(self._log, self._packer.pack(scan, own.where(countable)))
+
+
+def _make_packer(settings: ScanSettings, topic: str, *, is_small: bool) -> Packer:
+    is_clear = topic in settings.clear_topics
+    if is_small and _KERNELS not in sys.modules:
+        keys = UnnamedKeys() if settings.secret is None else PlainKeyNumbers(settings.secret, is_clear=is_clear)
+        return PlainPacker(keys)
+    from pipeline.codec.records.arrival_packing import KernelPacker, make_key_numbers  # noqa: PLC0415 - imports Numba
+
+    return KernelPacker(make_key_numbers(settings.secret, is_clear=is_clear))
+
+
+def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
+    """What a packer needs to know of each batch besides its header.
+
+    Args:
+        scanned: The batches.
+        settings: Which windows.
+        is_aborted: By batch: its transaction was aborted.
+    """
+    counts = scanned.is_countable & settings.is_wanted(scanned.times.event_time_ms)
+    return BatchTimes(
+        window_start_ms=np.where(counts, settings.choose_windows(scanned), NO_WINDOW),
+        event_time_ms=scanned.times.event_time_ms,
+        is_outlier=scanned.times.is_outlier,
+        is_aborted=is_aborted,
+    )
+
+
+def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
+    """Rows of `CHUNK_SCHEMA`, one per group.
+
+    Args:
+        log: Where they were read.
+        packed: At least one group.
+    """
+    groups = packed.groups
+    ends = np.concatenate([[0], np.cumsum(groups["record_count"])])
+    columns: dict[str, Any] = {
+        "topic": pa.repeat(pa.scalar(log.topic, pa.string()), len(groups)),
+        "topic_id": pa.repeat(pa.scalar(log.topic_id, pa.string()), len(groups)),
+        "partition": np.full(len(groups), log.partition, np.int64),
+        "timestamp_type": TIMESTAMP_TYPES[groups["is_append_time"]],
+        "at_ms": _binaries(ends, packed.at_ms),
+        "body_bytes": _binaries(ends, packed.body_bytes),
+        "key_number": _binaries(ends if packed.key_number is not None else 0 * ends, packed.key_number),
+    }
+    numbers = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "record_count", "first_ms")
+    columns |= {name: np.ascontiguousarray(groups[name]) for name in (*numbers, *COUNTS)}
+    return pa.table([pa.array(columns[f.name], f.type) for f in CHUNK_SCHEMA], schema=CHUNK_SCHEMA)
+
+
+def _binaries(ends: NDArray[np.int64], values: NDArray[Any] | None) -> pa.Array:
+    held = np.zeros(0, np.int64) if values is None else np.ascontiguousarray(values)
+    offsets = (ends * held.itemsize).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(held)])

@@ -1,0 +1,135 @@
+"""The record batches of a log as rows of `silver.record_batches`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.model.log import Codec
+from pipeline.tables.arrow_types import ARROW_TYPES
+from pipeline.tables.silver import RECORD_BATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from pipeline.sources.records.key_rows import RecordLog
+    from pipeline.sources.records.scan_settings import ScanSettings
+    from pipeline.sources.records.segment_scan import ScannedSegment
+
+CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
+TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
+NO_LEADER = -1
+
+_FILLED_LATER = ("cluster", "window_date", "run_id")
+BATCH_SCHEMA = pa.schema(
+    [(column.name, ARROW_TYPES[column.type]) for column in RECORD_BATCHES.columns if column.name not in _FILLED_LATER]
+)
+_INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
+_LATEST_MS = np.iinfo(np.int64).max // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEpochs:
+    """Who led each partition in which leader epoch.
+
+    Attributes:
+        by_epoch: Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id
+            and epochs of its own.
+        current: The newest leader by topic and partition.
+    """
+
+    by_epoch: Mapping[tuple[str, str, int], Mapping[int, int]]
+    current: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Mapping[str, Any]]) -> LeaderEpochs:
+        """From rows of `leader_epoch_rows`."""
+        by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
+        current = {}
+        for row in rows:
+            if row["leader_epoch"] is not None:
+                place = (row["topic"], row["topic_id"], row["partition"])
+                by_epoch.setdefault(place, {})[row["leader_epoch"]] = row["leader_id"]
+            if row["is_current"]:
+                current[row["topic"], row["partition"]] = row["leader_id"]
+        return cls(by_epoch, current)
+
+    def only(self, logs: Iterable[RecordLog]) -> LeaderEpochs:
+        """The part about some logs: what a task needs."""
+        places = {(log.topic, log.topic_id, log.partition) for log in logs}
+        return LeaderEpochs(
+            {place: self.by_epoch[place] for place in places if place in self.by_epoch},
+            {key: self.current[key] for topic, _, partition in places if (key := (topic, partition)) in self.current},
+        )
+
+    def lead(self, log: RecordLog, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Who led at each epoch of a log, else who leads now, else -1."""
+        known = self.by_epoch.get((log.topic, log.topic_id, log.partition), {})
+        otherwise = self.current.get((log.topic, log.partition), NO_LEADER)
+        distinct, place = np.unique(epochs, return_inverse=True)
+        return np.array([known.get(epoch, otherwise) for epoch in distinct.tolist()], np.int64)[place]
+
+
+def make_batch_rows(
+    log: RecordLog, scanned: ScannedSegment, settings: ScanSettings, leaders: LeaderEpochs, *, base_offset: int
+) -> pa.Table:
+    """Rows of the batches that count as load in the windows wanted: committed, with headers that make sense.
+
+    Args:
+        log: Where they were read.
+        scanned: All its batches.
+        settings: Which windows.
+        leaders: Of the log's partition.
+        base_offset: Of the file, or the first offset of the range read.
+
+    Returns:
+        Of `BATCH_SCHEMA`.
+    """
+    event_time_ms = scanned.times.event_time_ms
+    kept = scanned.is_countable & scanned.is_committed & (event_time_ms >= 0) & settings.is_wanted(event_time_ms)
+    headers, event_time_ms = scanned.headers, event_time_ms[kept]
+    rows = headers.rows[kept]
+    direct = ("base_offset", "last_offset", "magic", "producer_id", "producer_epoch", "base_sequence", "record_count")
+    shared = {
+        "topic": log.topic,
+        "topic_id": log.topic_id,
+        "partition": log.partition,
+        "segment_base_offset": base_offset,
+    }
+    columns: dict[str, NDArray[Any]] = {
+        **{name: rows[name] for name in (*direct, "size_bytes", "position")},
+        "window_start": event_time_ms - event_time_ms % settings.window_ms,
+        "leader_id": leaders.lead(log, rows["partition_leader_epoch"]),
+        "leader_epoch": rows["partition_leader_epoch"],
+        "codec": CODECS[headers.codec[kept]],
+        "timestamp_type": TIMESTAMP_TYPES[headers.timestamp_type[kept]],
+        "is_transactional": headers.is_transactional[kept],
+        "is_control": headers.is_control[kept],
+        "base_timestamp": np.where(headers.has_delete_horizon[kept], -1, rows["base_timestamp_ms"]),
+        "max_timestamp": rows["max_timestamp_ms"],
+        "is_time_outlier": scanned.times.is_outlier[kept],
+        "missing_offset_count": scanned.missing_offset_count[kept],
+        "lateness_ms": scanned.times.lateness_ms[kept],
+        "is_crc_ok": headers.crc_ok[kept],
+    }
+    return pa.table(
+        [
+            pa.repeat(pa.scalar(shared[field.name], field.type), len(rows))
+            if field.name in shared
+            else _array(columns[field.name], field)
+            for field in BATCH_SCHEMA
+        ],
+        schema=BATCH_SCHEMA,
+    )
+
+
+def _array(values: NDArray[Any], field: pa.Field) -> pa.Array:
+    if field.name not in _INSTANTS:
+        return pa.array(values).cast(field.type)
+    is_none = (values < 0) | (values > _LATEST_MS)  # Kafka's "none", and what no calendar holds
+    return pa.array(np.where(is_none, 0, values) * 1000, mask=is_none).cast(field.type)

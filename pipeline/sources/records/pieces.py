@@ -1,0 +1,199 @@
+"""One Spark job over everything a run reads: tasks yield pieces of tables, the driver takes the small ones first.
+
+Pieces are Arrow tables that Spark moves as they are, pickled: no plan, no code generation, no conversion of rows (a job of
+this kind costs 0.3 CPU-s where the same one over a data source of Spark SQL costs 3). What was read stays with Spark until
+the run is done. Of a kind with few rows the driver takes all; of one with many Spark works on parts, by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import polars as pl
+import pyarrow as pa
+from pyspark import StorageLevel
+
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
+from pipeline.sources.records.batch_rows import BATCH_SCHEMA
+from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
+PIECE_ROWS = 200_000
+"""Rows (of arrivals: records) that a task gathers before it hands them on: some 25 MB."""
+
+
+class Kind(Enum):
+    """What a piece is about: the schema of its rows."""
+
+    SUMMARIES = "summaries"
+    BATCHES = "batches"
+    KEYS = "keys"
+    OTHERS = "others"
+    ARRIVALS = "arrivals"
+    SAMPLES = "samples"
+
+
+SCHEMAS = {
+    Kind.SUMMARIES: SUMMARY_SCHEMA,
+    Kind.BATCHES: BATCH_SCHEMA,
+    Kind.KEYS: KEY_SCHEMA,
+    Kind.OTHERS: OTHER_SCHEMA,
+    Kind.ARRIVALS: CHUNK_SCHEMA,
+    Kind.SAMPLES: SAMPLE_SCHEMA,
+}
+_SMALL = (Kind.SUMMARIES, Kind.OTHERS)
+
+
+class Piece(NamedTuple):
+    """Some rows of one kind."""
+
+    kind: Kind
+    rows: pa.Table
+
+    @property
+    def row_count(self) -> int:
+        """Rows; of arrivals the records in them."""
+        if self.kind is Kind.ARRIVALS:
+            return int(self.rows["record_count"].to_numpy().sum())
+        return int(self.rows.num_rows)
+
+
+class ReadTask(Protocol):
+    """What one Spark task reads; picklable."""
+
+    def run(self) -> Iterator[Piece]:
+        """Reads it."""
+
+
+class Parts(Generic[_T]):
+    """Values that belong together: on the driver, or with Spark where they would be too many.
+
+    Args:
+        values: The values, or an RDD of them.
+    """
+
+    def __init__(self, values: list[_T] | RDD[_T]) -> None:
+        self.held = values if isinstance(values, list) else None
+        self.spread = None if isinstance(values, list) else values
+
+    def map(self, function: Callable[[_T], _U]) -> Parts[_U]:
+        """Applies a function to each value, where it is."""
+        if self.spread is not None:
+            return Parts(self.spread.map(function))
+        return Parts([function(value) for value in self.held or ()])
+
+    def plus(self, value: _T) -> Parts[_T]:
+        """The values and one more."""
+        if self.spread is not None:
+            return Parts(self.spread.union(self.spread.context.parallelize([value], 1)))
+        return Parts([*(self.held or ()), value])
+
+    def __iter__(self) -> Iterator[_T]:
+        """The values one after another, no two of them on the driver at once."""
+        return iter(self.held or ()) if self.spread is None else self.spread.toLocalIterator()
+
+    def collect(self) -> list[_T]:
+        """All values: small ones."""
+        return self.held or [] if self.spread is None else self.spread.collect()
+
+
+class Scan:
+    """What the tasks of a run read.
+
+    Args:
+        spark: Session.
+        tasks: Of any kinds.
+        few: Rows of a kind that one process may hold.
+    """
+
+    def __init__(self, spark: SparkSession, tasks: Sequence[ReadTask], *, few: int) -> None:
+        self._few, self._parallelism = few, spark.sparkContext.defaultParallelism
+        self._pieces: RDD[Piece] = (
+            spark.sparkContext.parallelize(tasks, max(1, len(tasks))).flatMap(run_task).persist(StorageLevel.DISK_ONLY)
+        )
+        self._held: list[Piece] | None = None
+        self._small: list[Piece] = []
+        self.counts: Counter[Kind] = Counter()
+        for kind, rows, count in self._pieces.map(_without_many_rows).collect() if tasks else ():
+            self.counts[kind] += count
+            if rows is not None:
+                self._small.append(Piece(kind, rows))
+
+    def _is_few(self, kind: Kind) -> bool:
+        return self.counts[kind] <= self._few
+
+    def small(self, kind: Kind) -> pa.Table:
+        """All rows of a small kind."""
+        return _concat(kind, self._small)
+
+    def parts(self, kind: Kind, by: Sequence[str] = ()) -> Parts[pa.Table]:
+        """The rows of a kind: one part where there are few.
+
+        Args:
+            kind: Not a small one.
+            by: Rows alike in these columns are in one part; by default rows lie as they were read.
+        """
+        if self._is_few(kind):
+            if self._held is None:
+                few = {kind for kind in self.counts if self._is_few(kind)}
+                pieces = self._pieces if few >= set(self.counts) else self._pieces.filter(lambda p: p.kind in few)
+                self._held = pieces.collect() if self.counts else []
+            return Parts([_concat(kind, self._held)])
+        tables = self._pieces.filter(lambda piece: piece.kind is kind).map(lambda piece: piece.rows)
+        if not by:
+            return Parts(tables)
+        count = max(self._parallelism, -(-self.counts[kind] // self._few))
+        grouped = tables.flatMap(partial(_split, by=by, count=count)).groupByKey(count)
+        return Parts(grouped.map(lambda found: pa.concat_tables(found[1])))
+
+    def close(self) -> None:
+        """Lets go of what Spark holds."""
+        self._pieces.unpersist()
+
+
+def _concat(kind: Kind, pieces: Iterable[Piece]) -> pa.Table:
+    return pa.concat_tables([SCHEMAS[kind].empty_table(), *(piece.rows for piece in pieces if piece.kind is kind)])
+
+
+def _split(rows: pa.Table, *, by: Sequence[str], count: int) -> Iterator[tuple[int, pa.Table]]:
+    """Cuts rows into parts by a hash of some columns; a part without rows is left out."""
+    part = pl.DataFrame(rows.select(by)).hash_rows(seed=0) % count
+    for number in part.unique().to_list():
+        yield number, rows.filter((part == number).to_arrow())
+
+
+def run_task(task: ReadTask) -> Iterator[Piece]:
+    """Runs a task, its small pieces joined to large ones."""
+    return join_pieces(task.run())
+
+
+def join_pieces(pieces: Iterable[Piece], piece_rows: int = PIECE_ROWS) -> Iterator[Piece]:
+    """Joins pieces of a kind; order within a kind stays, pieces without rows go."""
+    held: dict[Kind, list[pa.Table]] = {}
+    counts: Counter[Kind] = Counter()
+    for piece in pieces:
+        if not piece.rows.num_rows:
+            continue
+        held.setdefault(piece.kind, []).append(piece.rows)
+        counts[piece.kind] += piece.row_count
+        if counts[piece.kind] >= piece_rows:
+            yield Piece(piece.kind, pa.concat_tables(held.pop(piece.kind)).combine_chunks())
+            counts[piece.kind] = 0
+    for kind, tables in held.items():
+        yield Piece(kind, pa.concat_tables(tables).combine_chunks())
+
+
+def _without_many_rows(piece: Piece) -> tuple[Kind, pa.Table | None, int]:
+    return piece.kind, piece.rows if piece.kind in _SMALL else None, piece.row_count

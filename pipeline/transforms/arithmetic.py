@@ -1,0 +1,57 @@
+"""Sums and quotients whose last bits do not depend on the order of the rows.
+
+Doubles are added in the order in which rows arrive, which differs with the number of cores, files and windows in a run.
+Equal input has to give equal tables.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+_HALF = 1 << 32
+
+
+def sum_sorted(values: pl.Expr) -> pl.Expr:
+    """Sum of a group's doubles in ascending order, NULLs left out; 0 where there is none."""
+    return values.sort().cum_sum().drop_nulls().last().fill_null(0.0)
+
+
+def mean_sorted(values: pl.Expr) -> pl.Expr:
+    """Mean of a group's doubles, NULLs left out; NULL where there is none."""
+    return divide(sum_sorted(values), values.count())
+
+
+def sum_in_order(values: pl.Expr) -> pl.Expr:
+    """Sum of a group's values one after another in the order of the rows; NULL where there is none."""
+    return values.drop_nulls().cum_sum().last()
+
+
+def divide(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Quotient as a double; NULL where the divisor is 0."""
+    return pl.when(whole != 0).then(part / whole)
+
+
+def divide_by(values: pl.Expr, number: float) -> pl.Expr:
+    """Quotient by a constant, rounded once: by a literal Polars multiplies by its reciprocal, the last bit of which is off."""
+    return values / (values * 0 + number)
+
+
+def sum_squares(values: pl.Expr) -> pl.Expr:
+    """Exact sum of squares of whole numbers, rounded once, to a double."""
+    return (values.cast(pl.Int128) ** 2).sum().cast(pl.Float64)
+
+
+def split_squares(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Sum of squares of numbers below 2^31 as two whole numbers that add up over parts: upper and lower half."""
+    squares = values * values
+    return (squares // _HALF).sum(), (squares % _HALF).sum()
+
+
+def join_squares(upper: pl.Expr, lower: pl.Expr) -> pl.Expr:
+    """The sum of squares that `split_squares` split, rounded once, to a double."""
+    return (upper.cast(pl.Int128) * _HALF + lower).cast(pl.Float64)
+
+
+def instant(milliseconds: pl.Expr) -> pl.Expr:
+    """Turns UTC milliseconds into an instant."""
+    return (milliseconds * 1000).cast(pl.Datetime("us", "UTC"))
