@@ -9,9 +9,10 @@ from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.codec.records.key_ids import KeySecret
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.segment_plan import SegmentRead
-from pipeline.sources.records.arrival_scan import ArrivalScanSettings, iter_arrivals
-from pipeline.sources.records.arrival_source import make_chunk
-from pipeline.sources.records.record_scan import RecordScanSettings
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.record_scan import scan_file
+from pipeline.sources.records.scan_settings import ScanSettings
 from tests.batches import START_MS
 
 HOUR_MS = 3_600_000
@@ -20,14 +21,13 @@ SECRET = KeySecret(bytes(range(32)))
 
 
 def settings_for(*, secret=SECRET, span=None, window_ms=HOUR_MS, slices=()):
-    return ArrivalScanSettings(
-        scan=RecordScanSettings(
-            as_of_ms=START_MS + HOUR_MS,
-            span=span or TimeWindow(WINDOW_START_MS, WINDOW_START_MS + HOUR_MS),
-            window_ms=window_ms,
-        ),
+    return ScanSettings(
+        as_of_ms=START_MS + HOUR_MS,
+        span=span or TimeWindow(WINDOW_START_MS, WINDOW_START_MS + HOUR_MS),
+        window_ms=window_ms,
         secret=secret,
         slices=slices,
+        reads_arrivals=True,
     )
 
 
@@ -53,7 +53,8 @@ def write_log(folder, partition, batches, *, topic="orders", base_offset=0):
 
 def read_chunks(reads, settings=None):
     settings = settings or settings_for()
-    return [make_chunk(read, packed) for read in reads for packed in iter_arrivals(read, settings)]
+    pieces = (piece for read in reads for piece in scan_file(read, settings, LeaderEpochs({}, {})))
+    return [batch for kind, rows in pieces if kind is Kind.ARRIVALS for batch in rows.to_batches() if len(batch)]
 
 
 def sort_chunks(chunks):

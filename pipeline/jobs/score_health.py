@@ -46,7 +46,9 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     return run.pending_windows(VERDICTS)
 
 
-def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
+def run(
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], *, few_rows: int = FEW_ROWS
+) -> JobReport:
     """Replaces the windows' rows in the tables of health.
 
     Windows are measured one by one, so that no more than one is held: in this process, or by Spark's tasks where the
@@ -56,11 +58,12 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         spark: Session.
         run: What the run is about.
         windows: From `pending_windows`.
+        few_rows: Rows of the tables that one process measures alone.
     """
     if not windows:
         return JobReport(notes=("no trusted window to score",))
     counts = count_rows(run.warehouse, (CLUSTER_STATE, PARTITION_TRAFFIC, KEY_TRAFFIC))
-    if len(windows) > 1 and sum(counts.values()) > FEW_ROWS:
+    if len(windows) > 1 and sum(counts.values()) > few_rows:
         spread = spark.sparkContext.parallelize(windows, len(windows))
         measured = spread.map(partial(measure_window, run)).collect()
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pipeline.transforms.arithmetic import divide, sum_in_order, sum_sorted
+from pipeline.transforms.arithmetic import divide, median_of, sum_in_order, sum_sorted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,10 +31,11 @@ def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
     everyone = nodes.with_columns(pl.lit(ALL_CLIENTS).alias("client_id"))
     pairs = pl.concat([_sum_nodes(nodes), _sum_nodes(everyone)])
     latency = pl.col("request_latency_avg_ms")
-    past = latency.shift(1).rolling_median(HISTORY_WINDOWS, min_samples=LEAST_HISTORY)
-    history = past.over("client_id", "broker_id", order_by="window_start")
+    own = ("client_id", "broker_id")
+    past = pl.concat_list(latency.shift(n).over(own, order_by="window_start") for n in range(1, HISTORY_WINDOWS + 1))
+    is_known = past.list.drop_nulls().list.len() >= LEAST_HISTORY
     return (
-        pairs.with_columns(history.alias("history_ms"))
+        pairs.with_columns(pl.when(is_known).then(median_of(past)).alias("history_ms"))
         .join(_measure_peers(pairs), on=[*_PEERS, "broker_id"], how="left")
         .with_columns(
             divide(latency, pl.col("peer_ms")).alias("ratio_to_peers"),
@@ -59,4 +60,5 @@ def _measure_peers(pairs: pl.DataFrame) -> pl.DataFrame:
     others = pairs.select(*_PEERS, pl.col("broker_id").alias("other_id"), "request_latency_avg_ms")
     met = pairs.select(*_PEERS, "broker_id").join(others, on=_PEERS)
     others_only = met.filter(pl.col("broker_id") != pl.col("other_id"))
-    return others_only.group_by(*_PEERS, "broker_id").agg(pl.col("request_latency_avg_ms").median().alias("peer_ms"))
+    latencies = others_only.group_by(*_PEERS, "broker_id").agg("request_latency_avg_ms")
+    return latencies.select(*_PEERS, "broker_id", median_of(pl.col("request_latency_avg_ms")).alias("peer_ms"))

@@ -19,7 +19,6 @@ from pipeline.config.pipeline_config import load_config
 from pipeline.jobs import measure_rules, recommend, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.storage.fitting import fit_frame
 from pipeline.storage.session import running_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, WINDOW_STATUS
@@ -68,8 +67,10 @@ def append(spark, frame, config, table):
             kind = column.type
             value = F.lit("" if kind == "string" else 0).cast("string" if kind == "string" else kind)
             filled = filled.withColumn(column.name, value)
-    kept = [name for name in table.column_names if name in filled.columns]
-    fitted = fit_frame(filled.select(*kept), table, run_id="bench")
+    filled = filled.withColumn("window_date", F.to_date("window_start")).withColumn("run_id", F.lit("bench"))
+    known = {column.name: F.col(column.name) for column in table.columns if column.name in filled.columns}
+    columns = [known.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in table.columns]
+    fitted = filled.select(*columns)
     fitted.write.format("delta").mode("append").save(str(table_path(config.warehouse, table)))
 
 

@@ -11,23 +11,26 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import pyarrow as pa
-
 from pipeline.config.pipeline_config import Spark, load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.files.cluster_reading import read_cluster
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
-from pipeline.sources.records.frames import batch_frame, register_sources
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.pieces import Kind, Scan
+from pipeline.sources.records.record_scan import plan_segment_tasks
+from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.storage.session import create_session, stop_session
 
+SEGMENT = ["topic", "partition", "segment_base_offset"]
 
-def name_executor(batches):
+
+def name_executor(tables):
     """In a Python worker: its parent is the daemon that one executor keeps."""
-    for batch in batches:
-        segments = sorted({"-".join(map(str, row.values())) for row in batch.to_pylist()})
-        yield pa.RecordBatch.from_pydict({"segment": segments, "executor": [os.getppid()] * len(segments)})
+    for table in tables:
+        for segment in {"-".join(map(str, row.values())) for row in table.select(SEGMENT).to_pylist()}:
+            yield os.getppid(), segment
 
 
 def main():
@@ -35,15 +38,12 @@ def main():
     (run,) = plan_runs(config, TimeWindow.parse(sys.argv[2]), run_id="cluster", now_ms=1)
     spark = create_session(Spark(master="local-cluster[2,1,1024]", driver_memory="1g"), app_name="cluster")
     ingest.run(spark, run)
-    register_sources(spark)
-    reads = plan_reads(
-        choose_replicas(
-            read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms).tree, {}, run.cluster.topics
-        )
-    )
-    scanned = batch_frame(spark, reads, run.as_of_ms, run.span).select("topic", "partition", "segment_base_offset")
+    reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
+    reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))
+    settings = ScanSettings(as_of_ms=run.as_of_ms, span=run.span, window_ms=run.window_ms)
+    scan = Scan(spark, plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), 2), few=0)
     segments = defaultdict(set)
-    for segment, executor in scanned.mapInArrow(name_executor, "segment string, executor bigint").collect():
+    for executor, segment in scan.parts(Kind.BATCHES).spread.mapPartitions(name_executor).collect():
         segments[executor].add(segment)
     storage = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     tasks = {

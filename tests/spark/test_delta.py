@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.catalog import register_tables
-from pipeline.storage.delta import FEW_ROWS, ensure_tables, load, merge, replace_windows
+from pipeline.storage.delta import load, replace_spread_rows
+from pipeline.storage.frames import fit_rows
+from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
 
@@ -37,17 +40,36 @@ def windows(*minutes):
     return [TimeWindow(minute * MINUTE_MS, (minute + 1) * MINUTE_MS) for minute in minutes]
 
 
-def frame(spark, *rows, cluster="c"):
-    """Rows of (minute, broker, bytes), with the narrower integers that Spark's own functions give."""
+def rows_of(*rows, cluster="c", run_id="a"):
+    """Rows of (minute, broker, bytes), with narrower integers than declared."""
     instant = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    data = [(cluster, instant + dt.timedelta(minutes=minute), broker, size) for minute, broker, size in rows]
-    return spark.createDataFrame(data, "cluster string, window_start timestamp, broker_id int, size_bytes int")
+    columns = [[instant + dt.timedelta(minutes=row[0]) for row in rows], [r[1] for r in rows], [r[2] for r in rows]]
+    types = [pa.timestamp("us", "UTC"), pa.int32(), pa.int32()]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    table = pa.table(arrays, names=["window_start", "broker_id", "size_bytes"])
+    return fit_rows(table, LOADS, cluster=cluster, run_id=run_id)
+
+
+def by_delta_rs(spark, rows, warehouse, *, cluster="c", windows):
+    return replace_rows(rows, warehouse, LOADS, cluster=cluster, windows=windows)
+
+
+def by_spark(spark, rows, warehouse, *, cluster="c", windows):
+    """In two parts, as Spark spreads them."""
+    parts = spark.sparkContext.parallelize([rows.slice(0, 1), rows.slice(1)], 2)
+    return replace_spread_rows(spark, parts, warehouse, LOADS, cluster=cluster, windows=windows)
+
+
+both = pytest.mark.parametrize("replace", [by_delta_rs, by_spark])
 
 
 def stored(spark, warehouse, cluster="c"):
     rows = load(spark, warehouse, LOADS).where(f"cluster = '{cluster}'")
     rows = rows.selectExpr("unix_millis(window_start) div 60000 AS minute", "broker_id", "size_bytes").collect()
-    return sorted(tuple(row) for row in rows)
+    found = sorted(tuple(row) for row in rows)
+    plain = load_rows(warehouse, LOADS, cluster=cluster.replace("\\'", "'")).to_pylist()
+    assert found == sorted((row["window_start"].minute, row["broker_id"], row["size_bytes"]) for row in plain)
+    return found
 
 
 @pytest.fixture
@@ -56,54 +78,54 @@ def warehouse(tmp_path):
     return tmp_path
 
 
-def test_a_window_is_replaced_and_the_others_stay(spark, warehouse):
-    rows = frame(spark, (0, 1, 10), (0, 2, 20), (1, 1, 11))
-    assert replace_windows(rows, warehouse, LOADS, cluster="c", windows=windows(0, 1), run_id="a") == 1
-    replace_windows(frame(spark, (0, 1, 99)), warehouse, LOADS, cluster="c", windows=windows(0), run_id="b")
+@both
+def test_a_window_is_replaced_and_the_others_stay(spark, warehouse, replace):
+    rows = rows_of((0, 1, 10), (0, 2, 20), (1, 1, 11))
+    assert replace(spark, rows, warehouse, windows=windows(0, 1)) == 1
+    replace(spark, rows_of((0, 1, 99), run_id="b"), warehouse, windows=windows(0))
     assert stored(spark, warehouse) == [(0, 1, 99), (1, 1, 11)]
 
 
-def test_another_cluster_keeps_its_rows(spark, warehouse):
+@both
+def test_another_cluster_keeps_its_rows(spark, warehouse, replace):
     for cluster in ("c", "o'hara"):
-        rows = frame(spark, (0, 1, 10), cluster=cluster)
-        replace_windows(rows, warehouse, LOADS, cluster=cluster, windows=windows(0), run_id="a")
-    replace_windows(frame(spark, cluster="o'hara"), warehouse, LOADS, cluster="o'hara", windows=windows(0), run_id="a")
+        replace(spark, rows_of((0, 1, 10), cluster=cluster), warehouse, cluster=cluster, windows=windows(0))
+    replace(spark, rows_of(cluster="o'hara"), warehouse, cluster="o'hara", windows=windows(0))
     assert (stored(spark, warehouse), stored(spark, warehouse, "o\\'hara")) == ([(0, 1, 10)], [])
 
 
-def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, warehouse):
-    with pytest.raises(AnalysisException, match="DELTA_REPLACE_WHERE_MISMATCH"):
-        replace_windows(frame(spark, (5, 1, 10)), warehouse, LOADS, cluster="c", windows=windows(0), run_id="a")
+@pytest.mark.parametrize(
+    ("replace", "error", "words"),
+    [
+        (by_delta_rs, TableMismatchError, "a row lies outside"),
+        (by_spark, AnalysisException, "DELTA_REPLACE_WHERE_MISMATCH"),
+    ],
+)
+def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, warehouse, replace, error, words):
+    with pytest.raises(error, match=words):
+        replace(spark, rows_of((5, 1, 10)), warehouse, windows=windows(0))
     assert stored(spark, warehouse) == []
 
 
-def test_many_rows_of_a_small_table_are_collected_some_windows_at_a_time(spark, warehouse):
-    small = replace(LOADS, is_large=False)
-    sizes = [(minute, broker, 10 * minute + broker) for minute in range(5) for broker in range(3)]
-    told = {"cluster": "c", "windows": windows(*range(5)), "run_id": "a", "row_count": 3 * FEW_ROWS}
-    replace_windows(frame(spark, *sizes), warehouse, small, **told)
-    assert stored(spark, warehouse) == sizes
-    with pytest.raises(TableMismatchError, match="a row lies outside"):
-        replace_windows(frame(spark, *sizes, (7, 1, 10)), warehouse, small, **told)
-
-
-def test_a_frame_that_does_not_fit_is_refused_naming_every_column(spark, warehouse):
-    wrong = frame(spark).selectExpr("cluster", "window_start", "string(broker_id) AS broker_id", "1 AS extra")
+def test_rows_that_do_not_fit_are_refused_naming_every_column():
+    starts = pa.array([], pa.timestamp("us", "UTC"))
+    wrong = pa.table(
+        {"window_start": starts, "broker_id": pa.array([], pa.string()), "extra": pa.array([], pa.int64())}
+    )
     with pytest.raises(TableMismatchError) as refused:
-        replace_windows(wrong, warehouse, LOADS, cluster="c", windows=windows(0), run_id="a")
-    for part in ("unknown column extra", "broker_id is string, declared as bigint", "size_bytes is missing"):
+        fit_rows(wrong, LOADS, cluster="c", run_id="a")
+    for part in ("unknown column extra", "broker_id is string, declared as int64", "size_bytes is missing"):
         assert part in str(refused.value)
 
 
 def test_a_merge_that_changes_nothing_makes_no_commit(spark, warehouse):
     table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=LOADS.columns, write_mode="merge")
-    rows = frame(spark, (0, 1, 10), (0, 2, 20))
-    versions = [merge(rows, warehouse, table, run_id=run_id) for run_id in ("a", "b")]
-    versions.append(merge(frame(spark, (0, 2, 21), (0, 3, 30)), warehouse, table, run_id="c"))
+    versions = [merge_rows(rows_of((0, 1, 10), (0, 2, 20), run_id=run_id), warehouse, table) for run_id in ("a", "b")]
+    versions.append(merge_rows(rows_of((0, 2, 21), (0, 3, 30), run_id="c"), warehouse, table))
     assert versions == [1, 1, 2]
     assert stored(spark, warehouse) == [(0, 1, 10), (0, 2, 21), (0, 3, 30)]
     with pytest.raises(TableMismatchError, match="two rows of one key"):
-        merge(frame(spark, (0, 1, 1), (0, 1, 2)), warehouse, table, run_id="d")
+        merge_rows(rows_of((0, 1, 1), (0, 1, 2), run_id="d"), warehouse, table)
 
 
 def test_every_declared_table_answers_by_its_name(spark, tmp_path):

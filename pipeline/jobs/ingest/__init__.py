@@ -23,6 +23,7 @@ from pipeline.sources.files.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_readings import read_metrics
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
+from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 
-def run(spark: SparkSession, run: RunContext) -> JobReport:
+def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> JobReport:
     """Ingests the run's windows of one cluster.
 
     Args:
         spark: Session.
         run: What the run is about.
+        few_rows: Rows of a kind that one process may hold; Spark works on more in parts.
 
     Raises:
         NothingUsableError: if no source of the cluster held anything.
@@ -55,7 +57,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
             f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
         )
     ensure_tables(run.warehouse)
-    found_now = read_input(spark, run, reading, metrics)
+    found_now = read_input(spark, run, reading, metrics, few_rows)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else list_expired_windows(run, found_now, stored)
     versions = _write_tables(spark, run, found_now, expired) | merge_files(run, found_now)

@@ -23,7 +23,6 @@ from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import Kind, Scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
-from pipeline.storage.rows import FEW_ROWS
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, SampleSettings, summarise_samples
 
 if TYPE_CHECKING:
@@ -72,7 +71,9 @@ class Found:
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
-def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> Found:
+def read_input(
+    spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading, few_rows: int
+) -> Found:
     """Reads everything a run reads, in one Spark job.
 
     Args:
@@ -80,11 +81,12 @@ def read_input(spark: SparkSession, run: RunContext, reading: ClusterReading, me
         run: What the run is about.
         reading: Of the cluster.
         metrics: Scrapes.
+        few_rows: Rows of a kind that one process may hold.
     """
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
     settings = _choose_settings(run, reading, reads)
-    scan = Scan(spark, _plan_tasks(spark, reading, metrics, reads, settings), few=FEW_ROWS)
+    scan = Scan(spark, _plan_tasks(spark, reading, metrics, reads, settings), few=few_rows)
     summaries = scan.small(Kind.SUMMARIES).to_pylist()
     if reading.live is not None:
         summaries += offset_summary_rows(reading.live, run.window_ms)

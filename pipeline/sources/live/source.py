@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.codec.log.scans import HeaderScan
-    from pipeline.config.live_source import LiveCluster
-    from pipeline.sources.live.connection import Connection, Secrets
+    from pipeline.config.live_source import LiveCluster, Secrets
+    from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.records.batch_rows import LeaderEpochs

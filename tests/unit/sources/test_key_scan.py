@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,28 +21,25 @@ from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.sources.files.segment_plan import SegmentRead
-from pipeline.sources.records.key_questions import (
-    NO_ANSWER,
-    Question,
-    ask,
-    format_questions,
-    parse_questions,
-    version_of,
-)
-from pipeline.sources.records.key_rows import SCHEMA, UNNAMED, KeyRowMaker, hash_columns
-from pipeline.sources.records.key_scan import KeyScanSettings, iter_window_keys
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, version_of
+from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, hash_columns
 from pipeline.sources.records.key_secret import ensure_secret, read_secret
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.record_scan import scan_file
+from pipeline.sources.records.scan_settings import ScanSettings
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 
 HOUR_MS = 3_600_000
 FIRST_MS = START_MS - START_MS % HOUR_MS
-SETTINGS = KeyScanSettings(
+SECRET = KeySecret(bytes(range(32)))
+SETTINGS = ScanSettings(
     as_of_ms=FIRST_MS + 48 * HOUR_MS,
     span=TimeWindow(FIRST_MS, FIRST_MS + 3 * HOUR_MS),
     window_ms=HOUR_MS,
     max_distinct_keys=1000,
+    secret=SECRET,
 )
-SECRET = KeySecret(bytes(range(32)))
 KEYS = (b"a", None, b"", b"\xff\xfe", b"a", b"longer than sixteen bytes")
 
 
@@ -62,14 +60,26 @@ def segment(tmp_path, *batches, **fields):
     return SegmentRead(path=str(path), size_bytes=size, **{**known, **more, **fields})
 
 
-def count(read, settings=SETTINGS):
+def read_pieces(read, settings=SETTINGS):
+    """Rows about keys, and rows that are not about one."""
+    pieces = list(scan_file(read, settings, LeaderEpochs({}, {})))
+    return [
+        [row for kind, rows in pieces if kind is wanted for row in rows.to_pylist()]
+        for wanted in (Kind.KEYS, Kind.OTHERS)
+    ]
+
+
+def count(read):
     """Window's hour → records by key (None for null keys), and the unreadable ones."""
+    keys, others = read_pieces(read, replace(SETTINGS, clear_topics=frozenset({"orders"})))
     found = {}
-    for window in iter_window_keys(read, settings):
-        counts = window.counts
-        by_key = Counter(dict(zip(counts.keys.to_pylist(), counts.record_count.tolist(), strict=True)))
-        by_key[None] = counts.null_record_count
-        found[(window.window_start_ms - FIRST_MS) // HOUR_MS] = (+by_key, window.unreadable_record_count)
+    for row in (*keys, *others):
+        by_key, unreadable = found.get((row["window_start_ms"] - FIRST_MS) // HOUR_MS, (Counter(), 0))
+        if row.get("kind") == "unreadable":
+            unreadable += row["record_count"]
+        else:
+            by_key[row.get("clear_key")] += row["record_count"]
+        found[(row["window_start_ms"] - FIRST_MS) // HOUR_MS] = (by_key, unreadable)
     return found
 
 
@@ -115,10 +125,9 @@ def test_a_file_that_is_gone_gives_nothing(tmp_path):
     assert count(read) == {}
 
 
-def rows_of(read, settings=SETTINGS, **maker):
-    made = KeyRowMaker(settings=settings, **{"secret": SECRET, **maker})
-    tables = [made.make_rows(read, found) for found in iter_window_keys(read, settings)]
-    return pa.Table.from_batches(tables, SCHEMA).to_pylist()
+def rows_of(read, **changes):
+    keys, others = read_pieces(read, replace(SETTINGS, **changes))
+    return [{"kind": "key", **row} for row in keys] + [dict.fromkeys(KEY_SCHEMA.names) | row for row in others]
 
 
 def test_rows_name_keys_by_id_and_hash(tmp_path):
@@ -141,8 +150,7 @@ def test_clear_keys_are_there_for_topics_that_may_be(tmp_path):
 
 def test_beyond_the_limit_the_rows_say_how_far_they_may_be_off(tmp_path):
     keys = [b"%d" % (i % 7) for i in range(40)] + [b"heavy"] * 60
-    settings = KeyScanSettings(as_of_ms=SETTINGS.as_of_ms, span=SETTINGS.span, window_ms=HOUR_MS, max_distinct_keys=4)
-    rows = rows_of(segment(tmp_path, batch(0, keys)), settings)
+    rows = rows_of(segment(tmp_path, batch(0, keys)), max_distinct_keys=4)
     assert sum(row["record_count"] for row in rows) == 100
     (other,) = (row for row in rows if row["kind"] == "other_keys")
     heavy = hashlib.blake2b(b"heavy", digest_size=16, key=SECRET.value).hexdigest()
@@ -168,11 +176,9 @@ def test_counts_only_rows_hold_no_id_and_no_hash(tmp_path):
 
 
 def test_counts_only_says_what_it_could_not_place(tmp_path):
-    settings = KeyScanSettings(as_of_ms=SETTINGS.as_of_ms, span=SETTINGS.span, window_ms=HOUR_MS, max_distinct_keys=2)
-    questions = (Question("orders", "java-builtin", "", 3),)
-    rows = rows_of(
-        segment(tmp_path, batch(0, [b"%d" % i for i in range(9)])), settings, secret=None, questions=questions
-    )
+    read = segment(tmp_path, batch(0, [b"%d" % i for i in range(9)]))
+    asked = (Question("orders", "java-builtin", "", 3),)
+    rows = rows_of(read, max_distinct_keys=2, secret=None, questions=asked)
     cells = {row["chosen_partition"]: row["record_count"] for row in rows if row["kind"] == "cell"}
     assert cells[UNNAMED] > 0
     assert sum(cells.values()) == 9
@@ -212,11 +218,6 @@ def test_problems_of_strategies_come_as_rows(tmp_path):
     (problem,) = (row for row in rows if row["kind"] == "problem")
     assert "key_strategies:by_address_range (version" in problem["reason"]
     assert "secret" not in str(problem)
-
-
-def test_questions_survive_the_journey():
-    asked = (Question("orders", "java-builtin", "", 3), strategy("beyond"))
-    assert parse_questions(format_questions(asked)) == asked
 
 
 def test_a_strategy_of_another_version_is_not_asked():

@@ -13,7 +13,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.asking import PAGE_PARTITIONS
-from pipeline.sources.live.plan import FetchRead, format_fetches, join_reads, pack_fetches, parse_fetches, split
+from pipeline.sources.live.plan import FetchRead, join_reads, pack_fetches, split
 from pipeline.sources.live.sampling import choose_partitions, choose_slices
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -79,7 +79,7 @@ def test_parts_of_a_range_cover_it_without_overlap(start, count, size):
     assert all(part.offset_count > 0 for part in parts)
 
 
-def test_a_hundred_thousand_partitions_are_packed_and_come_back():
+def test_a_hundred_thousand_partitions_are_packed():
     reads = tuple(fetch(partition=p, topic=f"t{p % 1000}", size=(p * 7919) % 100_000) for p in range(100_000))
     groups = pack_fetches(reads, 8)
     assert sorted(read for group in groups for read in [(r.topic, r.partition) for r in group]) == sorted(
@@ -87,7 +87,6 @@ def test_a_hundred_thousand_partitions_are_packed_and_come_back():
     )
     sizes = [sum(read.size_bytes + 4096 for read in group) for group in groups]
     assert max(sizes) < 1.01 * min(sizes)
-    assert parse_fetches(format_fetches(reads[:1000])) == reads[:1000]
 
 
 def test_questions_about_a_hundred_thousand_partitions_go_out_in_pages():

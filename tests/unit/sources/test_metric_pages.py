@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
-from pipeline.sources.metrics.metric_pages import MetricPage, MetricPageReader, PageGroup, format_pages, read_page
+from pipeline.sources.metrics.metric_pages import MetricPage, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 
 AT_MS = 1_700_000_000_000
@@ -79,10 +79,8 @@ def test_pages_of_two_exporters_in_one_task(tmp_path):
         path = tmp_path / f"{instance}{value}"
         path.write_text(f'kafka_brokers{{at="{instance}"}} {value}\n')
         pages.append(MetricPage(source="s", instance=instance, observed_at_ms=value, path=str(path)))
-    reader = MetricPageReader({"plan": format_pages(pages), "spark_partitions": "1"})
-    (group,) = reader.partitions()
-    assert isinstance(group, PageGroup)
-    found = pa.Table.from_batches([*reader.read(group)]).to_pylist()
+    (task,) = plan_page_tasks(pages, 1)
+    found = [row for _, rows in task.run() for row in rows.to_pylist()]
     assert [(r["instance"], dict(r["labels"])["at"], r["value"]) for r in found] == [
         ("a", "a", 1),
         ("a", "a", 2),

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from pipeline.config.metric_sources import METRIC_KINDS
 from pipeline.model.window import TimeWindow
 from pipeline.transforms.counters import with_increases
-from pipeline.transforms.producer_nodes import summarise_producer_nodes
+from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
+from pipeline.transforms.samples import SampleSettings, with_labels
 
 S = 1000
 MINUTE = 60 * S
 NODE = "kafka_producer_producer_node_metrics_"
 CLIENT = "kafka_producer_producer_metrics_"
 START = "kafka_producer_app_info_start_time_ms"
-SCHEMA = "subject string, source string, observed_at_ms bigint, a double, b double, started_at_ms bigint, scraped_before_ms bigint"
+SCHEMA = {
+    "subject": pl.String,
+    "source": pl.String,
+    "observed_at_ms": pl.Int64,
+    "a": pl.Float64,
+    "b": pl.Float64,
+    "started_at_ms": pl.Int64,
+    "scraped_before_ms": pl.Int64,
+}
 
 
-def increases(spark, *rows):
+def increases(*rows):
     """Of one subject: (second, value, started second, scraped before second) → (increase, covered seconds, reset, gap)."""
-    frame = spark.createDataFrame(
+    frame = pl.DataFrame(
         [
             ("s", "pages", at * S, float(value), 0.0, *(None if t is None else t * S for t in rest))
             for at, value, *rest in rows
         ],
         SCHEMA,
+        orient="row",
     )
-    found = with_increases(frame, ("a", "b"), ("subject",), MINUTE, {"pages": 5 * S}).orderBy("observed_at_ms")
+    found = with_increases(frame, ("a", "b"), ("subject",), MINUTE, {"pages": 5 * S}).sort("observed_at_ms")
     return [
         (
             row["a_increase"],
@@ -34,7 +46,7 @@ def increases(spark, *rows):
             row["reset_count"],
             row["gap_count"],
         )
-        for row in found.collect()
+        for row in found.to_dicts()
     ]
 
 
@@ -62,14 +74,25 @@ def increases(spark, *rows):
         ([(10, 5, 99, None)], [(None, None, 0, 0)]),
     ],
 )
-def test_increases(spark, rows, expected):
-    assert increases(spark, *rows) == expected
+def test_increases(rows, expected):
+    assert increases(*rows) == expected
 
 
-def samples(spark, *rows):
-    return spark.createDataFrame(
-        [(source, instance, at * S, name, labels, value) for source, instance, at, name, labels, value in rows],
-        "source string, instance string, observed_at_ms bigint, name string, labels map<string,string>, value double",
+def samples(*rows):
+    return pa.Table.from_pylist(
+        [
+            {"source": source, "instance": instance, "observed_at_ms": at * S, "name": name, "value": value}
+            | {"labels": list(labels.items())}
+            for source, instance, at, name, labels, value in rows
+        ],
+        pa.schema(
+            [
+                *((name, pa.string()) for name in ("source", "instance", "name")),
+                ("observed_at_ms", pa.int64()),
+                ("labels", pa.map_(pa.string(), pa.string())),
+                ("value", pa.float64()),
+            ]
+        ),
     )
 
 
@@ -82,24 +105,24 @@ def node(at, total, *, source="producer_metrics", broker=1, client="c", instance
     ]
 
 
-def summarise(frame, first=0, last=2, configs=None):
-    rows = summarise_producer_nodes(
-        frame,
-        "c",
-        TimeWindow(first * MINUTE, last * MINUTE),
-        MINUTE,
-        precedence=METRIC_KINDS,
+def summarise(table, first=0, last=2, configs=None):
+    settings = SampleSettings(
+        span=TimeWindow(first * MINUTE, last * MINUTE),
+        window_ms=MINUTE,
         interval_ms={"producer_metrics": 5 * S, "prometheus": 5 * S},
-        client_configs=configs or {},
-    ).collect()
+    )
+    nodes = summarise_nodes(with_labels(table), settings).to_arrow()
+    rows = finish_nodes(nodes, precedence=METRIC_KINDS, client_configs=configs or {}).to_pylist(
+        maps_as_pydicts="strict"
+    )
     return {(int(r["window_start"].timestamp()) // 60, r["client_id"], r["broker_id"]): r for r in rows}
 
 
-def test_a_lost_window_is_not_counted_again_in_the_next(spark):
+def test_a_lost_window_is_not_counted_again_in_the_next():
     """Windows 0 and 2 have scrapes; those of 1, counted by an earlier run, are gone."""
     counted = [row for at in range(0, 180, 5) for row in node(at, at)]
-    whole = summarise(samples(spark, *counted), last=3)
-    lost = summarise(samples(spark, *(row for row in counted if not 60 <= row[2] < 120)), first=2, last=3)
+    whole = summarise(samples(*counted), last=3)
+    lost = summarise(samples(*(row for row in counted if not 60 <= row[2] < 120)), first=2, last=3)
     assert whole[1, "c", 1]["request_count"] == 60
     assert whole[2, "c", 1]["request_count"] == 60
     assert lost[2, "c", 1]["request_count"] == 55  # and not 120: what the gap held up to its window is another's
@@ -107,18 +130,18 @@ def test_a_lost_window_is_not_counted_again_in_the_next(spark):
     assert lost[2, "c", 1]["request_rate_per_s"] == pytest.approx(1)
 
 
-def test_of_two_sources_the_nearest_to_the_client_counts(spark):
+def test_of_two_sources_the_nearest_to_the_client_counts():
     rows = [row for at in (5, 10) for row in node(at, at)]
     rows += [row for at in (5, 10) for row in node(at, at, source="prometheus", instance="h:1")]
     rows += [row for at in (5, 10) for row in node(at, 9 * at, source="prometheus", client="d", instance="h:1")]
-    found = summarise(samples(spark, *rows))
+    found = summarise(samples(*rows))
     assert {key[1]: (row["source"], row["request_count"]) for key, row in found.items()} == {
         "c": ("producer_metrics", 5),
         "d": ("prometheus", 45),
     }
 
 
-def test_bootstrap_connections_are_no_brokers_and_configs_are_told(spark):
+def test_bootstrap_connections_are_no_brokers_and_configs_are_told():
     rows = node(5, 1) + node(10, 3) + node(10, 9, broker=-1)
     errors = f"{CLIENT}record_error_total"
     rows += [("producer_metrics", "i", at, errors, {"client_id": "c"}, told) for at, told in ((5, 1.0), (10, 4.0))]
@@ -127,7 +150,7 @@ def test_bootstrap_connections_are_no_brokers_and_configs_are_told(spark):
     version = {"client_id": "c", "version": "3.9.1"}
     rows += [("producer_metrics", "i", 10, "kafka_producer_app_info_version", version, 1.0)]
     rows += [("producer_metrics", "i", at, START, {"client_id": "c"}, 2.0 * S) for at in (5, 10)]
-    found = summarise(samples(spark, *rows), configs={"c": {"linger.ms": "5"}, "other": {"acks": "all"}})
+    found = summarise(samples(*rows), configs={"c": {"linger.ms": "5"}, "other": {"acks": "all"}})
     (row,) = found.values()
     assert (row["broker_id"], row["request_count"], row["covered_ms"]) == (1, 3, 8 * S)  # since its start
     assert row["error_rate_per_s"] == pytest.approx(4 / 8)

@@ -1,0 +1,60 @@
+"""A window costs few Spark jobs, and gives equal tables whether one process holds its rows or Spark does, in parts.
+
+Oracle: Spark's own event log; the run with few rows.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from pipeline.jobs import ingest, score_health
+from pipeline.storage.window_status import trust_windows
+from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, differences, plan
+from tests.spark.conftest import STRATEGY
+
+TOPICS = ("orders", "audit", "codec-zstd", "regions")
+MOST_JOBS, MOST_QUERIES = 40, 20
+
+
+@pytest.fixture(scope="module")
+def part(capture, tmp_path_factory):
+    return capture.part(tmp_path_factory.mktemp("part") / "capture", topics=TOPICS, scrapes=SCRAPES)
+
+
+def count_events(folder):
+    logs = [path for path in folder.rglob("events_*") if path.is_file()]
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    return Counter(json.loads(line)["Event"].rpartition(".")[2] for line in lines)
+
+
+def test_one_window_takes_few_jobs_and_queries(part, tmp_path):
+    log = tmp_path / "events"
+    log.mkdir()
+    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log), "spark.eventLog.compress": "false"}
+    part.write_config(tmp_path, topics=TOPICS, sources=ALL_SOURCES, spark={"conf": conf})
+    command = ["-m", "pipeline", "run", "--no-notify", "--config", str(tmp_path / "partition-health.yaml")]
+    done = subprocess.run(
+        [sys.executable, *command, "--window", str(part.span(3, 4))], check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    events = count_events(log)
+    assert 0 < events["SparkListenerJobStart"] <= MOST_JOBS
+    assert events["SparkListenerSQLExecutionStart"] <= MOST_QUERIES
+
+
+def test_many_rows_give_the_tables_that_few_give(spark, part, tmp_path):
+    ran = []
+    for name, few_rows in (("few", 10**6), ("many", 500)):
+        keys = {"strategies": [STRATEGY], "partition_counts": [7]}
+        config = part.write_config(tmp_path / name, topics=TOPICS, sources=ALL_SOURCES, keys=keys)
+        run = plan(config, part.span(3, 6))
+        ingest.run(spark, run, few_rows=few_rows)
+        trust_windows(run.warehouse, run.cluster_name, run.windows)
+        score_health.run(spark, run, run.windows, few_rows=few_rows)
+        ran.append(run.warehouse)
+    assert differences(*ran) == {}

@@ -1,0 +1,39 @@
+"""Pieces of a scan joined and spread: every row once, whatever the sizes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from pipeline.sources.records.pieces import Kind, Piece, _split, join_pieces
+
+
+def keys(*ids):
+    return pa.table({"key_id": [f"{number:04d}" for number in ids], "record_count": list(ids)})
+
+
+@pytest.mark.parametrize("piece_rows", [1, 5, 1000])
+def test_pieces_are_joined_by_kind_in_their_order(piece_rows):
+    pieces = [Piece(Kind.KEYS, keys(*range(n))) for n in (3, 0, 4, 1)] + [Piece(Kind.OTHERS, keys(9))]
+    joined = list(join_pieces(pieces, piece_rows))
+    assert [piece.rows.num_rows for piece in joined].count(0) == 0
+    found = [row["record_count"] for kind, rows in joined if kind is Kind.KEYS for row in rows.to_pylist()]
+    assert found == [0, 1, 2, 0, 1, 2, 3, 0]
+    if piece_rows == 1000:
+        assert len(joined) == 2
+
+
+def test_arrivals_count_their_records():
+    chunk = pa.table({"record_count": [3, 4]})
+    assert Piece(Kind.ARRIVALS, chunk).row_count == 7
+
+
+def test_rows_alike_in_the_columns_come_into_one_part():
+    first, second = keys(*range(1000)), keys(*range(500, 1500))
+    parts = [dict(_split(rows, by=("key_id",), count=7)) for rows in (first, second)]
+    place = {key: number for part in parts for number, rows in part.items() for key in rows["key_id"].to_pylist()}
+    for part in parts:
+        for number, rows in part.items():
+            assert {place[key] for key in rows["key_id"].to_pylist()} == {number}
+    assert [sum(rows.num_rows for rows in part.values()) for part in parts] == [1000, 1000]
+    assert set(place.values()) == set(range(7))

@@ -1,0 +1,160 @@
+"""Rows of several logs summed up: bounds hold, nothing depends on how the rows lie in parts.
+
+Oracle: the records that were written, counted here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from pipeline.codec.records.key_ids import make_key_id
+from pipeline.config.pipeline_config import load_config
+from pipeline.jobs.ingest.writing import merge
+from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.key_questions import Question
+from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
+from pipeline.sources.records.pieces import Kind, Parts, _split
+from pipeline.sources.records.record_scan import scan_file
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.keys import KEY_HASHES
+from pipeline.transforms.keys import (
+    describe_contradictions,
+    key_problem_rows,
+    list_contradictions,
+    list_key_answers,
+    list_key_hashes,
+    sum_key_matrices,
+    sum_keys,
+    sum_others,
+)
+from tests.unit.sources.test_key_scan import FIRST_MS, HOUR_MS, SECRET, SETTINGS, batch, replace, segment, strategy
+
+RNG = random.Random(4)
+SEGMENTS = [[b"k%d" % min(RNG.randrange(30), RNG.randrange(30)) for _ in range(300)] for _ in range(3)]
+ORDER = ("window_start", "partition", "kind", "key_id")
+
+
+def rows_of(tmp_path, limit, **changes):
+    """What three segments of a partition, and one of another, say about keys; and what is not about one."""
+    settings = replace(SETTINGS, max_distinct_keys=limit, **changes)
+    tables = {Kind.KEYS: [KEY_SCHEMA.empty_table()], Kind.OTHERS: [OTHER_SCHEMA.empty_table()]}
+    for number, keys in enumerate([*SEGMENTS, SEGMENTS[0]]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        read = segment(folder, batch(0, [*keys, None]), batch(301, keys[:9], hour=1), partition=2 + number // 3)
+        for kind, rows in scan_file(read, settings, LeaderEpochs({}, {})):
+            tables.get(kind, []).append(rows)
+    return pa.concat_tables(tables[Kind.KEYS]), pa.concat_tables(tables[Kind.OTHERS])
+
+
+def parts_of(keys, count):
+    """Rows as Spark spreads them."""
+    return [rows for _, rows in sorted(_split(keys, by=("key_id",), count=count), key=lambda part: part[0])]
+
+
+def traffic_of(keys, others, parts=1):
+    tables = [sum_keys(part, others) for part in parts_of(keys, parts)]
+    return in_order(pa.concat_tables([*tables, sum_others(others)]), *ORDER)
+
+
+def in_order(table, *order):
+    return table.sort_by([(name, "ascending") for name in order]).to_pylist()
+
+
+@pytest.mark.parametrize("limit", [8, 1000])
+def test_sums_are_exact_and_bounds_hold_over_segments(tmp_path, limit):
+    keys, others = rows_of(tmp_path, limit)
+    rows = traffic_of(keys, others)
+    assert rows == traffic_of(keys, others, 5)
+    assert rows == traffic_of(keys.take(pa.array(RNG.sample(range(len(keys)), len(keys)))), others)
+    mine = [row for row in rows if row["partition"] == 2 and row["window_start"].timestamp() * 1000 == FIRST_MS]
+    true = Counter(key for keys in SEGMENTS for key in keys)
+    kinds = Counter()
+    for row in mine:
+        kinds[row["kind"]] += row["record_count"]
+    assert kinds["no_key"] == 3
+    assert kinds["key"] + kinds["other_keys"] == 900
+    assert (kinds["other_keys"] > 0) == (limit == 8)
+    found = {row["key_id"]: row for row in mine if row["kind"] == "key"}
+    unnamed = next((row["count_error"] for row in mine if row["kind"] == "other_keys"), 0)
+    for key, count in true.items():
+        row = found.get(make_key_id(SECRET, key), {"record_count": 0, "count_error": unnamed})
+        assert row["record_count"] <= count <= row["record_count"] + row["count_error"]
+    if limit == 1000:
+        assert {row["count_error"] for row in mine} == {0}
+
+
+def test_nothing_sums_up_to_nothing():
+    keys, others = KEY_SCHEMA.empty_table(), OTHER_SCHEMA.empty_table()
+    for table in (sum_keys(keys, others), sum_others(others), list_key_hashes(keys), sum_key_matrices(others, ())):
+        assert len(table) == 0
+
+
+def test_a_key_is_hashed_once_a_date(tmp_path):
+    keys, _ = rows_of(tmp_path, 1000)
+    rows = in_order(list_key_hashes(keys), "key_id")
+    assert [row["key_id"] for row in rows] == sorted({make_key_id(SECRET, k) for keys in SEGMENTS for k in keys})
+
+
+def triples(questions):
+    return [(question.strategy, question.version, question.partition_count) for question in questions]
+
+
+def test_answers_and_matrices(tmp_path):
+    asked = (strategy("by_number"), Question("orders", "java-builtin", "", 3))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    keys, others = rows_of(tmp_path / "a", 1000, questions=asked)
+    rows = list_key_answers(keys, triples(asked)).to_pylist()
+    assert len(rows) == 2 * len({key for keys in SEGMENTS for key in keys})
+    assert describe_contradictions(list_contradictions(keys, triples(asked))) == key_problem_rows(others) == []
+    keys, others = rows_of(tmp_path / "b", 1000, questions=asked, secret=None)
+    assert len(keys) == 0
+    counts = Counter()
+    for cell in sum_key_matrices(others, triples(asked)).to_pylist():
+        counts[cell["strategy"], cell["window_start"].timestamp() * 1000] += cell["record_count"]
+    assert set(counts.values()) == {4 * 300, 4 * 9}
+
+
+def test_answers_that_contradict_each_other_are_reported_and_left_out():
+    head = {"topic": "orders", "topic_id": "", "partition": 0, "window_start_ms": FIRST_MS + HOUR_MS}
+    rows = [
+        {**head, "key_id": "a", "answers": [1]},
+        {**head, "key_id": "a", "answers": [2]},
+        {**head, "key_id": "b", "answers": [2]},
+    ]
+    keys, asked = pa.Table.from_pylist(rows, KEY_SCHEMA), [("teams:choose", "v1", 4)]
+    assert [row["key_id"] for row in list_key_answers(keys, asked).to_pylist()] == ["b"]
+    (problem,) = describe_contradictions(list_contradictions(keys, asked))
+    assert problem["path"] == "teams:choose"
+    assert "answered differently about 1 keys" in problem["reason"]
+
+
+def test_many_rows_are_merged_in_parts_and_known_ones_not_again(tmp_path, make_run):
+    (tmp_path / "logs").mkdir()
+    keys, _ = rows_of(tmp_path / "logs", 1000)
+    hashes = Parts([list_key_hashes(part) for part in parts_of(keys, 3)])
+    versions = {merge(make_run(run_id), KEY_HASHES, hashes) for run_id in ("first", "again")}
+    stored = load_rows(tmp_path / "warehouse", KEY_HASHES)
+    assert sorted(stored["key_id"].to_pylist()) == sorted(set(keys["key_id"].to_pylist()))
+    assert set(stored["run_id"].to_pylist()) == {"first"}
+    assert versions == {3}
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    path = tmp_path / "partition-health.yaml"
+    path.write_text(
+        "warehouse: warehouse\noutbox: outbox\nclusters: {c: {sources: [{kind: log_directories, paths: [logs]}]}}\n"
+    )
+    config = load_config(path)
+    ensure_tables(config.warehouse, (KEY_HASHES,))
+    window = TimeWindow(FIRST_MS, FIRST_MS + HOUR_MS)
+    return lambda run_id: RunContext(config=config, cluster_name="c", windows=(window,), run_id=run_id, now_ms=0)
