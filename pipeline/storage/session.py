@@ -41,7 +41,6 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.python.filterPushdown.enabled": "true",
     # What one written file holds, as shuffled: Parquet makes about a fifth of it.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "512m",
     # Tables are small: a snapshot in 50 partitions or a listing by 10,000 tasks costs seconds.
