@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
     from pipeline.tables import Table
@@ -100,13 +99,6 @@ class RunContext:
     def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
         """The same as values of a dataclass, see `value_of`."""
         return [value_of(kind, row) for row in self.rows(table, windows)]
-
-    def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
-        """The same as a Spark frame, for tables that grow with the traffic."""
-        from pipeline.storage.delta import load  # noqa: PLC0415 - a run that needs no Spark does not import it
-        from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
-
-        return load(spark, self.warehouse, table).where(format_predicate(table, self.cluster_name, windows))
 
     def replace(self, table: Table, rows: Iterable[Any], windows: Sequence[TimeWindow]) -> int:
         """Replaces the cluster's rows of some windows in one commit.

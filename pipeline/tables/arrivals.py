@@ -16,7 +16,6 @@ ARRIVALS = Table(
         *("minute_start", "timestamp_type", "part"),
     ),
     partitioned_by=BY_DATE,
-    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,

@@ -286,7 +286,6 @@ METRIC_SAMPLES = Table(
     schema_version=2,
     key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
     partitioned_by=BY_DATE,
-    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,

@@ -47,7 +47,6 @@ KEY_TRAFFIC = Table(
     grain="topic-partition x kind x key id x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
     partitioned_by=BY_DATE,
-    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,
@@ -83,7 +82,6 @@ KEY_HASHES = Table(
     key=("cluster", "window_date", "key_id"),
     partitioned_by=BY_DATE,
     write_mode="merge",
-    is_large=True,
     columns=(
         CLUSTER,
         Column(
@@ -115,7 +113,6 @@ KEY_ANSWERS = Table(
     key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"),
     partitioned_by=BY_DATE,
     write_mode="merge",
-    is_large=True,
     columns=(
         CLUSTER,
         Column(

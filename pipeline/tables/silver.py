@@ -22,7 +22,6 @@ RECORD_BATCHES = Table(
     grain="record batch, one copy of it",
     key=("cluster", "topic", "topic_id", "partition", "base_offset"),
     partitioned_by=BY_DATE,
-    is_large=True,
     columns=(
         CLUSTER,
         WINDOW_DATE,

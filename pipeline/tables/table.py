@@ -55,7 +55,6 @@ class Table:
         partitioned_by: Delta partition columns.
         write_mode: `replace` = a run replaces its windows; `merge` = rows are upserted by key.
         schema_version: Raised with every additive change.
-        is_large: Its rows grow with the traffic: Spark's executors write them, no process holds them all.
     """
 
     name: str
@@ -65,7 +64,6 @@ class Table:
     partitioned_by: tuple[str, ...] = ()
     write_mode: Literal["replace", "merge"] = "replace"
     schema_version: int = 1
-    is_large: bool = False
 
     @property
     def layer(self) -> str:

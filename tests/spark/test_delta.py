@@ -20,7 +20,6 @@ from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
 
 MINUTE_MS = 60_000
 LOADS = Table(
-    is_large=True,
     name="silver.loads",
     grain="broker x window",
     key=("cluster", "window_start", "broker_id"),
