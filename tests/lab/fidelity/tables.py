@@ -1,4 +1,4 @@
-"""Tables for runs made elsewhere: Kafka's published rows, the runs quoted beside them, and the shared recordings."""
+"""Tables for runs made elsewhere: Kafka's published rows, the runs quoted beside them, and recordings made on another bed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.simulator.scenario.distribution import Steps
 from pipeline.simulator.scenario.scenario_file import load_scenario
+from tests.lab.archive import unpack_once
 from tests.lab.fidelity.compare import (
     CONGESTED_PERCENT,
     OTHER_BATCHES_PERCENT,
@@ -55,17 +56,16 @@ QUIET_VARIANTS = {
 QUIET_SHARED_RUNS = frozenset({"A_2048_a_r3", "A_2048_b_r3", "A_2048_c_r3", "A_4096_b_r2", "B_2048_k39_l20_b32k"})
 
 
-def find_shared_runs() -> Path | None:
-    """The folder of shared runs, beside the checkout or where the variable says."""
-    shared = Path(os.environ.get("PARTITION_HEALTH_SHARED", Path(__file__).parents[4] / "shared"))
-    folder = shared / "data" / "runs"
-    return folder if folder.is_dir() else None
+def find_runs() -> Path:
+    """The folder of runs made on the other bed: all of them where the shared data is at hand, else the committed ones."""
+    root = Path(__file__).parents[3]
+    shared = Path(os.environ.get("PARTITION_HEALTH_SHARED", root.parent / "shared")) / "data/runs"
+    return shared if shared.is_dir() else unpack_once(root / "tests/data/samples.tar.zst", root / "build") / "runs"
 
 
 def compare_shared_runs(seeds: range, simulate: Simulate) -> Iterator[tuple[str, list[Row]]]:
-    """A table for each shared run, as really run on the bed that `measured.py` describes."""
-    folder = find_shared_runs()
-    for path in sorted(folder.glob("*/run.json")) if folder else ():
+    """A table for each such run, as really run on the bed that `measured.py` describes."""
+    for path in sorted(find_runs().glob("*/run.json")):
         setting, run = read_shared_run(path)
         quiet = "quiet" if run.is_quiet else "not known to be quiet"
         figures = simulate_seeds(make_scenario(setting, LAB, run), seeds, simulate)
