@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.scenario.scenario_file import parse_scenario
-from tests.unit.simulator.test_schema import EVERY_KEY
+from tests.unit.simulator.scenario.test_schema import EVERY_KEY
 
 PLACE = re.compile(r"s\.yaml:\d+:\d+: \S")
 DOCUMENT = yaml.safe_load(EVERY_KEY)
