@@ -34,7 +34,16 @@ from pipeline.transforms.keys import (
     sum_keys,
     sum_others,
 )
-from tests.unit.sources.test_key_scan import FIRST_MS, HOUR_MS, SECRET, SETTINGS, batch, replace, segment, strategy
+from tests.unit.sources.records.test_key_scan import (
+    FIRST_MS,
+    HOUR_MS,
+    SECRET,
+    SETTINGS,
+    batch,
+    replace,
+    segment,
+    strategy,
+)
 
 RNG = random.Random(4)
 SEGMENTS = [[b"k%d" % min(RNG.randrange(30), RNG.randrange(30)) for _ in range(300)] for _ in range(3)]
