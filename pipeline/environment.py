@@ -1,4 +1,4 @@
-"""The environment: what it may say and give, and the only place it is read."""
+"""Environment variables: the only place that reads them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def variable(name: str) -> str | None:
-    """What a variable holds; None where it is not set or empty."""
+    """The value of a variable; None where it is not set or empty."""
     return os.environ.get(name) or None
 
 
 def environment_secret(name: str | None) -> str | None:
-    """What an environment variable that the configuration names holds; None where it names none.
+    """The value of an environment variable that the configuration names; None where it names none.
 
     Raises:
         ConfigError: if the variable is not set.
@@ -32,14 +32,10 @@ def environment_secret(name: str | None) -> str | None:
 
 
 def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:
-    """Sets the variables of this process that are not set yet; gives their names.
-
-    Args:
-        secrets: Values by variable.
-    """
-    lacking = tuple(name for name in secrets if name not in os.environ)
-    os.environ.update({name: secrets[name] for name in lacking})
-    return lacking
+    """Sets those variables of this process that are not set yet, and returns their names."""
+    missing = tuple(name for name in secrets if name not in os.environ)
+    os.environ.update({name: secrets[name] for name in missing})
+    return missing
 
 
 def count_cores() -> int:
@@ -58,7 +54,7 @@ def java_home() -> str | None:
 
 
 def cache_directory() -> Path:
-    """Where what can be made again is kept between runs: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
+    """Folder for what can be rebuilt: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
     configured = variable("PARTITION_HEALTH_CACHE")
     return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
 

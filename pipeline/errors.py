@@ -1,7 +1,6 @@
-"""One tree of errors; each class knows the exit code of the command line.
+"""One tree of errors; each class has the exit code of the command line.
 
-Codes: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed,
-5 delivery failed.
+Codes: 0 success, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery failed.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class PipelineError(Exception):
-    """Any error this project raises on purpose; shown without a traceback."""
+    """Base of the errors raised on purpose; shown without a traceback."""
 
     exit_code = 1
 
 
 class ConfigError(PipelineError):
-    """A configuration or a command line that cannot be used: fails before Spark starts."""
+    """A configuration or a command line is wrong; raised before Spark starts."""
 
     exit_code = 2
 
 
 class NothingUsableError(PipelineError):
-    """The input was reachable but held nothing that could be used."""
+    """The input was reachable but holds nothing usable."""
 
     exit_code = 3
 
@@ -35,9 +34,9 @@ class InputError(PipelineError):
 
     Args:
         reason: What was found and what was expected, in one sentence.
-        path: The file, or None for bytes that came from elsewhere.
-        position: Byte position (or line number, for text) of the first bad byte, or None.
-        first_bytes: The first bytes at the position, for the quarantine table; at most 64 are kept.
+        path: The file, or None.
+        position: Byte position (of text the line number) of the first bad byte, or None.
+        first_bytes: Bytes at the position, for the quarantine table; 64 are kept.
     """
 
     exit_code = 3
@@ -54,11 +53,11 @@ class InputError(PipelineError):
 
 
 class HttpStatusError(InputError):
-    """A server answered, and not with what was asked for.
+    """A server answered with another status than 200.
 
     Args:
         status: The answer's status code.
-        reason: What came and what to do.
+        reason: What came, and what to do.
         path: The address without secrets.
     """
 
@@ -68,25 +67,25 @@ class HttpStatusError(InputError):
 
 
 class SourceUnreachableError(PipelineError):
-    """A source did not answer, or refused us; the message says why, as far as it could be found out."""
+    """A source did not answer, or refused the connection; the message says why, where that is known."""
 
     exit_code = 3
 
 
 class DataGateError(PipelineError):
-    """The next step may not trust a table: the data gate failed; retrying does not help."""
+    """A data gate failed: the next step must not trust a table. A retry does not help."""
 
     exit_code = 4
 
 
 class HealthGateError(PipelineError):
-    """The cluster is not healthy; incidents were queued before this was raised."""
+    """The cluster is not healthy; messages about incidents are already queued."""
 
     exit_code = 4
 
 
 class GateBrokenError(PipelineError):
-    """A check itself raised; nothing is known about the data."""
+    """A check itself failed; nothing is known about the data."""
 
 
 class DeliveryError(PipelineError):
@@ -96,12 +95,12 @@ class DeliveryError(PipelineError):
 
 
 class UnusableServerError(DeliveryError):
-    """A mail server or webhook cannot be used at all: not reached, no TLS, no login. The next message would fare alike."""
+    """A mail server or webhook cannot be used at all (unreachable, no TLS, no login); the next message would fail too."""
 
 
 class StorageConflictError(PipelineError):
-    """Another writer committed first; worth a retry."""
+    """Another writer committed first; a retry may succeed."""
 
 
 class TableMismatchError(PipelineError):
-    """A frame, or a table on disk, does not fit the declared table."""
+    """A frame, or a table on disk, does not match the declared table."""

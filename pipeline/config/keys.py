@@ -19,14 +19,14 @@ class KeySettings(Section):
     Attributes:
         mode: `pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores
             sums over keys, no id and no hash; `off` reads no keys.
-        secret: File with the deployment secret, 64 hex digits; made at the first start, for its owner's eyes only. It has
-            to lie outside the warehouse. Whoever loses it begins anew: ids before and after do not compare.
+        secret: File outside the warehouse with the deployment secret, 64 hex digits; written at the first start, readable
+            by its owner only. If it is lost, new ids cannot be matched with old ones.
         secret_variable: Environment variable that holds the secret instead.
-        clear_topics: By cluster, the topics whose keys may be stored in clear (for `retention`, beside their hashes).
-        max_distinct_keys: Keys held at once per segment and window; what comes beyond is counted with a stated error.
-        retention: How long hashes, answers and clear keys are kept, counted from the date the key was seen on.
-        strategies: User-defined strategies, `module:name`, asked about every distinct key.
-        partition_counts: What they are asked for, besides each topic's own partition count.
+        clear_topics: By cluster, topics whose keys may be stored in clear, with their hashes, for `retention`.
+        max_distinct_keys: Keys held at once per segment and window; further ones are counted with a stated error.
+        retention: How long hashes, answers and clear keys are kept after the date on which the key was seen.
+        strategies: User-defined strategies, `module:name`, that place every distinct key.
+        partition_counts: Partition counts they place it for, besides the topic's own.
     """
 
     mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"

@@ -1,4 +1,4 @@
-"""The configuration's section `mail`: who is told of incidents, by which way, and what is kept quiet."""
+"""The configuration's section `mail`: who is notified of incidents, through which channel, and what is muted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.environment import environment_secret
 
 
 class Smtp(Section):
-    """Where mail is handed over. The password comes from the environment variable named here, never from the file."""
+    """The mail server. The password comes from the environment variable named here, never from the file."""
 
     host: str
     port: int = Field(25, gt=0, lt=65536)
@@ -36,9 +36,9 @@ class Webhook(Section):
     """Where a copy of every mail is posted as JSON.
 
     Attributes:
-        name: Ours, in the outbox.
-        url_variable: Environment variable that holds the address: it is a secret, as with Slack.
-        form: `generic` JSON, or `slack` for anything that takes Slack's incoming webhooks.
+        name: In the outbox.
+        url_variable: Environment variable that holds the address, which is a secret.
+        form: `generic` JSON, or `slack` for what takes Slack's incoming webhooks.
         timeout_s: Of one attempt.
     """
 
@@ -67,11 +67,11 @@ class Mail(Section):
         sender: Address it comes from.
         to: Addresses it goes to.
         smtp: The server.
-        webhooks: Where else it goes.
-        digest_above: More changes than that in one window of a cluster are told in one message.
-        mutes: File with what is kept quiet, and until when; `partition-health mute` writes it.
-        tell_within: Windows that ended longer before the run's now are no news: a backfill tells nobody, unless asked to.
-        give_up_after: A message that cannot be delivered for so long is given up, and said so.
+        webhooks: Where copies go.
+        digest_above: More changes than that in one window of a cluster share one message.
+        mutes: File with what is muted, and until when; `partition-health mute` writes it.
+        tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.
+        give_up_after: A message that cannot be delivered for that long is given up, with a note.
     """
 
     sender: str = "partition-health@localhost"

@@ -14,8 +14,8 @@ class CandidateBroker(Section):
     """A broker as it would be.
 
     Attributes:
-        delay_ms: How long it would hold every response, in place of what was found.
-        capacity: How fast it would be, as a multiple of what was found.
+        delay_ms: How long it would hold every response, in place of the delay found.
+        capacity: How fast it would be, as a multiple of the speed found.
     """
 
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
@@ -26,11 +26,11 @@ class Candidate(Section):
     """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
 
     Attributes:
-        name: Ours, in tables and reports.
+        name: In tables and reports.
         partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use, or
             what `client` and `config` say.
-        client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. The
-            defaults are that version's; settings that were given to the producer stay. Without it the session's own.
+        client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It
+            sets the defaults; settings that were given to the producer stay. Without it the session's own version.
         config: Settings by Kafka's names, over the session's own.
         topics: Patterns such as `orders*`; without any, all topics.
         brokers: What would be different about brokers, by id.
@@ -51,11 +51,7 @@ class Candidate(Section):
         return str(value) if isinstance(value, int | float) else value
 
     def partition_count(self, topic_count: int) -> int:
-        """Partitions of a topic under this candidate.
-
-        Args:
-            topic_count: Partitions the topic has.
-        """
+        """Partitions of a topic under this candidate; `topic_count` is what the topic has."""
         count = self.partitions or "x1"
         return topic_count * int(count[1:]) if count.startswith("x") else int(count)
 
@@ -91,9 +87,9 @@ class Replay(Section):
 
     Attributes:
         rows_per_bucket: Rows about keys that a replaying process holds at once.
-        seeds: Runs of each candidate where chance decides: what the ranges are over.
-        arrivals: Ingest stores when each record was created, and how large it was (`silver.arrivals`): keyless records
-            cannot be replayed without. It takes about as long as the rest of an ingest and 2 to 6 bytes a record.
+        seeds: Simulated runs of each candidate; ranges are over them.
+        arrivals: Ingest stores when each record was created, and its size (`silver.arrivals`): keyless records cannot be
+            replayed without. It takes about as long as the rest of an ingest and 2 to 6 bytes a record.
     """
 
     rows_per_bucket: int = Field(1_000_000, gt=0)

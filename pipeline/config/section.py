@@ -47,7 +47,7 @@ _EXPECTED = {
 
 
 class Section(BaseModel):
-    """A part of the configuration: it does not change, and a key nobody knows is an error."""
+    """A part of the configuration: frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

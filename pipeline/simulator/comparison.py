@@ -1,4 +1,4 @@
-"""Figures from elsewhere that a simulation is shown beside: published, or measured on real clients and brokers."""
+"""Figures from elsewhere to compare a simulation with: published, or measured on real clients and brokers."""
 
 from __future__ import annotations
 

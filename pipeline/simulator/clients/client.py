@@ -1,4 +1,4 @@
-"""A producer client: its settings, resolved, and what its threads cost; all times in nanoseconds."""
+"""A producer client: its resolved settings, and what its threads cost; all times in nanoseconds."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class ThreadCosts:
         wake_ns: From that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before
             the call returned, because the two threads share a core.
         response_wake_ns: From a response's arrival until the sender looks.
-        loop_ns: One turn of the sender; at least 1.
-        request_ns: What a turn takes longer for each request it sends.
-        transit_ns: From a turn until its requests are at the broker.
+        loop_ns: One `runOnce` of the sender; at least 1.
+        request_ns: Added to it for each request it sends.
+        transit_ns: From a `runOnce` until its requests are at the broker.
         timer_ns: How much longer than asked a poll sleeps.
         metadata_ns: How long the first `send()` waits for metadata.
         connect_ns: From the first wish to send to a broker until the connection is ready.
-        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
+        run_to_run_ppm: Factor between two runs, parts per million; see `run_to_run.py`.
     """
 
     append_ns: int = 1_000
@@ -124,4 +124,4 @@ PLACEMENTS: dict[str, tuple[Placement, bool, bool]] = {
 """By name of a strategy that the simulator follows: its placement, whether it is adaptive, whether it ignores keys."""
 
 HASHED_ALWAYS = tuple(name for name, s in STRATEGIES.items() if s.client == "librdkafka" and s.keyless is None)
-"""Strategies that the simulator follows although they leave no record for a partitioner: one without a key is hashed too."""
+"""Strategies that hash a missing key too, so that no record is left for a keyless placement."""

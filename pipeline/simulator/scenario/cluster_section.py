@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
-from pipeline.config.section import Problems, WrongValuesError
+from pipeline.config.section import WrongValuesError
 from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
@@ -30,7 +30,7 @@ class IdleSection(ScenarioPart):
     """How long a request takes where the broker had been idle for the connection."""
 
     after_ms: Milliseconds
-    """idle for so long or longer"""
+    """idle for this long or longer"""
     request_ms: QuantityMs
     """for each request then"""
 
@@ -47,7 +47,7 @@ class ServiceSection(ScenarioPart):
     kib_ms: Milliseconds = 0
     """for each 1,024 bytes of batches"""
     warm_up_ratio: float = Field(1, ge=1, le=1_000_000)
-    """so much slower at first, falling to 1 within warm_up_s"""
+    """how much slower at first, falling to 1 within warm_up_s"""
     warm_up_s: Seconds = 0
 
     @model_validator(mode="after")
@@ -179,27 +179,18 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
         broker_ids: Of the scenario, in their order.
 
     Raises:
-        WrongValuesError: A leader is no broker, or a broker leads no partition.
+        WrongValuesError: A broker leads no partition.
     """
     place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
-    expected = f"a broker of the cluster ({', '.join(map(str, broker_ids))}), or null for no leader"
-    topics, problems, turn = [], Problems(), 0
-    for number, section in enumerate(sections):
+    topics, in_turn = [], cycle(place.values())
+    for section in sections:
         if section.leaders is None:
-            count = section.partitions or 0
-            leaders = tuple((turn + partition) % len(place) for partition in range(count))
-            turn += count
+            leaders = tuple(islice(in_turn, section.partitions))
         else:
-            problems.found += [
-                (("topics", number, "leaders", partition), f"found {leader}; expected {expected}")
-                for partition, leader in enumerate(section.leaders)
-                if leader is not None and leader not in place
-            ]
-            leaders = tuple(-1 if leader is None else place.get(leader, -1) for leader in section.leaders)
+            leaders = tuple(-1 if leader is None else place[leader] for leader in section.leaders)
         topics.append(Topic(section.name, leaders, section.metadata_order or ()))
-    problems.check()
     leading = {leader for topic in topics for leader in topic.leaders}
-    problems.found += [
+    problems = [
         (
             ("cluster", "brokers", number),
             f"broker {broker_id} leads no partition; expected every broker to lead one:"
@@ -208,5 +199,6 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
         for broker_id, number in place.items()
         if number not in leading
     ]
-    problems.check()
+    if problems:
+        raise WrongValuesError(*problems)
     return tuple(topics)

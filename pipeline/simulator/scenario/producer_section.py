@@ -63,7 +63,7 @@ class ProducerSection(ClientSection):
     name: str
     """its client.id; of several, with a number after it"""
     count: int = Field(1, ge=1, le=10_000)
-    """so many alike"""
+    """how many alike"""
     traffic: Annotated[tuple[TrafficSection, ...], BeforeValidator(_list_traffic)] = Field(min_length=1)
     """one section, or a list of them; each is a sending thread"""
 

@@ -1,4 +1,4 @@
-"""Types of a scenario file's values: times, distributions, values by time, files beside the scenario."""
+"""Types of a scenario file's values: times, distributions, values over time, files in its folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ScenarioPart(Section):
-    """A part of a scenario file; `schema.py` prints what stands under its fields."""
+    """A part of a scenario file; `schema.py` prints the text under each field."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -40,8 +40,8 @@ def _find_file(name: Path, info: ValidationInfo) -> Path:
     return path
 
 
-FileBeside = Annotated[Path, AfterValidator(_find_file)]
-"""A file that is named beside the scenario file, whose folder is the validation's context."""
+ScenarioFolderFile = Annotated[Path, AfterValidator(_find_file)]
+"""A file in the scenario file's folder, which is the context of the validation."""
 
 
 class _Exponential(Section):
@@ -91,7 +91,7 @@ class _Series(Section):
 
 
 class _SeriesFile(Section):
-    file: FileBeside
+    file: ScenarioFolderFile
 
 
 _MILLISECONDS = TypeAdapter(Milliseconds)
@@ -119,7 +119,7 @@ Delay = Annotated[Steps, BeforeValidator(_read_delay, json_schema_input_type=_Se
 """Milliseconds over time, as nanoseconds.
 
 A constant; a schedule, `[{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]`; an even series, `{every_s: 1, ms: [0, 3, 20]}`; or a
-recorded one, `{file: delays.csv}` with columns at_s and ms, beside the scenario.
+recorded one, `{file: delays.csv}` with columns at_s and ms.
 """
 
 

@@ -31,12 +31,12 @@ def settle_run(scenario: Scenario, seed: int) -> Scenario:
 
 
 def settle_service(service: Service, ppm: int) -> Service:
-    """A service whose every part takes so many parts per million, with nothing left to draw."""
+    """The service with every time scaled by `ppm` parts per million, and nothing left to draw."""
     return service if ppm == PPM else replace(service.mapped(lambda ns: ns * ppm // PPM), run_to_run_ppm=ALIKE)
 
 
 def settle_costs(costs: ThreadCosts, ppm: int) -> ThreadCosts:
-    """Threads that take so many parts per million to wake and to make a turn; appends and waits for the cluster stay."""
+    """Threads whose wake-ups and `runOnce` are scaled by `ppm`; appends and waits for the cluster stay."""
     if ppm == PPM:
         return costs
 

@@ -1,19 +1,19 @@
 """A scenario: brokers, topics, producers and how long they run. All times are whole nanoseconds from the run's start.
 
-What happens in which order, for both forms of the simulator, reference and kernel:
+The order of events, the same in the simulator and in its oracle in the tests:
 
-*Clocks.* Everything that can happen next is on a clock, and a clock shows one time or none. Clocks are numbered:
+*Clocks.* Each thing that can happen next has a clock, which shows one time or none. Clocks are numbered:
 
 1. *responses*: one for each connection (producer, broker), number producer x brokers + broker;
 2. *senders*: one for each producer, after the responses;
 3. *threads*: one for each `Traffic`, in the order of producers and then of their traffic, after the senders.
 
-The next event is that of the earliest clock; of several, that of the lowest number. No other order is needed.
+The next event is that of the earliest clock, on a tie the one with the lowest number.
 
-*Lanes.* A producer's queue for a partition is a lane, number producer x partitions + partition, where partitions are
-counted over all topics of the scenario.
+*Partition queues.* A producer's queue of batches for a partition has number producer x partitions + partition, where
+partitions are counted over all topics of the scenario.
 
-*Chance.* A stream for each purpose and unit; its n-th draw takes count n, from 0. Purposes and units:
+*Chance.* Each purpose and unit has a stream of random numbers, counted from 0:
 
 | purpose | unit | drawn |
 |---|---|---|
@@ -23,7 +23,7 @@ counted over all topics of the scenario.
 | `target` | thread | each record, if there are several targets |
 | `wake` | producer | each wake-up of a sleeping sender by an append |
 | `response wake` | producer | each wake-up of a sleeping sender by a response |
-| `wake call` | thread | each call that wakes the sender, asleep or not, first since its last turn |
+| `wake call` | thread | the first call since the sender's last `runOnce` that wakes it, asleep or not |
 | `service` | connection | each request, when its service begins |
 | `oversleep` | connection | each request that is delayed |
 | `replica wait` | connection | each request with acks=all |
@@ -32,7 +32,7 @@ counted over all topics of the scenario.
 | `service of the run` | broker | once, before the first event |
 | `threads of the run` | producer | once, before the first event |
 
-A draw from a distribution with one value may be left out: it changes nothing.
+A distribution with one value needs no draw.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Service:
 
     Attributes:
         request_ns: For each request.
-        idle: The same where the broker had been idle for the connection before: for as many nanoseconds or longer, so it
-            is; the last of these that holds counts. Rising. Threads that slept for long wake slowly. While a response
-            is held back the broker is idle, so one behind a delay is never warm.
+        idle: Pairs, rising, of a time and what a request takes after the connection was idle for that time or longer:
+            threads that slept long wake slowly. While a response is held back the broker is idle, so one behind a delay
+            is never warm.
         partition_ns: For each partition in the request beyond the first.
         kib_ns: For each 1,024 bytes of batches, in proportion, rounded down.
-        warm_up_percent: 100 is none; so much at time 0, falling in a straight line to 100 at `warm_up_ns`.
+        warm_up_percent: Factor at time 0, falling in a straight line to 100 at `warm_up_ns`.
         warm_up_ns: See there.
-        run_to_run_ppm: By which a run's times differ from these, in parts per million; see `run_to_run.py`.
+        run_to_run_ppm: Factor between two runs, parts per million; see `run_to_run.py`.
     """
 
     request_ns: Distribution = ZERO
@@ -88,7 +88,7 @@ class Service:
         )
 
     def with_capacity(self, capacity: float) -> Service:
-        """The service of a broker so many times as fast: its times divided by that."""
+        """The service of a broker that is `capacity` times as fast."""
         return self if capacity == 1 else self.mapped(lambda ns: round(ns / capacity))
 
 
@@ -97,9 +97,9 @@ class ErrorWindow:
     """A time in which a broker answers requests with an error that the client may retry.
 
     Attributes:
-        start_ns: Of a request's service, the first.
-        end_ns: The first after it.
-        chance_ppm: Of a million requests, so many.
+        start_ns: First instant at which the service of an affected request begins.
+        end_ns: The first instant after the window.
+        chance_ppm: Affected requests per million.
     """
 
     start_ns: int
@@ -116,8 +116,8 @@ class SimulatedBroker:
         service: How long a request takes.
         handler_count: Requests in service at a time over all connections, first come first served; 0 is no limit.
             A delay and a replica's answer hold the connection, not the handler.
-        delay_ns: How long the response is held back, by the time the service ended.
-        oversleep_ns: How much longer than the delay, if there is one.
+        delay_ns: How long the response is held back, by the instant at which the service ends.
+        oversleep_ns: How much longer than that it is held, where there is a delay.
         replica_wait_ns: With acks=all: until the in-sync replicas have the batches.
         quota_bytes_per_s: `producer_byte_rate` of each client; 0 is none.
         errors: Rising, not overlapping.
@@ -201,9 +201,7 @@ class Scenario:
                 raise ConfigError(f"topic {topic.name}: expected leaders among {len(self.brokers)} brokers")
         for producer in self.producers:
             if producer.costs.loop_ns < 1:
-                raise ConfigError(
-                    f"producer {producer.name}: a turn of its sender takes no time; expected 1 ns or more"
-                )
+                raise ConfigError(f"producer {producer.name}: loop_ns is 0; expected 1 ns or more: time would not pass")
             for traffic in producer.traffic:
                 _check_targets(producer.name, traffic, self.topics)
                 _check_end(producer.name, traffic)

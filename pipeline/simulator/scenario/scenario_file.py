@@ -6,28 +6,27 @@ what was expected; one reading reports all errors that do not follow from each o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import AfterValidator, Field
+from typing import TYPE_CHECKING
 
 from pipeline.config.section import Location, Problems, WrongValuesError
 from pipeline.config.yaml_file import parse_yaml, read_yaml
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import SECOND
-from pipeline.simulator.comparison import Comparison
-from pipeline.simulator.scenario.cluster_section import BrokerSection, ClusterSection, TopicSection, build_topics
+from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.producer_section import ClientSection, ProducerSection
-from pipeline.simulator.scenario.quantities import ScenarioPart, Seconds, named_once
 from pipeline.simulator.scenario.scenario import Producer, Scenario
+from pipeline.simulator.scenario.scenario_section import ScenarioSection, VariantSection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pipeline.config.yaml_file import YamlFile
+    from pipeline.simulator.clients.producer_settings import ResolvedProducer
+    from pipeline.simulator.comparison import Comparison
+    from pipeline.simulator.scenario.producer_section import ProducerSection
     from pipeline.simulator.scenario.scenario import Topic
     from pipeline.simulator.scenario.traffic import Traffic
 
@@ -59,7 +58,7 @@ class ScenarioVariant:
         scenario: What is simulated.
         fair_shares: Of each broker, by capacity.
         notes: What of the configuration has no effect here, in sentences.
-        comparisons: Figures from elsewhere, to show beside.
+        comparisons: Figures from elsewhere to compare with.
     """
 
     name: str
@@ -100,48 +99,6 @@ class ScenarioFile:
         return tuple(variant for variant in self.variants if not names or variant.name in names)
 
 
-Sentence = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
-
-
-class VariantSection(ClientSection):
-    """A variant: it changes what it names. `config` is added to the producer's, unless the client is another one."""
-
-    name: str
-    summary: Sentence = ""
-    producers: tuple[str, ...] | None = None
-    """which of them change; all where not given"""
-    brokers: Annotated[tuple[BrokerSection, ...], AfterValidator(named_once("id"))] = ()
-    """keys of single brokers"""
-    compare: tuple[Comparison, ...] = ()
-    """figures from elsewhere to show beside"""
-
-
-class RecoverySection(ScenarioPart):
-    """Report how long after an instant a broker has its fair share again."""
-
-    broker: int = Field(ge=0)
-    """its id"""
-    from_s: Seconds
-
-
-class ScenarioSection(ScenarioPart):
-    """A scenario file."""
-
-    name: str | None = None
-    """that of the file where not given"""
-    summary: Sentence = ""
-    cluster: ClusterSection
-    topics: Annotated[tuple[TopicSection, ...], AfterValidator(named_once("name"))] = Field(min_length=1)
-    producers: Annotated[tuple[ProducerSection, ...], AfterValidator(named_once("name"))] = Field(min_length=1)
-    variants: Annotated[tuple[VariantSection, ...], AfterValidator(named_once("name"))] | None = Field(
-        None, min_length=1
-    )
-    """what is compared; one, "as configured", where not given"""
-    compare: tuple[Comparison, ...] = ()
-    """without variants: figures from elsewhere to show beside"""
-    recovery: RecoverySection | None = None
-
-
 def list_built_ins() -> tuple[str, ...]:
     """Names of the scenarios that come with the package."""
     found = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
@@ -171,7 +128,7 @@ def parse_scenario(text: str, file: str) -> ScenarioFile:
 
     Args:
         text: The document.
-        file: Named in errors; files it names lie beside it.
+        file: Its path, for errors and for the files it names.
 
     Raises:
         ConfigError: What is wrong with it, a line for each problem.
@@ -196,33 +153,31 @@ def _build(section: ScenarioSection, name: str) -> ScenarioFile:
     """
     broker_ids = [broker.id for broker in section.cluster.brokers]
     topics = build_topics(section.topics, broker_ids)
-    alone = section.variants is None
     variants, problems = [], Problems()
-    for number, variant in enumerate(section.variants or [VariantSection(name=AS_CONFIGURED, compare=section.compare)]):
-        location = () if alone else ("variants", number)
+    if section.variants is None:
+        alone = VariantSection(name=AS_CONFIGURED, compare=section.compare)
+        variants.append(_build_variant(section, alone, (), topics, name))
+    for number, variant in enumerate(section.variants or ()):
         with problems.at():
-            variants.append(_build_variant(section, variant, location, topics, name))
-    recovery = section.recovery
-    if recovery is not None and recovery.broker not in broker_ids:
-        expected = f"a broker of the cluster ({', '.join(map(str, broker_ids))})"
-        problems.found.append((("recovery", "broker"), f"found {recovery.broker}; expected {expected}"))
+            variants.append(_build_variant(section, variant, ("variants", number), topics, name))
     problems.check()
-    watched = None
-    if recovery is not None:
-        watched = Recovery(broker_ids.index(recovery.broker), round(recovery.from_s * SECOND))
-    return ScenarioFile(name, section.summary, tuple(variants), watched)
+    recovery = None
+    if section.recovery is not None:
+        recovery = Recovery(broker_ids.index(section.recovery.broker), round(section.recovery.from_s * SECOND))
+    return ScenarioFile(name, section.summary, tuple(variants), recovery)
 
 
 def _build_variant(
-    section: ScenarioSection, variant: VariantSection, location: Location, topics: tuple[Topic, ...], name: str
+    section: ScenarioSection, variant: VariantSection, at: Location, topics: tuple[Topic, ...], name: str
 ) -> ScenarioVariant:
+    by_id = {broker.id: broker for broker in section.cluster.brokers}
+    for change in variant.brokers:
+        given = {key: getattr(change, key) for key in change.model_fields_set}
+        by_id[change.id] = by_id[change.id].model_copy(update=given)
+    brokers = list(by_id.values())
     problems = Problems()
-    with problems.at(*location):
-        brokers = _change_brokers(section.cluster.brokers, variant)
-        _check_names(section, variant)
-    problems.check()
-    clients: list[str] = []
-    notes: list[str] = []
+    clients: dict[str, None] = {}
+    notes: dict[str, None] = {}
     producers: list[Producer] = []
     for number, own in enumerate(section.producers):
         is_changed = variant.producers is None or own.name in variant.producers
@@ -230,76 +185,52 @@ def _build_variant(
         try:
             resolved = producer.resolve()
         except WrongValuesError as error:
-            given = variant if is_changed else None
-            problems.found += [
-                ((*(location if _gives(given, below) else ("producers", number)), *below), problem)
-                for below, problem in error.problems
-            ]
+            for below, problem in error.problems:
+                place = at if is_changed and _gives(variant, below) else ("producers", number)
+                problems.found.append(((*place, *below), problem))
             continue
-        clients.append(f"{producer.client} {producer.version}, {resolved.strategy}")
-        notes += resolved.notes
-        threads: list[Traffic] = []
-        for place, traffic in enumerate(producer.traffic):
-            with problems.at("producers", number, "traffic", place):
-                threads += traffic.build(topics, resolved.strategy)
-        one = Producer(
-            own.name, tuple(threads), resolved.family, producer.version or "", resolved.settings, MEASURED_COSTS
-        )
-        names = [own.name] if own.count == 1 else [f"{own.name}-{copy}" for copy in range(1, own.count + 1)]
-        producers += [replace(one, name=each) for each in names]
+        clients[f"{producer.client} {producer.version}, {resolved.strategy}"] = None
+        notes |= dict.fromkeys(resolved.notes)
+        with problems.at("producers", number):
+            producers += _build_producers(producer, resolved, topics)
     problems.check()
     with problems.at():
-        scenario = Scenario(
-            f"{name}/{variant.name}", tuple(broker.build() for broker in brokers), topics, tuple(producers)
-        )
+        scenario = Scenario(f"{name}/{variant.name}", tuple(b.build() for b in brokers), topics, tuple(producers))
     problems.check()
     total = sum(broker.capacity for broker in brokers)
     return ScenarioVariant(
         name=variant.name,
         summary=variant.summary,
-        clients=tuple(dict.fromkeys(clients)),
+        clients=tuple(clients),
         scenario=scenario,
         fair_shares=tuple(broker.capacity / total for broker in brokers),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(notes),
         comparisons=variant.compare,
     )
 
 
-def _gives(variant: VariantSection | None, location: Location) -> bool:
+def _gives(variant: VariantSection, location: Location) -> bool:
     """Tells whether a variant gives the key at a location of a producer."""
-    if variant is None or not location:
-        return False
-    return location[1] in variant.config if location[0] == "config" else location[0] in variant.model_fields_set
+    if location[:1] == ("config",):
+        return location[1] in variant.config
+    return location[:1] != () and location[0] in variant.model_fields_set
 
 
-def _change_brokers(brokers: Sequence[BrokerSection], variant: VariantSection) -> list[BrokerSection]:
-    by_id = {broker.id: broker for broker in brokers}
+def _build_producers(
+    section: ProducerSection, resolved: ResolvedProducer, topics: tuple[Topic, ...]
+) -> Iterator[Producer]:
     problems = Problems()
-    for number, change in enumerate(variant.brokers):
-        given = {key: getattr(change, key) for key in change.model_fields_set}
-        if change.id in by_id:
-            by_id[change.id] = by_id[change.id].model_copy(update=given)
-        else:
-            problem = f"no broker {change.id}; expected one of {', '.join(map(str, by_id))}"
-            problems.found.append((("brokers", number), problem))
+    threads: list[Traffic] = []
+    for number, traffic in enumerate(section.traffic):
+        with problems.at("traffic", number):
+            threads += traffic.build(topics, resolved.strategy)
     problems.check()
-    return list(by_id.values())
-
-
-def _check_names(section: ScenarioSection, variant: VariantSection) -> None:
-    """Checks the producers and the brokers that a variant names."""
-    known = [producer.name for producer in section.producers]
-    problems = Problems()
-    for number, name in enumerate(variant.producers or ()):
-        if name not in known:
-            problems.found.append((("producers", number), f"found {name}; expected {' or '.join(known)}"))
-    broker_ids = [broker.id for broker in section.cluster.brokers]
-    expected = ", ".join(map(str, broker_ids))
-    for number, comparison in enumerate(variant.compare):
-        for figure, values in comparison.loads.items():
-            problems.found += [
-                (("compare", number, figure, broker_id), f"no broker {broker_id}; expected one of {expected}")
-                for broker_id in values
-                if broker_id not in broker_ids
-            ]
-    problems.check()
+    for copy in range(1, section.count + 1):
+        yield Producer(
+            name=section.name if section.count == 1 else f"{section.name}-{copy}",
+            traffic=tuple(threads),
+            family=resolved.family,
+            version=section.version or "",
+            settings=resolved.settings,
+            costs=MEASURED_COSTS,
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.quantities import ScenarioPart
-from pipeline.simulator.scenario.scenario_file import ScenarioSection
+from pipeline.simulator.scenario.scenario_section import ScenarioSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 _HEAD = """\
-A scenario file is YAML: a key, and in brackets what it is when left out. Times say their unit; files lie beside it.
+A scenario file is YAML: a key, and in brackets what it is when left out. Times say their unit; files are looked for in its folder.
 A QUANTITY is a number; quantiles, straight lines between: {0: 0.1, 0.5: 0.2, 0.99: 2, 1: 5}; or its mean where it is
 exponential: {exponential: 0.3}. Configs that a version of the client has, but that do not touch partitions, batches or
 times, are accepted, with a note.

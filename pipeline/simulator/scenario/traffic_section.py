@@ -17,7 +17,7 @@ from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import PLACEMENTS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
-from pipeline.simulator.scenario.quantities import FileBeside, Quantity, QuantityS, ScenarioPart, Seconds, Share
+from pipeline.simulator.scenario.quantities import Quantity, QuantityS, ScenarioFolderFile, ScenarioPart, Seconds, Share
 from pipeline.simulator.scenario.recorded_traffic import read_recorded
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Target, Traffic
 
@@ -77,7 +77,7 @@ class RecordedArrivals(ScenarioPart):
     """A .parquet or .csv file with columns at_ms, value_bytes; where there, key and partition."""
 
     kind: Literal["recorded"]
-    file: FileBeside
+    file: ScenarioFolderFile
 
 
 class KeysSection(ScenarioPart):
@@ -120,15 +120,15 @@ class TrafficSection(ScenarioPart):
     ]
     """one of"""
     records: int | None = Field(None, ge=1, lt=2**63)
-    """the end: so many records, or"""
+    """the end: after this many records, or"""
     duration_s: Annotated[Seconds, Field(ge=1e-9)] | None = None
-    """so long"""
+    """after this long"""
     start_s: Seconds = 0
     value_bytes: Quantity | None = None
     keys: KeysSection | None = None
     explicit: ExplicitSection | None = None
     threads: int = Field(1, ge=1, le=10_000)
-    """so many sending threads alike"""
+    """how many sending threads alike"""
 
     @model_validator(mode="after")
     def _fits(self) -> TrafficSection:
@@ -181,17 +181,11 @@ class TrafficSection(ScenarioPart):
     def _weigh_topics(self, topics: Sequence[Topic]) -> dict[int, float]:
         """Index of each topic that records go to, and its weight."""
         place = {topic.name: number for number, topic in enumerate(topics)}
-        if self.topic is None and self.topics is None:
-            if len(topics) > 1:
-                raise WrongValuesError(((), "key topic is missing: there are several"))
-            return {0: 1.0}
-        key, named = ("topics", self.topics) if self.topics else ("topic", {str(self.topic): 1.0})
-        unknown = [name for name in named if name not in place]
-        if unknown:
-            raise WrongValuesError(
-                *(((key, name), f"no topic {name}; expected {' or '.join(place)}") for name in unknown)
-            )
-        return {place[name]: weight for name, weight in named.items()}
+        if self.topics is not None:
+            return {place[name]: weight for name, weight in self.topics.items()}
+        if self.topic is None and len(topics) > 1:
+            raise WrongValuesError(((), "key topic is missing: there are several"))
+        return {0 if self.topic is None else place[self.topic]: 1.0}
 
     def _make_targets(self, weights: Mapping[int, float], topics: Sequence[Topic], strategy: str) -> tuple[Target, ...]:
         """Keyless, keyed and explicit parts of the records of every topic, with whole weights."""

@@ -9,7 +9,8 @@ import pytest
 from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
 from pipeline.simulator.scenario.cluster_section import BrokerSection, TopicSection
 from pipeline.simulator.scenario.producer_section import ProducerSection
-from pipeline.simulator.scenario.scenario_file import ScenarioSection, VariantSection, parse_scenario
+from pipeline.simulator.scenario.scenario_file import parse_scenario
+from pipeline.simulator.scenario.scenario_section import ScenarioSection, VariantSection
 from pipeline.simulator.scenario.schema import format_schema
 from pipeline.simulator.scenario.traffic_section import TrafficSection
 
