@@ -168,9 +168,14 @@ def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location
     if kind == "model_type":
         found = _find_schema(schema, loc, schema)
         expected = f"a mapping with {', '.join(found.get('required') or found.get('properties', ()))}"
+    elif kind in _EXPECTED:
+        expected = _EXPECTED[kind].format(**context)
     else:
-        expected = _EXPECTED.get(kind, detail["msg"].removeprefix("Input should be ")).format(**context)
-    return loc, f"found {_show(detail['input'])}; expected {expected}"
+        expected = detail["msg"].removeprefix("Input should be ")
+    # A text in place of a mapping may be a secret: `basic_auth: me:password`.
+    is_part = kind in ("model_type", "dict_type", "list_type", "tuple_type")
+    shown = "a text" if is_part and isinstance(detail["input"], str) else _show(detail["input"])
+    return loc, f"found {shown}; expected {expected}"
 
 
 def _find_schema(schema: Mapping[str, Any], loc: Location, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,9 +196,9 @@ def _find_schema(schema: Mapping[str, Any], loc: Location, root: Mapping[str, An
 
 
 def _show(found: object) -> str:
-    if isinstance(found, dict | list | tuple) and found:
+    if found in (None, [], {}, ()):
+        return "nothing"
+    if isinstance(found, dict | list | tuple):
         return "a mapping" if isinstance(found, dict) else "a list"
     shown = str(found)
-    return (
-        "nothing" if found in (None, [], {}, ()) else shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
-    )
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"

@@ -66,6 +66,10 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
             },
             "one of them",
         ),
+        (
+            {"kind": "prometheus", "url": "http://p", "access": {"basic_auth": SECRET}},
+            "found a text; expected a mapping",
+        ),
         ({"kind": "exporter_urls", "path": "p"}, "give producers or brokers"),
         ({"kind": "exporter_urls", "path": "p", "producers": {"../a": "http://a"}}, "names a folder"),
         ({"kind": "exporter_urls", "path": "p", "brokers": {1: f"http://u:{SECRET}@b"}}, "access.basic_auth"),

@@ -102,7 +102,7 @@ def test_merge_keys_give_way_to_own_keys():
                 "zoo.yaml:4:1: is_open: found perhaps; expected true or false",
                 "zoo.yaml:5:18: prices.x: found x; expected a whole number",
                 "zoo.yaml:5:24: prices.7: found y; expected a number",
-                "zoo.yaml:6:1: best: found 3; expected a mapping with kind, name",
+                "zoo.yaml:6:1: best: found a text; expected a mapping with kind, name",
             ],
         ),
         (
