@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from pipeline.config.section import Problems, WrongValuesError
-from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import WrongSettingError, check_client, find_config
 from pipeline.simulator.clients.producer_settings import resolve_producer
@@ -70,11 +69,11 @@ class ProducerSection(ClientSection):
     @field_validator("version")
     @classmethod
     def _known_version(cls, version: str | None, info: ValidationInfo) -> str | None:
+        problems = Problems()
         if version is not None and "client" in info.data:
-            try:
+            with problems.at():
                 check_client(info.data["client"], version)
-            except ConfigError as error:
-                raise ValueError(str(error)) from error
+        problems.check()
         return version
 
     @field_validator("config")

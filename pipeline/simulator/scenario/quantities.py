@@ -135,7 +135,7 @@ def _read_csv(path: Path) -> list[tuple[int, float]]:
         reader = csv.DictReader(lines)
         try:
             rows = [_CSV_ROW.validate_python((row["at_s"], row["ms"])) for row in reader]
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, csv.Error) as error:
             raise WrongValuesError(
                 (("file",), f"{path}:{reader.line_num}: expected numbers, 0 or more, in columns at_s and ms")
             ) from error
