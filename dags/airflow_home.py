@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.config.pipeline_config import CONFIG_VARIABLE
+from pipeline.config_file import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, StorageConflictError
 
 OWNER = "platform"

@@ -26,7 +26,7 @@ from airflow.sdk import DAG, CronPartitionTimetable, task
 
 from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, late_alert, range_params
 from dags.schedule import last_tick, plan_schedule
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 
 _CONFIG = load_config()
 _SCHEDULE = plan_schedule(_CONFIG.window, _CONFIG.grace)

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pipeline.alerting.delivery import deliver
 from pipeline.alerting.message import ID_DOMAIN
 from pipeline.config.mail import Smtp
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ with DAG(
     def maintain(ti: Any = None) -> list[str]:
         """Compaction, then vacuum, table by table."""
         from dags.runs import epoch_ms
-        from pipeline.config.pipeline_config import load_config
+        from pipeline.config_file import load_config
         from pipeline.jobs import maintain as job
 
         return list(job.run(load_config(), now_ms=epoch_ms(ti.start_date)).notes)

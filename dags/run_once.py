@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.cli.demo import Demo, prepare_demo
 from pipeline.cli.replay_summary import describe_keys, describe_shares
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.storage.row_counts import count_rows
 
 if TYPE_CHECKING:

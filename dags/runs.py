@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dags.secrets import lend_secrets
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs

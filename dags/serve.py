@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
-from pipeline.config.pipeline_config import config_path, load_config
+from pipeline.config_file import config_path, load_config
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    from pipeline.sources.metrics.metric_readings import tells_of_brokers
+    from pipeline.sources.metrics.metric_readings import reports_brokers
     from pipeline.storage.window_status import trust_windows
 
     limits: dict[str, Any] = {
@@ -59,7 +59,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         "max_age_ms": milliseconds_of(run.cluster.freshness),
     }
     reports = [run_suite("window_status_gate", rows_of_windows(spark, run, WINDOW_STATUS, run.windows), limits)]
-    metered = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if tells_of_brokers(run.cluster) else ()
+    metered = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES) if reports_brokers(run.cluster) else ()
     for table in (CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES, *metered):
         suite = f"{table.name.split('.')[1]}_gate"
         reports.append(run_suite(suite, rows_of_windows(spark, run, table, run.windows)))

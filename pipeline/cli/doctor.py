@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from pipeline.alerting.delivery import probe
-from pipeline.cli.doctor_sources import examine_source
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
 from pipeline.model.finding import Finding
+from pipeline.sources.capabilities import given_by
+from pipeline.sources.source import Source, sources_of
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.outbox import undelivered
@@ -93,7 +94,7 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         found = f"{len(rows)} tables, {sum(rows.values()):,} rows"
         yield Finding(name="tables", is_ok=True, found=found)
     for name, cluster in config.clusters.items():
-        for source in cluster.sources:
+        for source in sources_of(cluster, Source):
             yield from examine_source(name, source)
     yield _folder("outbox", config.outbox)
     if rows:
@@ -108,6 +109,22 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield _asked(
             "mail", "correct mail.smtp in the configuration, or see why the server is away", lambda: probe(quick)
         )
+
+
+def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
+    """Tries one source within a short time, and says which numbers it gives.
+
+    Args:
+        cluster: Its cluster's name in the configuration.
+        source: As configured.
+    """
+    name, is_ok = f"{cluster}: {source.kind}", True
+    for finding in source.probe():
+        is_ok &= finding.is_ok
+        yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
+    if is_ok and source.configured_column:
+        gives, lacks = given_by(source.configured_column)
+        yield Finding(name=f"{name}, gives", is_ok=True, found=f"{'; '.join(gives)}. Not: {'; '.join(lacks)}")
 
 
 def _outbox(config: PipelineConfig) -> Finding:

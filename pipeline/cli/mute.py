@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
-from pipeline.config.pipeline_config import load_config
 from pipeline.config.section import format_problems
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
 

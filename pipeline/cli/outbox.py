@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered

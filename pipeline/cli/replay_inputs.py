@@ -16,6 +16,7 @@ from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
+from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.records.segment_summary import summarise_partition
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.steps import STEPS, replay_windows, take_steps
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import TimeWindow, milliseconds_of

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_shell import read_statements
 from pipeline.cli.text_table import format_table
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.session import running_session

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pipeline.cli.options import add_json_option
 from pipeline.cli.text_table import format_table
 from pipeline.errors import ConfigError
-from pipeline.sources.capabilities import CAPABILITIES, COLUMNS
 from pipeline.tables import TABLES
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ def find_table(name: str) -> Table:
 
 
 def _format_sources(*, as_json: bool) -> str:
+    from pipeline.sources.capabilities import CAPABILITIES, COLUMNS  # pydantic, which no table needs
+
     if as_json:
         entries = [
             {"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.config.section import Duration, Section
+from pipeline.config.section import ConfigPath, Duration, Section
 
 DEFAULT_SECRET = Path("partition-health.secret")
 
@@ -30,7 +30,7 @@ class KeySettings(Section):
     """
 
     mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
-    secret: Path = DEFAULT_SECRET
+    secret: ConfigPath = DEFAULT_SECRET
     secret_variable: str | None = None
     clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from pipeline.config.section import Duration, Section
+from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 
 
@@ -79,7 +79,7 @@ class Mail(Section):
     smtp: Smtp | None = None
     webhooks: tuple[Webhook, ...] = ()
     digest_above: int = Field(10, ge=1)
-    mutes: Path = Path("mutes.yaml")
+    mutes: ConfigPath = Path("mutes.yaml")
     tell_within: Duration = timedelta(days=1)
     give_up_after: Duration = timedelta(days=3)
 

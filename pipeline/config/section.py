@@ -5,9 +5,19 @@ from __future__ import annotations
 import difflib
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
@@ -47,9 +57,12 @@ _EXPECTED = {
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen; an unknown key is an error."""
+    """A part of the configuration: frozen; an unknown key is an error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Defaults are validated too: relative paths among them are taken from the file's folder like others.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, revalidate_instances="always")
 
 
 def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
@@ -57,7 +70,7 @@ def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
 
     def read(value: object) -> object:
         try:
-            return value if isinstance(value, timedelta) else parse(str(value))
+            return value if isinstance(value, timedelta | datetime) else parse(str(value))
         except ConfigError as error:
             raise ValueError(str(error)) from error
 
@@ -73,6 +86,13 @@ def write_instant(at: datetime) -> str:
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
 
 
+def _under_folder(path: Path, validation: ValidationInfo) -> Path:
+    folder: Path | None = (validation.context or {}).get("folder")
+    return path if folder is None else folder / path.expanduser()
+
+
+ConfigPath = Annotated[Path, AfterValidator(_under_folder)]
+"""A path; a relative one is taken from the `folder` in the context of the validation: that of the configuration's file."""
 Duration = Annotated[timedelta, _read_by(parse_duration), PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S")]
 """A length of time, written as in ISO 8601: `PT5M`, `P1D`."""
 Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]

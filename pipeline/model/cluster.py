@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from pipeline.model.log import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 NO_LEADER = -1
 """No leader, or none that is known."""
@@ -239,6 +239,17 @@ class ClusterHistory:
     partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
     topic_configs: Mapping[str, Timeline[Mapping[str, str]]] = field(default_factory=dict)
     default_configs: Timeline[Mapping[str, str]] = Timeline()
+
+    @classmethod
+    def always(
+        cls, state_source: str, states: Iterable[PartitionState], configs: Mapping[str, Mapping[str, str]]
+    ) -> ClusterHistory:
+        """The history of a source that says one state, without a time."""
+        return cls(
+            state_source=state_source,
+            partitions={state.topic_partition: Timeline.always(state) for state in states},
+            topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
+        )
 
     def state_at(self, at_ms: int) -> ClusterState:
         """The cluster at a moment: changes made at that very millisecond included.

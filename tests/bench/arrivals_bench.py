@@ -21,7 +21,8 @@ import pyarrow as pa
 import yaml
 from deltalake import DeltaTable
 
-from pipeline.config.pipeline_config import Spark, load_config
+from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs

@@ -15,7 +15,7 @@ import yaml
 from pyspark.sql import functions as F
 
 from expectations import gates
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import measure_rules, recommend, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs

@@ -20,7 +20,8 @@ from pathlib import Path
 import yaml
 from pyspark.sql import functions as F
 
-from pipeline.config.pipeline_config import Spark, load_config
+from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import murmur2

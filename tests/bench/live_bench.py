@@ -18,12 +18,13 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from pipeline.config.live_source import LiveCluster
-from pipeline.config.pipeline_config import Spark, load_config
+from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.live.connection import connected
+from pipeline.sources.kinds.live_cluster import LiveCluster
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
 from pipeline.storage.rows import load_rows
@@ -135,7 +136,7 @@ def time_admin_pass(bootstrap):
     source = LiveCluster(kind="live_cluster", bootstrap_servers=bootstrap)
     now_ms = time.time_ns() // 1_000_000
     span = TimeWindow(now_ms - 2 * MINUTE_MS, now_ms - MINUTE_MS)
-    with connected(source) as connection:
+    with connect(source) as connection:
         began = time.perf_counter()
         state = read_live_state(connection)
         plan_fetches(connection, state, state.in_scope, span, lateness_ms=0, as_of_ms=now_ms)
@@ -148,7 +149,7 @@ def create_many_topics(bootstrap):
         for first in range(0, ADMIN_TOPICS, 100):
             placed = {"num_partitions": ADMIN_PARTITIONS, "replication_factor": 1}
             admin.create_topics({f"many-{n}": placed for n in range(first, first + 100)}, wait_for_metadata=False)
-    with connected(LiveCluster(kind="live_cluster", bootstrap_servers=bootstrap)) as connection:
+    with connect(LiveCluster(kind="live_cluster", bootstrap_servers=bootstrap)) as connection:
         while len(read_live_state(connection).high_watermarks) < ADMIN_TOPICS * ADMIN_PARTITIONS:
             time.sleep(1)  # leaders of new partitions are told one after the other
 

@@ -35,6 +35,7 @@ from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import run_unit
 from pipeline.replay.unit_scenario import lay_out_unit
 from pipeline.runs import plan_runs
+from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.storage.files import list_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline.cli.demo import prepare_demo
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from tests.dags.airflow_process import AirflowHome
 

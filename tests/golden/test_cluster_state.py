@@ -14,6 +14,14 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.sources.files.cluster_state import read_cluster_history, read_log_end_offset, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.tool_texts import Described
+from pipeline.sources.kinds.topics_describe import TopicsDescribe
+
+
+def describe(path):
+    described = Described()
+    TopicsDescribe(kind="topics_describe", path=path).describe(described)
+    return described
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +58,10 @@ def test_the_metadata_log_tells_what_the_manifest_planned(tree, manifest):
 
 
 def test_every_source_names_the_same_leaders(tree, brokers_only, capture_folder, manifest):
-    described = capture_folder / "tools/topics-describe.txt"
+    described = describe(capture_folder / "tools/topics-describe.txt").history
     end_ms = manifest["clock"]["end_ms"]
     by_log = read_cluster_history(tree)[0].state_at(end_ms)
-    by_text, problems = read_cluster_history(brokers_only, topics_describe=described)
+    by_text, problems = read_cluster_history(brokers_only, described)
     assert (by_text.state_source, problems) == ("topics_describe", ())
     by_replica = read_cluster_history(brokers_only)[0]
     assert by_replica.state_source == "only_replica"
@@ -118,13 +126,13 @@ def test_consumer_groups(capture_folder, manifest):
 def test_bad_sources_are_named_and_the_next_one_used(tmp_path, brokers_only, capture_folder):
     bad = tmp_path / "describe.txt"
     bad.write_bytes(b"Topic: t\tPartition: 0\tLeader: x\tReplicas: 0\tIsr: 0\n")
-    history, (problem,) = read_cluster_history(brokers_only, topics_describe=bad)
-    assert history.state_source == "only_replica"
+    found = describe(bad)
+    (problem,) = found.problems["topics_describe"]
+    assert read_cluster_history(brokers_only, found.history)[0].state_source == "only_replica"
     assert (problem.path, problem.position) == (str(bad), 1)
     bad.write_bytes(b"\xff\xfe")
-    assert "cannot be read" in read_cluster_history(brokers_only, topics_describe=bad)[1][0].reason
-    missing = read_cluster_history(brokers_only, topics_describe=tmp_path / "missing")[1][0]
-    assert "No such file" in missing.reason
+    assert "cannot be read" in describe(bad).problems["topics_describe"][0].reason
+    assert "No such file" in describe(tmp_path / "missing").problems["topics_describe"][0].reason
 
 
 def test_a_directory_of_another_cluster_is_named(tree, segments_tree):

@@ -6,8 +6,8 @@ import numpy as np
 
 from pipeline.codec.log.scans import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
-from pipeline.config.file_sources import DumpLog
 from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
+from pipeline.sources.kinds.dump_log import DumpLog
 
 TOLD = [name for name in HEADER_ROW.names if name != "base_timestamp_ms"]
 

@@ -11,11 +11,12 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from pipeline.config.pipeline_config import Spark, load_config
+from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.files.cluster_reading import read_cluster
+from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind, Scan

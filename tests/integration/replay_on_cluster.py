@@ -9,7 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from pipeline.config.pipeline_config import Spark, load_config
+from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.jobs import replay
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs

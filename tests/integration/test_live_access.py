@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
-from pipeline.config.live_source import LiveCluster
 from pipeline.errors import SourceUnreachableError
+from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from tests.integration.command_line import places_of, run_command
 from tests.lab.certificates import write_certificates
 from tests.lab.cluster import start_cluster
@@ -103,7 +103,7 @@ def source(port, ca_file=None, *, mechanism="SCRAM-SHA-512", protocol="SASL_SSL"
 
 
 def cause_of(live):
-    with pytest.raises(SourceUnreachableError) as raised, connected(live):
+    with pytest.raises(SourceUnreachableError) as raised, connect(live):
         pass
     return str(raised.value)
 

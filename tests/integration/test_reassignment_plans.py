@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from expectations import gates
 from pipeline.advice.recommendations import HotBroker, recommend
 from pipeline.alerting.action_sections import action_attachments, execute_section
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
 from pipeline.model.placement import PlacedPartition, PlacementBroker

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest, replay
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS

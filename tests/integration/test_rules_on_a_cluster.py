@@ -9,11 +9,11 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from expectations import gates
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest, measure_rules, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.state import read_live_state
 from pipeline.storage.window_status import trust_windows
 from tests.integration.live.runs import live_source, wait_for_checkpoints, wait_until
@@ -179,7 +179,7 @@ def test_a_group_is_told_how_unevenly_it_reads_and_what_assignors_would_change(m
 def test_volumes_of_log_directories_are_what_the_file_system_says(cluster):
     """Others write to the same volume meanwhile: what is left is known to a tenth."""
     alive = {broker.node_id: broker.log_directory for broker in cluster.brokers if broker.node_id != DEAD}
-    with connected(live_source(cluster)) as connection:
+    with connect(live_source(cluster)) as connection:
         spaces = read_live_state(connection).spaces
     assert spaces.keys() == alive.keys()
     for broker_id, folder in alive.items():

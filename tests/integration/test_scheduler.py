@@ -15,7 +15,7 @@ from email.policy import default
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.model.window import format_instant
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS

@@ -12,7 +12,7 @@ import pyarrow as pa
 import yaml
 
 from expectations import gates
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.runs import RunContext, plan_runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest, replay
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.window_status import trust_windows

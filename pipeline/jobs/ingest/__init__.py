@@ -19,7 +19,7 @@ from pipeline.jobs.ingest.metrics import write_metrics
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
 from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
 from pipeline.runs import JobReport
-from pipeline.sources.files.cluster_reading import read_cluster
+from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_readings import read_metrics
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import instant_of
-from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.sources.cluster_reading import GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.ingest.found import Found
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.files.cluster_reading import ClusterReading
+    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.tables import Table
 
 
@@ -44,7 +44,7 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
         Versions of the tables written.
     """
     fresh = fresh_windows(run, expired.get(reading.record_source, set()))
-    fresh_groups = fresh_windows(run, expired.get(CONSUMER_GROUP_TEXTS, set()))
+    fresh_groups = fresh_windows(run, expired.get(GROUP_TEXTS, set()))
     name, history = run.cluster_name, reading.history
     disks = disk_columns(reading.replicas, reading.spaces, reading.relative)
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (

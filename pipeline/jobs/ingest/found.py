@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.config.live_source import LIVE_CLUSTER
-from pipeline.sources.files.cluster_reading import CONSUMER_GROUPS as CONSUMER_GROUP_TEXTS
+from pipeline.model.cluster import LIVE_CLUSTER
+from pipeline.sources.cluster_reading import GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import leader_epoch_rows
 from pipeline.sources.files.problem_rows import problems_of
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
@@ -16,7 +16,7 @@ from pipeline.sources.live.offset_rows import list_shortfalls, offset_summary_ro
 from pipeline.sources.live.reading import with_losses
 from pipeline.sources.live.source import plan_range_tasks
 from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
-from pipeline.sources.metrics.metric_readings import sample_intervals_ms, tells_of_brokers
+from pipeline.sources.metrics.metric_readings import reports_brokers, sample_intervals_ms
 from pipeline.sources.metrics.sample_arrivals import count_samples
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.files.cluster_reading import ClusterReading
+    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.metrics.metric_readings import MetricReading
     from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
@@ -101,7 +101,7 @@ def read_input(
     for observed_at_ms, _ in reading.groups:
         start_ms = observed_at_ms - observed_at_ms % run.window_ms
         if start_ms in by_start:
-            row_counts[CONSUMER_GROUP_TEXTS, by_start[start_ms]] += 1
+            row_counts[GROUP_TEXTS, by_start[start_ms]] += 1
     problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
     scanned = problems_of(row for row in summaries if row["row_kind"] == "problem")
     problems.setdefault(reading.record_source, []).extend(scanned)
@@ -161,7 +161,7 @@ def _summarise_samples(run: RunContext, scan: Scan) -> dict[str, pa.Table]:
         span=run.span,
         window_ms=run.window_ms,
         interval_ms=sample_intervals_ms(run.cluster),
-        has_brokers=tells_of_brokers(run.cluster),
+        has_brokers=reports_brokers(run.cluster),
     )
     parts = scan.parts(Kind.SAMPLES, by=INSTANCE).map(lambda rows: summarise_samples(rows, settings)).collect()
     return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}

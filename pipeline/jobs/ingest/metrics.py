@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import replace
-from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, tells_of_brokers
+from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, reports_brokers
 from pipeline.sources.records.pieces import Kind, Parts
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
@@ -48,6 +48,6 @@ def write_metrics(
         METRIC_SAMPLES: samples.map(partial(select_samples, span=run.span, window_ms=run.window_ms)),
         PRODUCER_NODES: Parts([finish_nodes(nodes, precedence=names, client_configs=configs)]),
     }
-    if tells_of_brokers(run.cluster):
+    if reports_brokers(run.cluster):
         tables |= {t: Parts([found.samples[t.name]]) for t in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)}
     return {table.name: replace(spark, run, table, rows, fresh) for table, rows in tables.items()}

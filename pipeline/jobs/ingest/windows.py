@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pipeline.model.window import instant_of
-from pipeline.sources.arrivals import iter_arrivals
+from pipeline.sources.availability import iter_availability
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
 from pipeline.storage.window_status import collect_coverage, windows_to_keep
@@ -64,10 +64,9 @@ def commit_windows(
     """
     newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
     rows = []
-    for window, columns in iter_arrivals(
-        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, told=found.arrivals
+    for window, source, available in iter_availability(
+        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, samples=found.arrivals
     ):
-        source = columns["source"]
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else found.row_counts
         # A kept window's row goes on to vouch for what had arrived when its rows were stored.
@@ -83,7 +82,11 @@ def commit_windows(
                 "source_expired": is_expired,
                 "table_versions": versions,
                 "committed_at": instant_of(run.now_ms),
-                **columns,
+                "source": source,
+                "expected_count": available.expected_count,
+                "arrived_count": available.arrived_count,
+                "missing": available.missing or None,
+                "newest_at": None if available.newest_ms is None else instant_of(available.newest_ms),
                 **(arrived_before._asdict() if arrived_before else {}),
             }
         )

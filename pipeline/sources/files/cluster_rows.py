@@ -77,15 +77,12 @@ def disk_columns(
     spaces: Mapping[int, Mapping[str, DirectorySpace]],
     relative: Callable[[str], str],
 ) -> dict[int, DiskColumns]:
-    """Bytes by log directory, for each broker whose disks were found or described.
+    """`log_dir_bytes`, `log_dir_total_bytes` and `log_dir_usable_bytes` by log directory, for each broker with disks known.
 
     Args:
         replicas: What the disks hold, copies on their way between disks included; those without a size are left out.
-        spaces: Volumes by broker and log directory, where the brokers tell.
+        spaces: Volumes by broker and log directory, where the brokers report them.
         relative: Shortens a path to what it is under its source root.
-
-    Returns:
-        By broker: `log_dir_bytes`, `log_dir_total_bytes`, `log_dir_usable_bytes`, each by log directory.
     """
     held: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for replica in replicas:

@@ -7,19 +7,15 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.codec.log.index_files import read_offset_index
 from pipeline.codec.log.segment import scan_headers
-from pipeline.codec.tools.tool_text import parse_topics_describe
-from pipeline.errors import InputError
 from pipeline.model.cluster import (
     NO_LEADER,
     ONLY_REPLICA,
-    TOPICS_DESCRIBE,
     Broker,
     ClusterHistory,
     PartitionState,
@@ -31,20 +27,18 @@ from pipeline.model.log_tree import DirectoryKind
 from pipeline.sources.files.metadata_log import read_metadata_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from pipeline.model.log import TopicPartition
     from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
 
 
 def read_cluster_history(
-    tree: LogTree, *, topics_describe: Path | str | None = None
+    tree: LogTree, described: ClusterHistory | None = None
 ) -> tuple[ClusterHistory, tuple[Problem, ...]]:
-    """The cluster's history from the best source at hand, as `state_source` says, and what was wrong with those tried.
+    """The cluster's history from the best source at hand, as `state_source` says, and what was wrong with the others.
 
     Args:
         tree: Discovered log directories; the longest metadata log among them is read.
-        topics_describe: A file with the output of `kafka-topics --describe`, or None.
+        described: What `kafka-topics --describe` printed, or None.
     """
     problems = _name_foreign_clusters(tree)
     for directory in _order_metadata_directories(tree):
@@ -52,11 +46,7 @@ def read_cluster_history(
         problems += found
         if history is not None:
             return history, tuple(problems)
-    if topics_describe is not None:
-        history = _read_topics_describe(Path(topics_describe), problems)
-        if history is not None:
-            return history, tuple(problems)
-    return infer_from_replicas(tree), tuple(problems)
+    return described or infer_from_replicas(tree), tuple(problems)
 
 
 def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
@@ -92,7 +82,7 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
                 isr=None,
             )
         )
-    return _timeless(ONLY_REPLICA, states, {})
+    return ClusterHistory.always(ONLY_REPLICA, states, {})
 
 
 def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
@@ -186,22 +176,3 @@ def _order_metadata_directories(tree: LogTree) -> list[PartitionDirectory]:
 
     found = (partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
     return sorted((partition for partition in found if partition.is_cluster_metadata), key=length)
-
-
-def _read_topics_describe(path: Path, problems: list[Problem]) -> ClusterHistory | None:
-    try:
-        description = parse_topics_describe(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, InputError) as error:
-        problems.append(Problem.of_error(path, error))
-        return None
-    return _timeless(TOPICS_DESCRIBE, description.partitions, description.configs)
-
-
-def _timeless(
-    state_source: str, states: Iterable[PartitionState], configs: Mapping[str, Mapping[str, str]]
-) -> ClusterHistory:
-    return ClusterHistory(
-        state_source=state_source,
-        partitions={state.topic_partition: Timeline.always(state) for state in states},
-        topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
-    )

@@ -1,4 +1,4 @@
-"""Listing directories without leaving the source root, without reading anything twice, and without stopping at errors."""
+"""Listing directories without leaving the path given, without reading anything twice, and without stopping at errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.codec.log.checkpoints import has_crlf
 from pipeline.errors import InputError
@@ -15,7 +15,6 @@ from pipeline.model.log import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Siblings: TypeAlias = "dict[Path, tuple[Mapping[str, Path], str]]"
 SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
 _T = TypeVar("_T")
 
@@ -35,28 +34,33 @@ class Listing:
 
 
 class DirectoryWalk:
-    """One discovery under one root: lists directories, keeps the problems.
-
-    Args:
-        root: The resolved directory that nothing may lead out of.
-        problems: Problems are appended here.
-        seen: Real paths of the directories already listed; shared by the paths of one discovery.
-        siblings: Listings of directories whose files are given one by one; shared likewise.
-        is_confined: The root was named as a source root; else it is a path somebody gave, and its parent may be read.
+    """One discovery: lists directories, keeps the problems.
 
     Attributes:
-        met_again: A directory was left out because it had been listed before.
+        problems: What was wrong so far.
+        met_again: Below the path entered last, a directory was left out because it had been listed before.
     """
 
-    def __init__(
-        self, root: Path, problems: list[Problem], seen: set[str], siblings: Siblings, *, is_confined: bool
-    ) -> None:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
         self.met_again = False
-        self._root = root
-        self._is_confined = is_confined
-        self._siblings = siblings
-        self._problems = problems
-        self._seen = seen
+        self._root = Path()
+        self._seen: set[str] = set()  # real paths of directories
+        self._siblings: dict[Path, tuple[Mapping[str, Path], str]] = {}
+
+    def enter(self, path: Path) -> bool:
+        """Goes to a path that links below must not leave; False, with a problem noted, where it cannot be used."""
+        self.met_again = False
+        try:
+            real = path.resolve(strict=True)
+        except OSError as error:
+            self.problem(path, error.strerror or "cannot be reached")
+            return False
+        except RuntimeError:  # before Python 3.13
+            self.problem(path, "a loop of links")
+            return False
+        self._root = real if real.is_dir() else real.parent
+        return True
 
     def problem(
         self,
@@ -68,7 +72,7 @@ class DirectoryWalk:
         severity: str = "refused",
     ) -> None:
         """Notes what is wrong with a file or directory."""
-        self._problems.append(
+        self.problems.append(
             Problem(path=str(path), position=position, reason=reason, first_bytes=first_bytes[:64], severity=severity)
         )
 
@@ -87,13 +91,11 @@ class DirectoryWalk:
 
     def siblings(self, path: Path) -> tuple[Mapping[str, Path], str]:
         """Files of a directory of which some are given one by one, and the highest segment name; listed once."""
-        known = self._siblings.get(path)
-        if known is None:
+        if path not in self._siblings:
             listing = self.peek(path)
             files = {} if listing is None else listing.files
-            highest = max((name for name in files if SEGMENT_NAME.fullmatch(name)), default="")
-            known = self._siblings[path] = (files, highest)
-        return known
+            self._siblings[path] = (files, max(filter(SEGMENT_NAME.fullmatch, files), default=""))
+        return self._siblings[path]
 
     def parse(self, path: Path | None, parse: Callable[[bytes], _T], otherwise: _T) -> _T:
         """Parses a small text file of Kafka's.
@@ -113,7 +115,7 @@ class DirectoryWalk:
                 )
             return parse(data)
         except (OSError, InputError) as error:
-            self._problems.append(Problem.of_error(path, error))
+            self.problems.append(Problem.of_error(path, error))
             return otherwise
 
     def read_start(self, path: Path, size: int) -> bytes | None:
@@ -122,14 +124,8 @@ class DirectoryWalk:
             with path.open("rb", buffering=0) as file:
                 return file.read(size)
         except OSError as error:
-            self._problems.append(Problem.of_error(path, error))
+            self.problems.append(Problem.of_error(path, error))
             return None
-
-    def may_read(self, path: Path) -> bool:
-        """Whether files next to what was given may be looked at: a source root is never left."""
-        if not os.access(path, os.R_OK | os.X_OK):
-            return False
-        return not self._is_confined or path.resolve().is_relative_to(self._root)
 
     def _scan(self, path: Path, *, notes: bool) -> Listing | None:
         try:

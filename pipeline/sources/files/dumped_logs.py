@@ -8,10 +8,9 @@ ids. Side files, the metadata log and directories on their way in or out are no 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,72 +36,76 @@ from pipeline.sources.files.named_files import list_files
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pipeline.config.file_sources import DumpLog
     from pipeline.model.cluster import PartitionState
+    from pipeline.sources.kinds.dump_log import DumpLog
 
 _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"crc_ok", "flaw"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedLogs:
-    """What the texts show.
-
-    Attributes:
-        tree: As of log directories; each segment says where its text is.
-        replicas: How far each log reaches.
-    """
+class DumpedLogs(NamedTuple):
+    """What the texts show: a tree whose segments say where their text is, and how far each log reaches."""
 
     tree: LogTree
-    replicas: tuple[ReplicaState, ...] = ()
+    replicas: tuple[ReplicaState, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Segment:
-    """A dumped segment: whose (-1: nobody said), and where its batches begin and end."""
+class _Segment(NamedTuple):
+    """A dumped segment: in which log directory of which broker (-1: unknown), and where its batches begin and end."""
 
-    broker_id: int
-    log_directory: str
-    key: TopicPartition
+    place: tuple[int, str, TopicPartition]
     file: SegmentFile
     end_offset: int
 
 
 def discover_dumps(sources: Sequence[DumpLog]) -> DumpedLogs:
-    """Everything dumped of partitions of clients, and what is wrong with the rest.
-
-    Args:
-        sources: Texts and whose disk each was made of.
-    """
+    """Everything dumped of partitions of clients, and what is wrong with the rest."""
     problems: list[Problem] = []
     held: dict[tuple[int, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
     for source in sources:
         for text in list_files(source.paths, ("*.txt",), problems):
             for segment in _read_text(text, -1 if source.broker is None else source.broker, problems):
-                segments = held[segment.broker_id, segment.log_directory, segment.key]
+                segments = held[segment.place]
                 known = segments.get(segment.file.base_offset or 0)
                 if known is None or known.file.size_bytes < segment.file.size_bytes:  # dumped twice: what shows more
                     segments[segment.file.base_offset or 0] = segment
-    directories, replicas = [], []
-    for (broker_id, path), places in groupby(sorted(held), key=lambda place: place[:2]):
-        known_id = None if broker_id < 0 else broker_id
-        partitions = []
-        for place in places:
-            segments = held[place]
-            in_order = [segments[offset] for offset in sorted(segments)]
-            partitions.append(_as_directory(path, place[2], in_order))
-            replicas.append(_as_replica(path, known_id, partitions[-1], in_order[-1].end_offset))
-        directories.append(LogDirectory(path=path, broker_id=known_id, partitions=tuple(partitions)))
-    replicas.sort(key=lambda replica: (replica.topic_partition, -1 if replica.broker_id is None else replica.broker_id))
-    return DumpedLogs(tree=LogTree(directories=tuple(directories), problems=tuple(problems)), replicas=tuple(replicas))
+    directories: dict[tuple[int, str], list[PartitionDirectory]] = defaultdict(list)
+    replicas = []
+    for (broker_id, path, key), segments in sorted(held.items(), key=lambda item: item[0]):
+        in_order = [segments[offset] for offset in sorted(segments)]
+        files = [segment.file for segment in in_order]
+        partition = PartitionDirectory(
+            path=str(PurePath(path, str(key))),
+            topic=key.topic,
+            partition=key.partition,
+            segments=(*files[:-1], replace(files[-1], is_active=True)),
+        )
+        directories[broker_id, path].append(partition)
+        replica = ReplicaState(
+            topic=key.topic,
+            topic_id=None,
+            partition=key.partition,
+            broker_id=_known(broker_id),
+            log_directory=path,
+            log_start_offset=files[0].base_offset,
+            log_end_offset=in_order[-1].end_offset,
+            size_bytes=partition.size_bytes,
+        )
+        replicas.append((key, broker_id, replica))
+    found = (
+        LogDirectory(path=path, broker_id=_known(broker_id), partitions=tuple(partitions))
+        for (broker_id, path), partitions in directories.items()
+    )
+    replicas.sort(key=lambda held: held[:2])
+    tree = LogTree(directories=tuple(found), problems=tuple(problems))
+    return DumpedLogs(tree, tuple(replica for *_, replica in replicas))
+
+
+def _known(broker_id: int) -> int | None:
+    return None if broker_id < 0 else broker_id
 
 
 def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]) -> LogTree:
-    """The tree with the ids of topics that another source knows: a dump tells none.
-
-    Args:
-        tree: From `discover_dumps`.
-        partitions: What is known of them.
-    """
+    """The tree with the ids of topics that another source knows: a dump has none."""
 
     def named(partition: PartitionDirectory) -> PartitionDirectory:
         state = partitions.get(partition.topic_partition)
@@ -115,11 +118,7 @@ def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionS
 
 
 def scan_dump(part: TextPart, path: str) -> HeaderScan:
-    """The batches of a dumped segment, in the columns of a scan; a first timestamp is -1, as where none is told.
-
-    Args:
-        part: Where its text is.
-        path: The path that was dumped, for problems.
+    """The batches of a dumped segment, in the columns of a scan; a first timestamp is -1: dumps lack it.
 
     Raises:
         InputError: A line of a batch does not parse.
@@ -145,12 +144,12 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
     try:
         data = path.read_bytes()
     except OSError as error:
-        problems.append(Problem(path=str(path), position=None, reason=f"cannot be read: {error.strerror}"))
+        problems.append(Problem.of_error(path, error))
         return
     starts = find_dumped_files(data)
     if not starts:
         reason = "no `Dumping` line: not the output of kafka-dump-log"
-        problems.append(Problem(path=str(path), position=None, reason=reason, first_bytes=data[:64]))
+        problems.append(Problem(path=str(path), reason=reason, first_bytes=data[:64]))
         return
     ends = [start for start, _ in starts[1:]] + [len(data)]
     line, counted = 1, 0
@@ -160,9 +159,8 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         try:
             yield from _read_segment(part, dumped, line, broker_id, problems)
         except InputError as error:
-            at = line + (error.position or 1) - 1
-            first_bytes = error.first_bytes or b""
-            problems.append(Problem(path=str(path), position=at, reason=error.reason, first_bytes=first_bytes[:64]))
+            found = Problem.of_error(path, error)
+            problems.append(replace(found, position=line + (error.position or 1) - 1))
 
 
 def _read_segment(
@@ -197,17 +195,11 @@ def _read_segment(
         problems.append(Problem(path=part.path, position=line, reason=f"the tool says: {said}", severity="suspect"))
     last = file.batches[-1] if file.batches else None
     base_offset = int(name["offset"])
+    size_bytes = last.position + last.size_bytes if last else 0
     yield _Segment(
-        broker_id=broker_id,
-        log_directory=str(path.parent.parent),
-        key=TopicPartition(directory.topic, directory.partition),
-        file=SegmentFile(
-            path=dumped,
-            base_offset=base_offset,
-            size_bytes=last.position + last.size_bytes if last else 0,
-            dumped_in=part,
-        ),
-        end_offset=last.last_offset + 1 if last else base_offset,
+        (broker_id, str(path.parent.parent), TopicPartition(directory.topic, directory.partition)),
+        SegmentFile(path=dumped, base_offset=base_offset, size_bytes=size_bytes, dumped_in=part),
+        last.last_offset + 1 if last else base_offset,
     )
 
 
@@ -215,26 +207,3 @@ def _read_part(part: TextPart) -> str:
     with Path(part.path).open("rb") as file:
         file.seek(part.start)
         return file.read(part.end - part.start).decode(errors="replace")
-
-
-def _as_directory(path: str, key: TopicPartition, segments: Sequence[_Segment]) -> PartitionDirectory:
-    files = [segment.file for segment in segments]
-    return PartitionDirectory(
-        path=str(PurePath(path, str(key))),
-        topic=key.topic,
-        partition=key.partition,
-        segments=(*files[:-1], replace(files[-1], is_active=True)),
-    )
-
-
-def _as_replica(path: str, broker_id: int | None, partition: PartitionDirectory, end_offset: int) -> ReplicaState:
-    return ReplicaState(
-        topic=partition.topic,
-        topic_id=None,
-        partition=partition.partition,
-        broker_id=broker_id,
-        log_directory=path,
-        log_start_offset=partition.segments[0].base_offset,
-        log_end_offset=end_offset,
-        size_bytes=partition.size_bytes,
-    )

@@ -15,15 +15,15 @@ Links are followed only while they stay under the source root, and nothing is re
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.log.checkpoints import MetaProperties, parse_meta_properties, parse_offset_checkpoint
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.errors import InputError
-from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, LogTree
-from pipeline.sources.files.directory_walk import DirectoryWalk, Listing, Siblings
+from pipeline.sources.files.directory_walk import DirectoryWalk, Listing
 from pipeline.sources.files.node_identity import refuse_doubles
 from pipeline.sources.files.partition_directories import (
     has_partition_files,
@@ -52,55 +52,24 @@ MAX_DEPTH = 12
 """Levels of plain directories looked through before a tree is given up as not Kafka's."""
 
 
-def discover_logs(paths: Iterable[Path | str], *, root: Path | str | None = None) -> LogTree:
-    """Everything usable under the paths, and what is wrong with the rest.
+def discover_logs(paths: Iterable[Path | str]) -> LogTree:
+    """Everything usable under files and directories; the tree's problems hold what was refused, with the reason.
 
-    Args:
-        paths: Files and directories; relative ones are taken from `root` where it is given.
-        root: Source root that no path or link may lead out of. Without it each path is its own root: a directory
-            itself, a file's directory.
-
-    Returns:
-        The tree; its problems hold every path that was refused, with the reason.
+    No link may lead out of a path that is given: out of a directory itself, or of a file's directory.
     """
-    problems: list[Problem] = []
+    walk = DirectoryWalk()
     found: list[LogDirectory] = []
-    seen: set[str] = set()
-    siblings: Siblings = {}
-    for given in paths:
-        path = Path(given) if root is None else Path(root) / given
-        top = _resolve(path, None if root is None else Path(root), problems)
-        if top is not None:
-            walk = DirectoryWalk(top, problems, seen, siblings, is_confined=root is not None)
-            found += _visit(path, walk, problems)
-    directories, double_problems = refuse_doubles(found)
+    for path in map(Path, paths):
+        if not walk.enter(path):
+            continue
+        before = len(walk.problems)
+        directories = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
+        if not directories and not walk.met_again and len(walk.problems) == before:
+            walk.problem(path, "no Kafka log in it")
+        found += directories
+    kept, doubles = refuse_doubles(found)
     # files given one by one share their log directory's files, and what is wrong with those
-    return LogTree(directories=directories, problems=tuple(dict.fromkeys((*problems, *double_problems))))
-
-
-def _resolve(path: Path, root: Path | None, problems: list[Problem]) -> Path | None:
-    """The directory that must not be left; None, with a problem noted, where the path cannot be used."""
-    try:
-        real = path.resolve(strict=True)
-    except OSError as error:
-        problems.append(Problem(path=str(path), reason=error.strerror or "cannot be reached"))
-        return None
-    except RuntimeError:  # a loop of links, before Python 3.13
-        problems.append(Problem(path=str(path), reason="a loop of links"))
-        return None
-    top = (real if real.is_dir() else real.parent) if root is None else root.resolve()
-    if not real.is_relative_to(top):
-        problems.append(Problem(path=str(path), reason=f"leads out of the source root {top}"))
-        return None
-    return top
-
-
-def _visit(path: Path, walk: DirectoryWalk, problems: list[Problem]) -> list[LogDirectory]:
-    before = len(problems)
-    found = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
-    if not found and not walk.met_again and len(problems) == before:
-        problems.append(Problem(path=str(path), reason="no Kafka log in it"))
-    return found
+    return LogTree(directories=kept, problems=tuple(dict.fromkeys((*walk.problems, *doubles))))
 
 
 def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[LogDirectory]:
@@ -155,9 +124,9 @@ def _read_log_directory(listing: Listing, walk: DirectoryWalk) -> LogDirectory:
 
 
 def _lone_directory(parent: Path, partition: PartitionDirectory, walk: DirectoryWalk) -> LogDirectory:
-    """The log directory of a partition given alone: its parent, where that may be read and says who it is."""
+    """The log directory of a partition given alone: its parent, where that can be read and says who it is."""
     files = {}
-    if walk.may_read(parent):
+    if os.access(parent, os.R_OK | os.X_OK):
         files = {name: parent / name for name in _ROOT_NAMES if (parent / name).is_file()}
     return _with_root_files(Listing(path=parent, files=files, directories=()), walk, (partition,))
 

@@ -22,9 +22,6 @@ def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, .
     3. No `directory.id` (before Kafka 3.7): a second disk where no live partition is in both, else a copy.
     4. Partitions of one disk that were given one by one are not copies: they are put together.
 
-    Args:
-        found: Log directories as discovered.
-
     Returns:
         Directories by broker and path, problems by path.
     """
@@ -34,12 +31,11 @@ def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, .
         twins = [other for other in kept if _is_same_node(other, directory)]
         reason = next(filter(None, (_copied_from(other, directory) for other in twins)), None)
         if reason:
-            problems.append(Problem(path=directory.path, position=None, reason=reason))
+            problems.append(Problem(path=directory.path, reason=reason))
             continue
         problems += [
             Problem(
                 path=partition,
-                position=None,
                 reason=f"a live partition that {other.path} of the same broker holds too",
                 severity="suspect",
             )

@@ -32,13 +32,7 @@ def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
 def iter_quarantine_rows(
     cluster: str, problems: Mapping[str, Iterable[Problem]], relative: Callable[[str], str]
 ) -> Iterator[dict[str, Any]]:
-    """One row per problem, each once.
-
-    Args:
-        cluster: Name in the configuration.
-        problems: By source kind.
-        relative: Shortens a path to what it is under its source root.
-    """
+    """One row per problem, each once; `problems` are by source, `relative` shortens a path to what is under its root."""
     seen: set[tuple[str, int, str]] = set()
     for source, found in problems.items():
         for problem in found:
@@ -58,10 +52,6 @@ def iter_quarantine_rows(
 
 def without_keys(path: str, first_bytes: bytes) -> bytes:
     """What may be stored of the bytes where a problem was met: of a segment its batch header, for keys follow behind it.
-
-    Args:
-        path: The file.
-        first_bytes: Its bytes from the problem's position on.
 
     >>> without_keys("clicks-0/00000000000000000000.log", bytes(64)) == bytes(18)
     True

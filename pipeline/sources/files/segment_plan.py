@@ -74,12 +74,8 @@ def choose_replicas(
 ) -> tuple[tuple[LogDirectory, PartitionDirectory], ...]:
     """Picks the one replica of each live partition that is counted: the leader's, else the longest log.
 
-    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out.
-
-    Args:
-        tree: What was found.
-        leaders: Leader per topic-partition, where known.
-        topics: Only these topics; all when empty.
+    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out, as are other topics than
+    `topics`, where there are any.
     """
     chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):

@@ -32,7 +32,7 @@ def iter_segment_rows(
 
     Args:
         cluster: Name in the configuration.
-        tree: What was found.
+        tree: Log directories.
         summaries: Rows of `kafka_segment_summaries`: of the files whose batches this run read.
         retention_ms: `retention.ms` by topic, where it is known and the topic is not compacted.
         relative: Shortens a path to what it is under its source root.

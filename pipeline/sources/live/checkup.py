@@ -8,7 +8,7 @@ from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.asking import PAGE_PARTITIONS, Failures
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.plan import FetchRead
@@ -17,7 +17,7 @@ from pipeline.sources.live.state import BROKER_CONFIGS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config.live_source import LiveCluster
+    from pipeline.sources.kinds.live_cluster import LiveCluster
     from pipeline.sources.live.admin import Metadata
     from pipeline.sources.live.connection import Connection
 
@@ -41,7 +41,7 @@ def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
         SourceUnreachableError: with the cause as far as it could be found out.
         ConfigError: a secret or a certificate is not there.
     """
-    with connected(source) as connection:
+    with connect(source) as connection:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
         yield Finding(name="connection", is_ok=True, found=counts)

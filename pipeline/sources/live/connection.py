@@ -11,7 +11,6 @@ References:
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
@@ -22,16 +21,19 @@ from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import Self
 
-    from pipeline.config.live_source import ClientSettings, LiveCluster, Secrets
+    from pipeline.sources.kinds.live_cluster import ClientSettings, LiveCluster, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
 
 
 class Connection:
-    """Connections to a cluster's brokers, made as they are needed. Has a thread: make it after a fork, and close it."""
+    """Connections to a cluster's brokers, made as they are needed.
+
+    Has a thread: make it after a fork, and close it, as a context manager or by `close`.
+    """
 
     def __init__(self, admin: KafkaAdminClient, source: LiveCluster) -> None:
         self._admin = admin
@@ -39,11 +41,7 @@ class Connection:
         self.source = source
 
     def send(self, request: Any, broker_id: int | None = None) -> Any:
-        """Sends a request of `kafka.protocol` and waits for the reply.
-
-        Args:
-            request: Its newest version that the broker knows is sent.
-            broker_id: To whom; any broker by default.
+        """Sends a request of `kafka.protocol`, in the newest version the broker knows, and waits for the reply.
 
         Raises:
             KafkaError: It could not be sent, or no answer came in time. Raw sends are not retried.
@@ -60,10 +58,10 @@ class Connection:
         return self._admin
 
     def refresh_metadata(self) -> None:
-        """Learns anew which brokers there are and where; keeps what is known where nobody answers.
+        """Learns anew which brokers there are and where.
 
         Raises:
-            KafkaError: Nobody answered.
+            KafkaError: No broker answered; what was known before is kept.
         """
 
         async def refreshed() -> Any:
@@ -73,31 +71,24 @@ class Connection:
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Brokers that the cluster names at the moment, ascending."""
+        """Brokers that the cluster names now, ascending."""
         return tuple(sorted(broker.node_id for broker in self._manager.cluster.brokers()))
 
     def close(self) -> None:
         """Closes every connection."""
         self._admin.close()
 
+    def __enter__(self) -> Self:
+        """The connection."""
+        return self
 
-@contextmanager
-def connected(source: LiveCluster) -> Iterator[Connection]:
-    """A connection for as long as the block lasts.
-
-    Raises:
-        SourceUnreachableError: with the cause as far as it could be found out.
-        ConfigError: a secret or a certificate is not there.
-    """
-    connection = connect(source)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    def __exit__(self, *_: object) -> None:
+        """Closes it."""
+        self.close()
 
 
 def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
-    """Connects and learns the brokers; the caller closes.
+    """Connects and learns the brokers.
 
     The address is chosen by a probe of our own: the library would try one until the time is up, log in again and again
     where a login is refused, and not say why.

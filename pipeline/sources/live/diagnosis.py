@@ -25,7 +25,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from pipeline.errors import SourceUnreachableError
 
 if TYPE_CHECKING:
-    from pipeline.config.live_source import ClientSettings, LiveCluster, Secrets
+    from pipeline.sources.kinds.live_cluster import ClientSettings, LiveCluster, Secrets
 
 PROBE_TIMEOUT_S = 5.0
 _RECEIVE_BYTES = 1 << 16

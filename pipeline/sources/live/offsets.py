@@ -65,13 +65,6 @@ def read_offset_traffic(
 ) -> tuple[tuple[OffsetTraffic, ...], tuple[Shortfall, ...]]:
     """Looks up where each window begins and ends in every partition.
 
-    Args:
-        connection: To the cluster.
-        state: What it answered.
-        windows: Of the run, ascending.
-        partitions: Which ones.
-        earlier: What earlier runs saw, oldest first.
-
     Returns:
         A row per partition and window with traffic, and what cannot be known.
     """

@@ -3,15 +3,21 @@
 The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
 timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
 more than the lateness allowed. A batch belongs to the range that holds its base offset; the first range of a partition
-also takes the batch its start lies within.
+also takes the batch its start lies within. Where the configuration asks for a part of the records only, reruns read the same
+part.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import mmh3
+
+from pipeline.model.window import TimeWindow
 from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.records.event_time import TOLERANCE_MS
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pipeline.model.log import TopicPartition
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.live.admin import OffsetAt
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.state import LiveState
@@ -104,18 +109,15 @@ def plan_fetches(
     lateness_ms: int,
     as_of_ms: int,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
-    """Looks up where the span lies in every partition.
+    """Ranges that hold a span, in partition and offset order, and what cannot be had whole.
 
     Args:
         connection: To the cluster.
-        state: What it answered.
+        state: Offsets, leaders and sizes.
         partitions: Which ones to read.
         span: All windows of the run, or the slice of one that is read.
         lateness_ms: How long after the span its late records are looked for.
         as_of_ms: The run's now.
-
-    Returns:
-        Ranges in partition and offset order, and what cannot be had whole.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
@@ -125,26 +127,23 @@ def plan_fetches(
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for key in wanted:
-        partition = state.partitions[key]
         if key not in starts or key not in state.log_starts:
             shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
         shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
-        held = max(1, high - log_start)
-        size_bytes = state.leader_sizes.get(key, 0)
         if end > start:
             whole = FetchRead(
                 topic=key.topic,
-                topic_id=partition.topic_id or "",
+                topic_id=state.partitions[key].topic_id or "",
                 partition=key.partition,
-                leader_id=partition.leader_id,
+                leader_id=leaders[key],
                 start_offset=start,
                 end_offset=end,
                 is_first=True,
                 is_last=True,
-                size_bytes=size_bytes * (end - start) // held,
+                size_bytes=state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start),
             )
             reads += split(whole)
     return tuple(reads), tuple(shortfalls)
@@ -154,18 +153,13 @@ def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list
     """Reads of earlier slices of the time and of the next one, without what would be read twice.
 
     A batch that begins in an earlier slice and reaches into a later one belongs to the earlier one.
-
-    Args:
-        earlier: Reads of the slices before.
-        later: Reads of a slice after them.
     """
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[str, int] = {}
     for read in earlier:
-        key = (read.topic, read.partition)
-        ends[key] = max(ends.get(key, 0), read.end_offset)
+        ends[read.path] = max(ends.get(read.path, 0), read.end_offset)
     joined = list(earlier)
     for read in later:
-        end = ends.get((read.topic, read.partition))
+        end = ends.get(read.path)
         if end is None:
             joined.append(read)
         elif read.end_offset > end:
@@ -185,11 +179,7 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
 def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int) -> tuple[Shortfall, ...]:
     """What is short where a time begins before the oldest record that is left, and others were deleted before it.
 
-    Args:
-        key: The partition.
-        start: First record that is not before the time.
-        log_start: First offset that can be read.
-        start_ms: Start of the time.
+    `start` is the first record that is not before the time.
     """
     if log_start == 0 or start.offset != log_start or start.timestamp_ms <= start_ms:
         return ()
@@ -201,17 +191,14 @@ def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:
     """Cuts a partition's range into equal parts of about so many bytes."""
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes)))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
-    return [
-        replace(
-            read,
-            start_offset=first,
-            end_offset=last,
-            is_first=part == 0,
-            is_last=part == count - 1,
-            size_bytes=read.size_bytes // count,
-        )
-        for part, (first, last) in enumerate(pairwise(edges))
+    size_bytes = read.size_bytes // count
+    parts = [
+        replace(read, start_offset=first, end_offset=last, is_first=False, is_last=False, size_bytes=size_bytes)
+        for first, last in pairwise(edges)
     ]
+    parts[0] = replace(parts[0], is_first=True)
+    parts[-1] = replace(parts[-1], is_last=True)
+    return parts
 
 
 def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRead, ...], ...]:
@@ -221,3 +208,31 @@ def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRea
     ()
     """
     return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
+
+
+def choose_partitions(partitions: Iterable[TopicPartition], rate: float) -> frozenset[TopicPartition]:
+    """The part of each topic's partitions to read, at least one: those with the smallest hashes, the same in every rerun."""
+    by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
+    for key in partitions:
+        by_topic[key.topic].append(key)
+    chosen: set[TopicPartition] = set()
+    for keys in by_topic.values():
+        chosen.update(sorted(keys, key=lambda key: (_draw(str(key)), key))[: math.ceil(rate * len(keys))])
+    return frozenset(chosen)
+
+
+def choose_slices(windows: Sequence[TimeWindow], rate: float, *, cluster: str) -> tuple[TimeWindow, ...]:
+    """One slice of each window, as long as the rate says, at a place drawn from the cluster's name and the window."""
+    slices = []
+    for window in windows:
+        length_ms = max(1, round(rate * window.duration_ms))
+        free_ms = window.duration_ms - length_ms
+        start_ms = window.start_ms + _draw(f"{cluster} {window.start_ms}") * (free_ms + 1) // 2**64
+        slices.append(TimeWindow(start_ms, start_ms + length_ms))
+    return tuple(slices)
+
+
+def _draw(text: str) -> int:
+    """A number below 2^64 that depends on a text alone."""
+    number: int = mmh3.hash64(text, signed=False)[0]
+    return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import SourceUnreachableError
@@ -10,26 +10,29 @@ from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
 from pipeline.model.window import instant_of, milliseconds_of, spanning
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.describe import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
-from pipeline.sources.live.plan import FetchRead, Shortfall, join_reads, plan_fetches
-from pipeline.sources.live.sampling import choose_partitions, choose_slices
+from pipeline.sources.live.plan import (
+    FetchRead,
+    Shortfall,
+    choose_partitions,
+    choose_slices,
+    join_reads,
+    plan_fetches,
+)
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
+from pipeline.sources.source import NAMED, SourceAvailability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from pipeline.config.live_source import LiveCluster
-    from pipeline.config.pipeline_config import Cluster
     from pipeline.model.consumer_group import ConsumerGroupMember
-    from pipeline.model.earlier_state import EarlierState
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.kinds.live_cluster import LiveCluster
     from pipeline.sources.live.connection import Connection
-
-NAMED = 5
-"""So many missing items are named, the others counted."""
+    from pipeline.sources.source import ClusterQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +41,13 @@ class LiveReading:
 
     Attributes:
         source: As configured.
-        observed_at_ms: The run's now: the state is that of this moment.
+        observed_at_ms: The run's now: state and groups are of this moment.
         state: None where the cluster could not be reached.
         reads: Ranges to fetch; empty where only offsets are looked up.
         slices: Times whose records are fetched: the span, or a slice of each window.
         offset_traffic: What partitions got that are not fetched, by offsets and sizes.
         shortfalls: What cannot be had whole.
-        groups: Consumer groups as they were at the moment.
-        problems: What was wrong.
+        groups: Instant, and what a consumer group consumes of a partition.
         unreachable: Why the cluster could not be reached, or "".
     """
 
@@ -57,7 +59,6 @@ class LiveReading:
     offset_traffic: tuple[OffsetTraffic, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
-    problems: tuple[Problem, ...] = ()
     unreachable: str = ""
 
     @property
@@ -66,104 +67,75 @@ class LiveReading:
         return ClusterHistory(state_source=STATE_SOURCE) if self.state is None else self.state.history
 
     @property
-    def expected_count(self) -> int | None:
-        """Brokers and partitions that there are; None where nobody told."""
+    def problems(self) -> tuple[Problem, ...]:
+        """What was not answered, or not had whole."""
+        path = ",".join(self.source.bootstrap_servers)
         if self.state is None:
-            return None
-        return len(self.state.history.brokers) + len(self.state.in_scope)
+            return (Problem(path=path, reason=self.unreachable),)
+        short = [Problem(path=s.name, reason=s.reason, severity="suspect") for s in self.shortfalls]
+        return (*describe_failures(self.state, path), *short)
+
+    def availability(self, window: TimeWindow) -> SourceAvailability:
+        """What a window got: brokers that answered and partitions that were read whole."""
+        if self.state is None:
+            return SourceAvailability(None, 0, self.unreachable)
+        reasons = {f"broker {broker_id}": reason for broker_id, reason in self.state.silent_brokers.items()}
+        reasons |= {
+            shortfall.name: shortfall.reason
+            for shortfall in self.shortfalls
+            if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
+        }
+        expected = len(self.state.history.brokers) + len(self.state.in_scope)
+        named = [f"{name} ({reason})" for name, reason in list(reasons.items())[:NAMED]]
+        if len(reasons) > NAMED:
+            named.append(f"{len(reasons) - NAMED} more")
+        # Brokers that answer report all there is up to now, be it nothing.
+        return SourceAvailability(expected, max(0, expected - len(reasons)), ", ".join(named), self.observed_at_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What one window got from a live cluster.
-
-    Attributes:
-        expected_count: Brokers and partitions.
-        arrived_count: Those that answered and could be read whole.
-        missing: The others, in words; empty where there are none.
-    """
-
-    expected_count: int | None
-    arrived_count: int
-    missing: str = field(default="")
-
-
-def read_live_cluster(
-    name: str,
-    cluster: Cluster,
-    source: LiveCluster,
-    windows: Sequence[TimeWindow],
-    *,
-    as_of_ms: int,
-    earlier: Sequence[EarlierState] = (),
-) -> LiveReading:
+def read_live_cluster(source: LiveCluster, question: ClusterQuestion) -> LiveReading:
     """Asks the brokers for state and groups, and plans the reading of the windows; never raises for a silent cluster.
-
-    Args:
-        name: The cluster's name in the configuration.
-        cluster: Its section.
-        source: Its live source.
-        windows: Of the run, ascending.
-        as_of_ms: The run's now.
-        earlier: What earlier runs saw, oldest first.
 
     Raises:
         ConfigError: a secret or a certificate is not there.
     """
-    path = ",".join(source.bootstrap_servers)
+    at_ms = question.as_of_ms
     try:
-        with connected(source) as connection:
+        with connect(source) as connection:
             state = read_live_state(
-                connection, topics=cluster.topics, internal_topics=source.internal_topics, earlier=earlier
+                connection, topics=question.topics, internal_topics=source.internal_topics, earlier=question.earlier
             )
             groups = ask_groups(connection, state) if source.groups else ()
             reading = LiveReading(
-                source=source,
-                observed_at_ms=as_of_ms,
-                state=state,
-                groups=tuple((as_of_ms, member) for member in groups),
+                source=source, observed_at_ms=at_ms, state=state, groups=tuple((at_ms, member) for member in groups)
             )
-            reading = _plan(connection, reading, name, windows, earlier)
+            return _with_plan(reading, connection, state, question)
     except SourceUnreachableError as error:
-        problem = Problem(path=path, reason=str(error))
-        return LiveReading(source=source, observed_at_ms=as_of_ms, problems=(problem,), unreachable=str(error))
-    problems = (*describe_failures(state, path), *(_as_problem(shortfall) for shortfall in reading.shortfalls))
-    return replace(reading, problems=problems)
+        return LiveReading(source=source, observed_at_ms=at_ms, unreachable=str(error))
 
 
-def _plan(
-    connection: Connection,
-    reading: LiveReading,
-    name: str,
-    windows: Sequence[TimeWindow],
-    earlier: Sequence[EarlierState],
+def _with_plan(
+    reading: LiveReading, connection: Connection, state: LiveState, question: ClusterQuestion
 ) -> LiveReading:
-    """Which records are fetched, and what is told of the others by offsets."""
-    source, state = reading.source, reading.state
-    if state is None:
-        return reading
-    partitions = state.in_scope
+    """Which records are fetched, and what offsets say of the others."""
+    source, windows = reading.source, question.windows
     fetched: frozenset[TopicPartition] = frozenset()
     slices: tuple[TimeWindow, ...] = ()
     if source.read == "record_batches":
-        fetched = choose_partitions(partitions, source.sampling.partitions)
+        fetched = choose_partitions(state.in_scope, source.sampling.partitions)
         rate = source.sampling.time
-        slices = (spanning(windows),) if rate == 1 else choose_slices(windows, rate, cluster=name)
+        slices = (spanning(windows),) if rate == 1 else choose_slices(windows, rate, cluster=question.name)
+    lateness_ms = milliseconds_of(source.lateness) if source.sampling.time == 1 else 0
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for piece in slices:
         found, missing = plan_fetches(
-            connection,
-            state,
-            sorted(fetched),
-            piece,
-            lateness_ms=milliseconds_of(source.lateness) if source.sampling.time == 1 else 0,
-            as_of_ms=reading.observed_at_ms,
+            connection, state, sorted(fetched), piece, lateness_ms=lateness_ms, as_of_ms=question.as_of_ms
         )
         reads = join_reads(reads, found)
         shortfalls += missing
-    others = [key for key in partitions if key not in fetched]
-    traffic, missing = read_offset_traffic(connection, state, windows, others, earlier) if others else ((), ())
+    others = [key for key in state.in_scope if key not in fetched]
+    traffic, missing = read_offset_traffic(connection, state, windows, others, question.earlier) if others else ((), ())
     return replace(
         reading,
         reads=tuple(reads),
@@ -186,32 +158,4 @@ def iter_live_group_rows(cluster: str, reading: LiveReading, window: TimeWindow)
 
 def with_losses(reading: LiveReading, lost: Iterable[Shortfall]) -> LiveReading:
     """The reading with what went missing while records were read."""
-    found = tuple(lost)
-    problems = (*reading.problems, *(_as_problem(shortfall) for shortfall in found))
-    return replace(reading, shortfalls=(*reading.shortfalls, *found), problems=problems)
-
-
-def _as_problem(shortfall: Shortfall) -> Problem:
-    return Problem(path=shortfall.name, reason=shortfall.reason, severity="suspect")
-
-
-def arrival_of(reading: LiveReading, window: TimeWindow) -> Arrival:
-    """What a window got: brokers that answered and partitions that were had whole.
-
-    Args:
-        reading: What was planned, and what went missing while records were read.
-        window: Which window.
-    """
-    if reading.state is None:
-        return Arrival(None, 0, reading.unreachable)
-    reasons = {
-        shortfall.name: shortfall.reason
-        for shortfall in reading.shortfalls
-        if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
-    }
-    reasons = {f"broker {broker_id}": reason for broker_id, reason in reading.state.silent_brokers.items()} | reasons
-    expected = reading.expected_count or 0
-    named = [f"{name} ({reason})" for name, reason in list(reasons.items())[:NAMED]]
-    if len(reasons) > NAMED:
-        named.append(f"{len(reasons) - NAMED} more")
-    return Arrival(expected, max(0, expected - len(reasons)), ", ".join(named))
+    return replace(reading, shortfalls=(*reading.shortfalls, *lost))

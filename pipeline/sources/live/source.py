@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.codec.log.scans import HeaderScan
-    from pipeline.config.live_source import LiveCluster, Secrets
+    from pipeline.sources.kinds.live_cluster import LiveCluster, Secrets
     from pipeline.sources.live.connection import Connection
     from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.live.reading import LiveReading

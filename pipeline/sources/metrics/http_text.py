@@ -1,4 +1,4 @@
-"""Text over HTTP from servers nobody vouches for: sizes, redirects, retries and what to say when it fails.
+"""Text over HTTP from servers that may be wrong or hostile: sizes, redirects, retries, and the words for failures.
 
 Every failure becomes an `InputError` that names the address without secrets, what came, and what to do.
 """
@@ -6,10 +6,11 @@ Every failure becomes an `InputError` that names the address without secrets, wh
 from __future__ import annotations
 
 import ssl
+from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,7 +19,7 @@ from pipeline.errors import ConfigError, HttpStatusError, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pipeline.config.metric_sources import HttpAccess, TlsConfig
+    from pipeline.sources.metrics.http_access import HttpAccess, TlsConfig
 
 MAX_REDIRECTS = 3
 FIRST_PAUSE_S = 0.5
@@ -51,11 +52,7 @@ class HttpReader:
     """Reads texts with one identity; a context manager that keeps connections."""
 
     def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
-        """Takes identity and limits.
-
-        Args:
-            access: How URLs are read.
-            pause: Waits for so many seconds between attempts.
+        """Takes identity and limits; `pause` waits for so many seconds between attempts.
 
         Raises:
             ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.
@@ -116,39 +113,32 @@ class HttpReader:
 
     def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
         """The text, or an answer that is worth another attempt."""
-        at = url
+        request = self._client.build_request("GET", url, params=query, headers={"Accept": accept})
         for _ in range(MAX_REDIRECTS + 1):
-            request = self._client.build_request("GET", at, params=query, headers={"Accept": accept})
-            answer = self._client.send(request, stream=True)
-            try:
-                if answer.has_redirect_location:
-                    at, query = self._redirect(url, at, answer), None
+            with closing(self._client.send(request, stream=True)) as answer:
+                if answer.next_request is not None:
+                    self._check_redirect(url, request.url, answer.next_request.url)
+                    request = answer.next_request
                     continue
-                if answer.status_code == 429 or answer.status_code >= 500:
-                    self._read_body(url, answer)
-                    return answer
                 text = self._read_body(url, answer)
+                if answer.status_code == 429 or answer.status_code >= 500:
+                    return answer
                 if answer.status_code != 200:
                     raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
                 return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))
-            finally:
-                answer.close()
         raise InputError(f"more than {MAX_REDIRECTS} redirects: correct the URL", path=shown(url))
 
-    def _redirect(self, url: str, at: str, answer: httpx.Response) -> str:
-        target = urljoin(at, answer.headers["location"])
-        parts, asked = urlsplit(target), urlsplit(at)
-        same = (parts.scheme, parts.netloc) == (asked.scheme, asked.netloc)
-        allowed = {parts.netloc, parts.hostname} & set(self._access.redirects_to)
-        if parts.scheme not in {"http", "https"}:
-            raise InputError(f"redirected to {shown(target)}, which is no web address: refused", path=shown(url))
+    def _check_redirect(self, url: str, asked: httpx.URL, target: httpx.URL) -> None:
+        same = (target.scheme, target.netloc) == (asked.scheme, asked.netloc)
+        allowed = {target.netloc.decode(), target.host} & set(self._access.redirects_to)
+        where = f"redirected to {shown(str(target))}"
+        if target.scheme not in {"http", "https"}:
+            raise InputError(f"{where}, which is no web address: refused", path=shown(url))
         if not same and not allowed:
-            reason = f"redirected to {shown(target)}, another server: refused; if that is right, name its host in access.redirects_to"
+            reason = f"{where}, another server: refused; if that is right, name its host in access.redirects_to"
             raise InputError(reason, path=shown(url))
         if not same and (self._access.basic_auth or self._access.bearer_token_variable):
-            reason = f"redirected to {shown(target)}, and an identity is not handed on: give that URL itself"
-            raise InputError(reason, path=shown(url))
-        return target
+            raise InputError(f"{where}, and an identity is not handed on: give that URL itself", path=shown(url))
 
     def _read_body(self, url: str, answer: httpx.Response) -> str:
         size, parts = 0, []
@@ -228,7 +218,7 @@ def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> s
 
 
 def _retry_after_s(answer: httpx.Response) -> float:
-    """Seconds the server asks to wait; a date is not worth its parsing and counts as none."""
+    """Seconds the server asks to wait; 0 where it names a date."""
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isdecimal() else 0.0
 

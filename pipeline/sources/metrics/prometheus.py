@@ -10,16 +10,18 @@ References:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.codec.metrics.metric_names import Series, name_series
-from pipeline.errors import HttpStatusError, InputError
+from pipeline.errors import ConfigError, HttpStatusError, InputError
 from pipeline.model.log import Problem
-from pipeline.model.window import format_instant, milliseconds_of
+from pipeline.model.window import format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
+from pipeline.sources.metrics.metric_readings import MetricReading
 from pipeline.sources.metrics.prometheus_queries import Query, iter_queries
 from pipeline.sources.metrics.sample_rows import sample_batch
 
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pipeline.config.metric_sources import Prometheus
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.kinds.prometheus import Prometheus
+    from pipeline.sources.source import SampleQuestion
 
 POINTS_PER_PAGE = 11_000
 MAX_SKEW_MS = 60_000
@@ -54,15 +57,14 @@ class Page:
     def halves(self) -> tuple[Page, Page]:
         """The page cut in two."""
         middle_ms = self.first_ms + (self.point_count // 2 - 1) * self.step_ms
-        first = Page(first_ms=self.first_ms, last_ms=middle_ms, step_ms=self.step_ms)
-        return first, Page(first_ms=middle_ms + self.step_ms, last_ms=self.last_ms, step_ms=self.step_ms)
+        return replace(self, last_ms=middle_ms), replace(self, first_ms=middle_ms + self.step_ms)
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> tuple[Page, ...]:
     """The points of a span, and one before it, since counters need a predecessor.
 
     Args:
-        span: Points lie at multiples of the step since the epoch, as far as they lie in it.
+        span: Points are at the multiples of the step, counted from the epoch, that are in it.
         step_ms: Distance of points.
         points_per_page: Most points a series may have in an answer.
 
@@ -72,136 +74,110 @@ def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_
         [60, 41]
     """
     first_ms = -(-span.start_ms // step_ms) * step_ms - step_ms
-    last_ms = (span.end_ms - 1) // step_ms * step_ms
-    width_ms = points_per_page * step_ms
-    return tuple(
-        Page(first_ms=at, last_ms=min(at + width_ms - step_ms, last_ms), step_ms=step_ms)
-        for at in range(first_ms, last_ms + 1, width_ms)
+    return _cut(
+        Page(first_ms=first_ms, last_ms=(span.end_ms - 1) // step_ms * step_ms, step_ms=step_ms), points_per_page
     )
 
 
 def plan_coarse_pages(
     span: TimeWindow, step_ms: int, window_ms: int, *, points_per_page: int = POINTS_PER_PAGE
 ) -> tuple[Page, ...]:
-    """One point a window, the last of the step in it.
+    """One point a window, the last multiple of the step in it; the span is whole windows."""
+    first_ms = span.start_ms + window_ms - min(step_ms, window_ms)
+    last_ms = first_ms + (span.duration_ms // window_ms - 1) * window_ms
+    return _cut(Page(first_ms=first_ms, last_ms=last_ms, step_ms=window_ms), points_per_page)
 
-    Args:
-        span: Whole windows.
-        step_ms: Distance of points elsewhere.
-        window_ms: Length of a window, a multiple of the step or not.
-        points_per_page: Most points a series may have in an answer.
-    """
-    last_of_window_ms = window_ms - min(step_ms, window_ms)
-    count = span.duration_ms // window_ms
-    first_ms = span.start_ms + last_of_window_ms
+
+def _cut(page: Page, points_per_page: int) -> tuple[Page, ...]:
+    width_ms = points_per_page * page.step_ms
     return tuple(
-        Page(
-            first_ms=first_ms + at * window_ms,
-            last_ms=first_ms + (min(at + points_per_page, count) - 1) * window_ms,
-            step_ms=window_ms,
-        )
-        for at in range(0, count, points_per_page)
+        replace(page, first_ms=at, last_ms=min(at + width_ms - page.step_ms, page.last_ms))
+        for at in range(page.first_ms, page.last_ms + 1, width_ms)
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrometheusReading:
-    """What a server gave: rows of `SAMPLE_SCHEMA`, and what was wrong."""
-
-    batches: tuple[pa.RecordBatch, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_prometheus(
-    source: Prometheus,
-    span: TimeWindow,
-    window_ms: int,
-    *,
-    name: str = "prometheus",
-    now_ms: int,
-    pause: Callable[[float], None],
-) -> PrometheusReading:
+def read_prometheus(source: Prometheus, question: SampleQuestion) -> MetricReading:
     """Asks for every known metric over a span.
 
     A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
     one that fails twice in a row no more.
-
-    Args:
-        source: The configuration.
-        span: Windows wanted.
-        window_ms: Length of a window.
-        name: Of the source, in rows.
-        now_ms: The clock, to compare the server's with.
-        pause: Waits for so many seconds between attempts.
-
-    Raises:
-        ConfigError: if a secret's variable is not set.
     """
     batches: list[pa.RecordBatch] = []
     problems: list[Problem] = []
-    step_ms = milliseconds_of(source.step)
-    fine, coarse = plan_pages(span, step_ms), plan_coarse_pages(span, step_ms, window_ms)
-    with HttpReader(source.access, pause) as http:
-        server = _Server(source, name, http)
+    path = shown(source.url)
+    try:
+        http = HttpReader(source.access, question.pause)
+    except ConfigError as error:
+        return MetricReading(problems={question.name: (Problem(path=path, reason=str(error)),)})
+    fine = plan_pages(question.span, source.interval_ms)
+    coarse = plan_coarse_pages(question.span, source.interval_ms, question.window_ms)
+    with http:
+        server = _Server(source, question.name, http)
         failed_in_a_row = 0
         for query in iter_queries(source):
             try:
                 for page in coarse if query.is_coarse else fine:
                     batches += server.read_page(query, page)
             except InputError as error:
-                reason = f"{error.reason} [{query.subject}]"
-                problems.append(Problem(path=shown(source.url), position=None, reason=reason))
+                problems.append(Problem(path=path, reason=f"{error.reason} [{query.subject}]"))
                 failed_in_a_row += 1
                 if not isinstance(error, HttpStatusError) or error.status in _HOPELESS or failed_in_a_row == _GIVE_UP:
                     break
             else:
                 failed_in_a_row = 0
-        problems += server.problems(now_ms)
-    return PrometheusReading(batches=tuple(batches), problems=tuple(problems))
+        problems += server.problems(question.now_ms)
+    return MetricReading(batches=tuple(batches), problems={question.name: tuple(problems)})
 
 
 class _Server:
-    """Asks, and remembers what was odd."""
+    """Asks, and remembers warnings and the server's clock."""
 
     def __init__(self, source: Prometheus, source_name: str, http: HttpReader) -> None:
         self._source = source
         self._source_name = source_name
         self._http = http
+        self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
         self._date_ms: int | None = None
 
-    def read_page(self, query: Query, page: Page) -> Iterator[pa.RecordBatch]:
-        """Rows of one page; a page that is too much for the server is asked for in halves."""
+    def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        """`data` of an answer: `result` and `resultType`.
+
+        Raises:
+            InputError: if the server cannot be read, or is no Prometheus server.
+        """
+        url = self._url + endpoint
+        answer = self._http.read(url, asked, accept="application/json")
+        if answer.content_type == "text/html":
+            reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
+            raise InputError(reason, path=shown(url))
         try:
-            found = self._ask(query, page)
+            document = json.loads(answer.text)
+            data = {name: document["data"][name] for name in ("result", "resultType")}
+        except (ValueError, KeyError, TypeError) as error:
+            reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
+            raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
+        self._date_ms = answer.date_ms or self._date_ms
+        self._warnings.update(map(str, document.get("warnings") or ()))
+        return data
+
+    def read_page(self, query: Query, page: Page) -> Iterator[pa.RecordBatch]:
+        """Rows of one page, by instance; a page that is too much for the server is asked for in halves."""
+        asked = {"start": page.first_ms, "end": page.last_ms, "step": page.step_ms}
+        seconds = {name: f"{at_ms / 1000:.3f}" for name, at_ms in asked.items()}
+        try:
+            data = self.ask("query_range", {"query": query.promql, **seconds})
         except HttpStatusError as error:
             if error.status != _TOO_MUCH or page.point_count < 2:
                 raise
             for half in page.halves():
                 yield from self.read_page(query, half)
             return
-        yield from self._rows(query, found)
-
-    def _ask(self, query: Query, page: Page) -> list[dict[str, Any]]:
-        url = self._source.url.rstrip("/") + "/api/v1/query_range"
-        asked = {
-            "query": query.promql,
-            "start": f"{page.first_ms / 1000:.3f}",
-            "end": f"{page.last_ms / 1000:.3f}",
-            "step": f"{page.step_ms / 1000:.3f}",
-        }
-        answer = _ask(self._http, url, asked)
-        self._date_ms = answer.date_ms or self._date_ms
-        if answer.kind != "matrix":
-            reason = f"a range query gave a {answer.kind}: the query has to be an instant vector"
-            raise InputError(reason, path=shown(url))
-        self._warnings.update(answer.warnings)
-        return answer.result
-
-    def _rows(self, query: Query, found: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """Rows by instance."""
+        if data["resultType"] != "matrix":
+            reason = f"a range query gave a {data['resultType']}: the query has to be an instant vector"
+            raise InputError(reason, path=shown(self._url + "query_range"))
         by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
-        for entry in found:
+        for entry in data["result"]:
             named = self._name(query, dict(entry["metric"]))
             if named is not None:
                 instance, series = named
@@ -238,49 +214,24 @@ class _Server:
 
     def problems(self, now_ms: int) -> Iterator[Problem]:
         """Warnings of the server, and its clock where it differs from ours."""
-        path = shown(self._source.url)
-        for warning in sorted(self._warnings):
-            yield Problem(path=path, position=None, reason=f"the server warns: {warning}", severity="suspect")
+        reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
         if self._date_ms is not None and abs(self._date_ms - now_ms) > MAX_SKEW_MS:
-            reason = f"its clock says {format_instant(self._date_ms)} where ours says {format_instant(now_ms)}: correct the clock that is wrong; samples keep the server's instants"
-            yield Problem(path=path, position=None, reason=reason, severity="suspect")
-
-
-class _Answer(NamedTuple):
-    """What a server answered: entries, their type, what it warns of, and its clock where it says so."""
-
-    result: list[dict[str, Any]]
-    kind: str
-    warnings: tuple[str, ...]
-    date_ms: int | None
-
-
-def _ask(http: HttpReader, url: str, asked: Mapping[str, str]) -> _Answer:
-    answer = http.read(url, asked, accept="application/json")
-    if answer.content_type == "text/html":
-        reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
-        raise InputError(reason, path=shown(url))
-    try:
-        document = json.loads(answer.text)
-        result, kind = document["data"]["result"], document["data"]["resultType"]
-    except (ValueError, KeyError, TypeError) as error:
-        reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
-        raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
-    return _Answer(result, kind, tuple(map(str, document.get("warnings") or ())), answer.date_ms)
+            clocks = f"its clock says {format_instant(self._date_ms)} where ours says {format_instant(now_ms)}"
+            reasons.append(f"{clocks}: correct the clock that is wrong; samples keep the server's instants")
+        return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
 
 
 def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> str:
-    """Asks a server who it is and how many of the wanted series it has, for `doctor`.
+    """Asks a server how many of the wanted series it has, for `doctor`.
 
     Raises:
         InputError: if it cannot be read, with the cause.
         ConfigError: if a secret's variable is not set.
     """
+    counts: Counter[str] = Counter()
     with HttpReader(source.access, pause) as http:
-        url = source.url.rstrip("/") + "/api/v1/query"
-        counts: dict[str, int] = {}
+        server = _Server(source, "", http)
         for query in iter_queries(source):
-            result = _ask(http, url, {"query": f"count({query.promql})"}).result
-            key = query.subject.partition("(")[0].rstrip("_")
-            counts[key] = counts.get(key, 0) + (int(result[0]["value"][1]) if result else 0)
+            result = server.ask("query", {"query": f"count({query.promql})"})["result"]
+            counts[query.subject.partition("(")[0].rstrip("_")] += int(result[0]["value"][1]) if result else 0
     return f"{shown(source.url)}: " + ", ".join(f"{name} {count}" for name, count in counts.items() if count)

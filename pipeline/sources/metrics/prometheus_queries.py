@@ -6,20 +6,18 @@ another name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.config.metric_sources import Prometheus
+    from pipeline.sources.kinds.prometheus import Prometheus
 
 _STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
 _STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(NamedTuple):
     """Metrics asked for together.
 
     Attributes:
@@ -35,61 +33,58 @@ class Family:
 
 FAMILIES = (
     Family(
-        name="kafka_producer_producer_node_metrics_"
+        "kafka_producer_producer_node_metrics_"
         "(request|request_total|outgoing_byte|outgoing_byte_total|request_latency_avg|request_latency_max)"
     ),
     Family(
-        name="kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
+        "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
         "|produce_throttle_time_avg|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
         "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
     ),
-    Family(name="kafka_producer_app_info_start_time_ms"),
+    Family("kafka_producer_app_info_start_time_ms"),
     Family(
-        name="kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin|replicationbytesin|replicationbytesout"
+        "kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin|replicationbytesin|replicationbytesout"
         "|bytesrejected|failedproducerequests|totalproducerequests)(persec)?_total"
     ),
     Family(
-        name="kafka_server_BrokerTopicMetrics_Count",
+        "kafka_server_BrokerTopicMetrics_Count",
         matchers='name=~"(BytesIn|BytesOut|MessagesIn|ReplicationBytesIn|ReplicationBytesOut|BytesRejected'
         '|FailedProduceRequests|TotalProduceRequests)PerSec"',
     ),
     Family(
-        name=f"kafka_network_requestmetrics_({_STAGES})timems",
+        f"kafka_network_requestmetrics_({_STAGES})timems",
         matchers='request="Produce",quantile=~"0.50|0.5|0.99"',
     ),
+    Family(f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'),
     Family(
-        name=f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'
-    ),
-    Family(
-        name="kafka_network_RequestMetrics_(Mean|Count|50thPercentile|99thPercentile)",
+        "kafka_network_RequestMetrics_(Mean|Count|50thPercentile|99thPercentile)",
         matchers=f'request="Produce",name=~"({_STAGES_DEFAULT})TimeMs"',
     ),
     Family(
-        name="kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
         "(_percent|percent_count|percent_count_total|percent_oneminuterate)"
     ),
     Family(
-        name="kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)",
+        "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)",
         matchers='name="RequestHandlerAvgIdlePercent"',
     ),
-    Family(name="kafka_network_socketserver_networkprocessoravgidle_?percent"),
-    Family(name="kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
+    Family("kafka_network_socketserver_networkprocessoravgidle_?percent"),
+    Family("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
     Family(
-        name="kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)",
+        "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)",
     ),
     Family(
-        name="kafka_server_ReplicaManager_Value",
+        "kafka_server_ReplicaManager_Value",
         matchers='name=~"LeaderCount|PartitionCount|UnderReplicatedPartitions|OfflineReplicaCount"',
     ),
-    Family(name="kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
-    Family(name="kafka_log_log_size", is_coarse=True),
-    Family(name="kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
-    Family(name="kafka_topic_partition_current_offset", is_coarse=True),
+    Family("kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
+    Family("kafka_log_log_size", is_coarse=True),
+    Family("kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
+    Family("kafka_topic_partition_current_offset", is_coarse=True),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(NamedTuple):
     """One thing to ask.
 
     Attributes:
@@ -111,11 +106,8 @@ class Query:
 def iter_queries(source: Prometheus) -> Iterator[Query]:
     """The generated queries, then the configured ones.
 
-    Args:
-        source: The configuration.
-
     Example:
-        >>> from pipeline.config.metric_sources import Prometheus
+        >>> from pipeline.sources.kinds.prometheus import Prometheus
         >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
         >>> next(iter_queries(asked)).promql[-22:]
         'latency_max)",env="a"}'

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.metrics.metric_pages import MetricPage
 
 
 class InstanceArrivals(NamedTuple):
-    """Instants at which a source told something of an instance, within one window's length of time.
+    """Instants of an instance's samples within a window.
 
     Attributes:
-        source: Source kind.
+        source: Name of the source.
         instance: What was scraped.
-        start_ms: Start of the window's length of time.
+        start_ms: Start of the window.
         instant_count: Distinct instants.
         first_ms: The earliest.
         last_ms: The latest.
@@ -48,7 +49,7 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     """Reads counts of samples, from `transforms.samples`, as what arrived.
 
     Args:
-        counted: Per source, instance and window's length of time: the fields of `InstanceArrivals` and `row_count`.
+        counted: Per source, instance and window: the fields of `InstanceArrivals` and `row_count`.
         problems: Rows of `SAMPLE_SCHEMA` of kind `problem`.
         windows: The run's, all of one length.
     """
@@ -65,21 +66,33 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     return SampleCounts(counts, dict(found), tuple(sorted(arrivals)))
 
 
-def expected_points(arrivals: Iterable[InstanceArrivals], window: TimeWindow, interval_ms: int) -> int:
-    """How many instants a window should hold: one an interval while each instance was told of.
+def arrivals_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceArrivals]:
+    """When the pages of one source were scraped, by instance and window."""
+    instants: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    for page in pages:
+        start_ms = page.observed_at_ms - page.observed_at_ms % window_ms
+        instants[page.source, page.instance, start_ms].append(page.observed_at_ms)
+    return [InstanceArrivals(*key, len(at), min(at), max(at)) for key, at in sorted(instants.items())]
+
+
+def count_expected(
+    arrivals: Iterable[InstanceArrivals], window: TimeWindow, interval_ms: int, *, after_last_ms: int
+) -> int:
+    """How many instants a window should hold: one an interval while each instance was known.
 
     Args:
-        arrivals: Of one source.
+        arrivals: Of one source, of all windows.
         window: Which.
         interval_ms: Distance of two instants.
+        after_last_ms: How long an instance is taken to live on after its last sample.
     """
     first_ms: dict[str, int] = {}
-    last_ms: dict[str, int] = defaultdict(int)
-    for told in arrivals:
-        first_ms[told.instance] = min(first_ms.get(told.instance, told.first_ms), told.first_ms)
-        last_ms[told.instance] = max(last_ms[told.instance], told.last_ms)
+    last_ms: dict[str, int] = {}
+    for arrival in arrivals:
+        first_ms[arrival.instance] = min(first_ms.get(arrival.instance, arrival.first_ms), arrival.first_ms)
+        last_ms[arrival.instance] = max(last_ms.get(arrival.instance, arrival.last_ms), arrival.last_ms)
     lived_ms = (
-        min(window.end_ms, last_ms[instance] + interval_ms) - max(window.start_ms, first_ms[instance])
+        min(window.end_ms, last_ms[instance] + after_last_ms) - max(window.start_ms, first_ms[instance])
         for instance in first_ms
     )
     return sum(max(0, span_ms) // interval_ms for span_ms in lived_ms)

@@ -52,16 +52,13 @@ def sample_batch(
     """Rows of samples of one instance.
 
     Args:
-        source: Source kind.
+        source: Name of the source.
         instance: What was scraped.
         path: File or address.
-        series: Names and labels, taken by position.
-        places: Position in `series`, by sample.
+        series: Names and labels.
+        places: Index into `series`, by sample.
         observed_at_ms: Instant, by sample.
         values: By sample; NaN (never recorded) becomes NULL.
-
-    Returns:
-        Rows of `SAMPLE_SCHEMA`.
     """
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]
@@ -85,14 +82,7 @@ def sample_batch(
 
 
 def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
-    """Rows of what could not be read.
-
-    Args:
-        source: Source kind.
-        instance: What was scraped.
-        observed_at_ms: Instant of the scrape.
-        problems: With the path they were found in.
-    """
+    """Rows of what could not be read of an instance."""
     count = len(problems)
     known = {
         "row_kind": _repeated("problem", count),

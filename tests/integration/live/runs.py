@@ -9,11 +9,11 @@ from pathlib import Path
 import yaml
 
 from pipeline.codec.tools.tool_text import parse_topics_describe
-from pipeline.config.live_source import LiveCluster
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.cluster_state import read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
 from tests.lab.cluster import run_tool

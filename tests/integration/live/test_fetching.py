@@ -13,7 +13,7 @@ from pipeline.codec.log.scans import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
@@ -34,7 +34,7 @@ def test_fetched_batches_are_those_on_the_leaders_disk(cluster):
     source = live_source(cluster)
     now_ms = time.time_ns() // 1_000_000
     folders = {b.node_id: b.log_directory for b in cluster.brokers}
-    with connected(source) as connection:
+    with connect(source) as connection:
         state = read_live_state(connection, topics=list(TOPICS))
         everything = TimeWindow(0, 2 * now_ms)
         reads, missing = plan_fetches(connection, state, state.in_scope, everything, lateness_ms=0, as_of_ms=now_ms)
@@ -58,7 +58,7 @@ def test_retention_that_overtakes_the_reading_is_told(cluster):
     cluster.create_topic("short", "0:1:2")
     send(Producer({"bootstrap.servers": cluster.bootstrap}), "short", cluster.start_ms, size_bytes=100, count=300)
     now_ms = time.time_ns() // 1_000_000
-    with connected(live_source(cluster)) as connection:
+    with connect(live_source(cluster)) as connection:
         read = read_of(connection, TopicPartition("short", 0), now_ms)
         connection.admin.delete_records({ClientTopicPartition("short", 0): 120})
         found = scan_range(connection, read, now_ms)
@@ -80,7 +80,7 @@ def test_a_throttled_reading_is_whole(cluster):
     try:
         now_ms = time.time_ns() // 1_000_000
         source = live_source(cluster, fetch_bytes=1 << 16, client={"client.id": "slowed"})
-        with connected(source) as connection:
+        with connect(source) as connection:
             found = scan_range(connection, read_of(connection, TopicPartition("orders", 0), now_ms), now_ms)
     finally:
         cluster.run_tool("kafka-configs", *quota, "--delete-config", "consumer_byte_rate")

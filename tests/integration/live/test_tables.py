@@ -12,9 +12,8 @@ from pipeline.jobs import ingest, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.sources.live.connection import connected
-from pipeline.sources.live.plan import plan_fetches
-from pipeline.sources.live.sampling import choose_slices
+from pipeline.sources.live.connection import connect
+from pipeline.sources.live.plan import choose_slices, plan_fetches
 from pipeline.sources.live.state import read_live_state
 from tests.integration.live.runs import (
     kill_once_talked_to,
@@ -180,7 +179,7 @@ def test_the_state_of_the_cluster_is_told(ingested):
 def planned(cluster, topic):
     """What is to be fetched of a topic's first partition, and what cannot be."""
     now_ms = time.time_ns() // 1_000_000
-    with connected(live_source(cluster)) as connection:
+    with connect(live_source(cluster)) as connection:
         state = read_live_state(connection, topics=[topic])
         return plan_fetches(
             connection, state, [TopicPartition(topic, 0)], span_of(cluster), lateness_ms=0, as_of_ms=now_ms

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from pipeline.model.earlier_state import EarlierState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.connection import connected
+from pipeline.sources.live.connection import connect
 from pipeline.sources.live.offsets import read_offset_traffic
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 
 def made_anew(cluster, topic, **configs):
     """Deletes a topic and makes it anew, and waits until brokers know the new one."""
-    with connected(live_source(cluster)) as connection:
+    with connect(live_source(cluster)) as connection:
         before = read_live_state(connection, topics=[topic])
         connection.admin.delete_topics([topic])
         wait_until(lambda: not read_live_state(connection, topics=[topic]).in_scope, "deleted topic")
@@ -44,7 +44,7 @@ def test_a_topic_made_anew_while_it_is_read_is_not_taken_for_the_old_one(cluster
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     send(producer, "gone", cluster.start_ms, size_bytes=100, count=1500)  # three batches at least
     now_ms = time.time_ns() // 1_000_000
-    with connected(live_source(cluster, read_timeout="PT20S", fetch_bytes=1 << 13)) as connection:
+    with connect(live_source(cluster, read_timeout="PT20S", fetch_bytes=1 << 13)) as connection:
         read = read_of(connection, TopicPartition("gone", 0), now_ms)
         replies = []
 
@@ -71,7 +71,7 @@ def test_a_topic_made_anew_since_the_run_before_is_told_where_offsets_are_looked
         topic="again", topic_id=partition.topic_id, partition=0, leader_id=0, leader_epoch=partition.leader_epoch,
         log_start_offset=0, log_end_offset=300, size_bytes=40_000,
     )  # fmt: skip
-    with connected(live_source(cluster)) as connection:
+    with connect(live_source(cluster)) as connection:
         state = read_live_state(connection, topics=["again"])
         _, missing = read_offset_traffic(connection, state, [span_of(cluster)], state.in_scope, [earlier])
     assert "deleted and made anew since the run before" in missing[0].reason
@@ -83,7 +83,7 @@ def test_the_broker_s_own_retention_overtakes_the_reading(cluster):
     send(producer, "fading", cluster.start_ms, size_bytes=10_000, count=400)
     key, limit = ("--alter", "--topic", "fading", "--add-config", "retention.bytes=1"), "fading"
     now_ms = time.time_ns() // 1_000_000
-    with connected(live_source(cluster, fetch_bytes=1 << 14)) as connection:
+    with connect(live_source(cluster, fetch_bytes=1 << 14)) as connection:
         read = read_of(connection, TopicPartition("fading", 0), now_ms)
         replies, starts = [], []
 
@@ -111,7 +111,7 @@ def test_the_broker_s_own_retention_overtakes_the_reading(cluster):
 def test_a_broker_that_restarts_is_read_on(cluster):
     """The only broker with the partition is killed between two replies, and started again while it is asked in vain."""
     now_ms = time.time_ns() // 1_000_000
-    with connected(live_source(cluster, fetch_bytes=1 << 10)) as connection:
+    with connect(live_source(cluster, fetch_bytes=1 << 10)) as connection:
         read = read_of(connection, TopicPartition("lone", 0), now_ms)
         replies = []
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 import yaml
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.integration.metrics.sources import (

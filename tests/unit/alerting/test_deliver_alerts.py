@@ -13,12 +13,12 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import join_addresses, render_message
-from pipeline.config.file_sources import LogDirectories
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import instant_of
+from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
@@ -196,7 +196,7 @@ SENDER = """
 import sys
 from pathlib import Path
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config.file_sources import LogDirectories
+from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.config.mail import Smtp
 from pipeline.jobs import deliver_alerts
 from pipeline.config.mail import Smtp

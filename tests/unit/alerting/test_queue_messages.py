@@ -12,7 +12,6 @@ from email.policy import default
 
 import pytest
 
-from pipeline.config.file_sources import LogDirectories
 from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import deliver_alerts, raise_incidents
@@ -22,6 +21,7 @@ from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
+from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from tests.lab.artifacts import BROKER_VERSION, EXPORTER
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from expectations.gates import _reassignments
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of

@@ -7,7 +7,7 @@ import pytest
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.clients.java import check_custom_choice
 from pipeline.partitioners.registry import STRATEGIES, find_strategies, find_strategy
-from pipeline.partitioners.strategy import Availability, KeyForm, Strategy, Use, choose_partition, honour_explicit
+from pipeline.partitioners.strategy import KeyForm, SourceAvailability, Strategy, Use, choose_partition, honour_explicit
 
 DRAWN, FIRST = None, 0
 KEYS = (b"", b"a", b"20", b"21", b"kafka", b"foobar", b"hejsan", b"key1", b"user-1001", b"0")
@@ -174,7 +174,7 @@ def test_only_what_needs_the_accumulator_is_left_to_simulation():
 
 
 def test_keyed_choices_ignore_leaders_but_for_one_old_client():
-    unstable = [s.name for s in STRATEGIES.values() if s.availability is Availability.WITH_LEADER]
+    unstable = [s.name for s in STRATEGIES.values() if s.availability is SourceAvailability.WITH_LEADER]
     assert unstable == ["kafka-python-murmur2-1.4"]
 
 

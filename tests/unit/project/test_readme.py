@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import COMMANDS, build_parser
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()

@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pipeline.config.metric_sources import METRIC_KINDS
 from pipeline.model.window import TimeWindow
+from pipeline.sources.kinds import KINDS
 from pipeline.transforms.counters import with_increases
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.samples import SampleSettings, with_labels
@@ -112,7 +112,7 @@ def summarise(table, first=0, last=2, configs=None):
         interval_ms={"producer_metrics": 5 * S, "prometheus": 5 * S},
     )
     nodes = summarise_nodes(with_labels(table), settings).to_arrow()
-    rows = finish_nodes(nodes, precedence=METRIC_KINDS, client_configs=configs or {}).to_pylist(
+    rows = finish_nodes(nodes, precedence=tuple(KINDS), client_configs=configs or {}).to_pylist(
         maps_as_pydicts="strict"
     )
     return {(int(r["window_start"].timestamp()) // 60, r["client_id"], r["broker_id"]): r for r in rows}

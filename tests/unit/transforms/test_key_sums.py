@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.codec.records.key_ids import make_key_id
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.jobs.ingest.writing import merge
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext

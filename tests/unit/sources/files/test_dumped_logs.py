@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.file_sources import DumpLog
 from pipeline.model.cluster import PartitionState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.kinds.dump_log import DumpLog
 from pipeline.sources.records.segment_scan import scan_segment
 
 BATCH = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from pipeline.config.file_sources import GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.files.tool_texts import read_described_replicas, read_moving_partitions
+from pipeline.sources.files.tool_texts import Described
+from pipeline.sources.kinds.get_offsets import GetOffsets
+from pipeline.sources.kinds.log_dirs_describe import LogDirsDescribe
+from pipeline.sources.kinds.reassign_verify import ReassignVerify
 
 LOG_DIRS = """Querying brokers for log directories information
 Received log directory information from brokers 1,2
@@ -25,10 +25,12 @@ def read(tmp_path, offsets="t:0:50\n", on_disk=(), log_dirs=LOG_DIRS):
         LogDirsDescribe(kind="log_dirs_describe", path=tmp_path / "log-dirs.txt"),
         GetOffsets(kind="get_offsets", path=tmp_path / "offsets.txt"),
     )
-    problems = defaultdict(list)
-    found = read_described_replicas(sources, {TopicPartition("t", 0): LED_BY_1}, on_disk, problems)
+    described = Described()
+    for source in sources:
+        source.describe(described)
+    found = described.list_replicas({TopicPartition("t", 0): LED_BY_1}, besides=on_disk)
     rows = [(r.broker_id, r.is_future, r.size_bytes, r.log_end_offset, r.high_watermark, r.topic_id) for r in found]
-    return rows, {kind: [problem.reason for problem in held] for kind, held in problems.items()}
+    return rows, {kind: [problem.reason for problem in held] for kind, held in described.problems.items()}
 
 
 def test_replicas_have_their_sizes_and_ends(tmp_path):
@@ -62,11 +64,13 @@ def test_what_is_being_moved_and_what_came_to_nothing(tmp_path):
         "Reassignment of partition a-b-1 is still in progress.\nReassignment of replica a-2-7 is still in progress.\n"
         "There is no active reassignment of partition a-3, but replica set is 1,2 rather than 2,3.\n"
     )
-    problems = defaultdict(list)
-    moving = read_moving_partitions((ReassignVerify(kind="reassign_verify", path=text),), problems)
-    assert moving == {(("a-b", 1), None), (("a", 2), 7)}
-    (problem,) = problems["reassign_verify"]
+    source, described = ReassignVerify(kind="reassign_verify", path=text), Described()
+    source.describe(described)
+    assert described.moving == {(("a-b", 1), None), (("a", 2), 7)}
+    (problem,) = described.problems["reassign_verify"]
     assert "a-3 did not come to its end: no active reassignment, but replica set is 1,2" in problem.reason
     text.write_text("nothing of the kind\n")
-    assert read_moving_partitions((ReassignVerify(kind="reassign_verify", path=text),), problems) == frozenset()
-    assert problems["reassign_verify"][-1].position == 1
+    nothing = Described()
+    source.describe(nothing)
+    assert nothing.moving == set()
+    assert nothing.problems["reassign_verify"][-1].position == 1

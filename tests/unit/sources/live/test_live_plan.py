@@ -13,8 +13,14 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.asking import PAGE_PARTITIONS
-from pipeline.sources.live.plan import FetchRead, join_reads, pack_fetches, split
-from pipeline.sources.live.sampling import choose_partitions, choose_slices
+from pipeline.sources.live.plan import (
+    FetchRead,
+    choose_partitions,
+    choose_slices,
+    join_reads,
+    pack_fetches,
+    split,
+)
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)

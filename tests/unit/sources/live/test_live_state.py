@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.live_source import LiveCluster
 from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.earlier_state import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
+from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.plan import Shortfall
-from pipeline.sources.live.reading import LiveReading, arrival_of, with_losses
+from pipeline.sources.live.reading import LiveReading, with_losses
 from pipeline.sources.live.state import LiveState, _timelines
 
 KEY = TopicPartition("t", 0)
@@ -105,9 +105,9 @@ def test_what_arrived_and_what_is_missing_by_window():
     reading = LiveReading(source=SOURCE, observed_at_ms=0, state=state(silent={2: "no answer"}))
     lost = Shortfall(topic="t", partition=0, reason="retention took offsets 0 to 9", until_ms=900)
     reading = with_losses(reading, [lost])
-    first, second = (arrival_of(reading, window) for window in WINDOWS)
+    first, second = (reading.availability(window) for window in WINDOWS)
     assert (first.expected_count, first.arrived_count) == (1, 0)
     assert first.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"
     assert second.missing == "broker 2 (no answer)"
     gone = LiveReading(source=SOURCE, observed_at_ms=0, unreachable="nobody there")
-    assert arrival_of(gone, WINDOWS[0]) == type(first)(None, 0, "nobody there")
+    assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")

@@ -63,13 +63,15 @@ def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
 
 def test_texts_of_clients(tmp_path):
     line = "10 records sent, 2.0 records/sec (0.00 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n"
-    samples, problems = rows(tmp_path / "p", line, format="perf_test")
+    samples, problems = rows(tmp_path / "p", line, kind="perf_test_output")
     assert problems == []
     assert {s["observed_at_ms"] for s in samples} == {AT_MS}
     statistics = {"name": "c#producer-1", "ts": 1, "time": 5, "brokers": {}, "topics": {}, "msg_cnt": 4}
-    samples, problems = rows(tmp_path / "q", json.dumps(statistics) + "\n", format="librdkafka", is_dated=False)
+    samples, problems = rows(
+        tmp_path / "q", json.dumps(statistics) + "\n", kind="librdkafka_statistics", is_dated=False
+    )
     assert [(s["name"], s["value"], s["observed_at_ms"]) for s in samples] == [("librdkafka_msg_cnt", 4, 5000)]
-    _, problems = rows(tmp_path / "r", "", format="librdkafka")
+    _, problems = rows(tmp_path / "r", "", kind="librdkafka_statistics")
     assert [p["reason"] for p in problems] == ["no metric in it"]
 
 

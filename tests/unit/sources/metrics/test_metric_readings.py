@@ -13,6 +13,7 @@ import pytest
 from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow
+from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.metric_readings import read_metrics, sample_intervals_ms
 from pipeline.sources.metrics.prometheus import plan_coarse_pages, plan_pages, probe_prometheus
 from pipeline.sources.metrics.prometheus_queries import FAMILIES, iter_queries

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from pipeline.config.live_source import LiveCluster
-from pipeline.config.pipeline_config import load_config
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
+from pipeline.sources.kinds.live_cluster import LiveCluster
 
 
 def load(tmp_path, *sources):

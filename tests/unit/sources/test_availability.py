@@ -1,4 +1,4 @@
-"""Expected and arrived per source and window. Oracle: the tables below, from the docstring of `iter_arrivals`."""
+"""Expected and arrived per source and window. Oracle: the tables below, from the docstrings of the kinds."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.file_sources import (
-    BrokerMetrics,
-    ConsumerGroups,
-    DumpLog,
-    LogDirectories,
-    ProducerMetrics,
-    TopicsDescribe,
-)
-from pipeline.config.metric_sources import ExporterUrls, PerfTestOutput, Prometheus
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
-from pipeline.sources.arrivals import iter_arrivals
-from pipeline.sources.files.cluster_reading import ClusterReading, read_cluster
+from pipeline.sources.availability import iter_availability
+from pipeline.sources.cluster_reading import ClusterReading, read_cluster
+from pipeline.sources.files.cluster_rows import count_directories
+from pipeline.sources.kinds.broker_metrics import BrokerMetrics
+from pipeline.sources.kinds.consumer_groups import ConsumerGroups
+from pipeline.sources.kinds.dump_log import DumpLog
+from pipeline.sources.kinds.exporter_urls import ExporterUrls
+from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.kinds.perf_test_output import PerfTestOutput
+from pipeline.sources.kinds.producer_metrics import ProducerMetrics
+from pipeline.sources.kinds.prometheus import Prometheus
+from pipeline.sources.kinds.topics_describe import TopicsDescribe
 from pipeline.sources.metrics.metric_pages import (
     MetricPage,
     discover_pages,
     discover_texts,
-    expected_pages,
     pages_within,
 )
-from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+from pipeline.sources.metrics.sample_arrivals import InstanceArrivals, arrivals_of_pages, count_expected
 from tests.unit.sources.trees import log_directory
 
 S = 1000
@@ -42,17 +42,17 @@ MEMBER = ConsumerGroupMember(
 
 
 def reading(*, disks=(), brokers=None, groups=()):
+    tree = LogTree(directories=tuple(disks))
     return ClusterReading(
-        tree=LogTree(directories=tuple(disks)),
+        record_source="log_directories",
+        tree=tree,
+        directory_counts=count_directories(tree),
         history=ClusterHistory(
             state_source="cluster_metadata",
             known_since_ms=0,
             brokers={b: Timeline((at,), (Broker(broker_id=b),)) for b, at in (brokers or {}).items()},
         ),
-        replicas=(),
         groups=tuple((at, MEMBER) for at in groups),
-        problems={},
-        roots=(),
     )
 
 
@@ -63,11 +63,11 @@ def scrapes(instance, *seconds):
     ]
 
 
-def arrivals(source, found=None, newest_ms=None, *, pages=None, told=()):
+def arrivals(source, found=None, newest_ms=None, *, pages=None, samples=()):
     listed = {} if pages is None else {source.kind: tuple(pages)}
     found = found or reading()
-    rows = iter_arrivals(Cluster(sources=(source,)), found, WINDOWS, newest_ms, listed=listed, told=told)
-    return [(row["expected_count"], row["arrived_count"]) for _, row in rows]
+    rows = iter_availability(Cluster(sources=(source,)), found, WINDOWS, newest_ms, listed=listed, samples=samples)
+    return [(row.expected_count, row.arrived_count) for _, _, row in rows]
 
 
 def test_log_directories_expect_the_brokers_registered_at_the_windows_end():
@@ -86,14 +86,14 @@ DESCRIBED = """Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tCo
 
 
 @pytest.mark.parametrize(
-    ("topics", "described", "told", "brokers"),
+    ("topics", "described", "available", "brokers"),
     [
-        ((), False, (None, 1, None), [7]),
+        ((), False, (None, 1, ""), [7]),
         ((), True, (3, 1, "no dump of t-1, u-0"), [1, 2, 3]),
         (("u",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
     ],
 )
-def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, described, told, brokers):
+def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, described, available, brokers):
     (tmp_path / "dump.txt").write_text("Dumping /d/t-0/00000000000000000000.log\nLog starting offset: 0\n")
     (tmp_path / "topics.txt").write_text(DESCRIBED)
     sources = [DumpLog(kind="dump_log", paths=(tmp_path / "dump.txt",), broker=7)]
@@ -101,8 +101,8 @@ def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, descr
         sources.append(TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt"))
     cluster = Cluster(sources=sources, topics=topics)
     found = read_cluster("c", cluster, WINDOWS, as_of_ms=0)
-    (_, row), _ = iter_arrivals(cluster, found, WINDOWS, None, listed={})
-    assert (row["expected_count"], row["arrived_count"], row["missing"]) == told
+    (_, _, row), _ = iter_availability(cluster, found, WINDOWS, None, listed={})
+    assert (row.expected_count, row.arrived_count, row.missing) == available
     assert [*found.history.state_at(0).brokers] == brokers
 
 
@@ -126,7 +126,7 @@ def test_scrapes_are_expected_while_the_instance_lived(pages, expected):
     assert arrivals(source, pages=pages) == expected
 
 
-def told(kind, instance, *seconds):
+def sampled(kind, instance, *seconds):
     for window in WINDOWS:
         instants = [second * S for second in seconds if second * S in window]
         if instants:
@@ -136,15 +136,15 @@ def told(kind, instance, *seconds):
 @pytest.mark.parametrize(
     ("instants", "expected"),
     [
-        ([*told("prometheus", "a:1", *range(0, 120, 10))], [(6, 6), (6, 6)]),
-        ([*told("prometheus", "a:1", *range(0, 120, 10)), *told("prometheus", "b:1", 30, 40)], [(8, 8), (6, 6)]),
-        ([*told("prometheus", "a:1", 0, 10, *range(90, 120, 10))], [(6, 2), (6, 3)]),
-        ([*told("librdkafka_statistics", "a:1", 0)], [(6, 0), (6, 0)]),
+        ([*sampled("prometheus", "a:1", *range(0, 120, 10))], [(6, 6), (6, 6)]),
+        ([*sampled("prometheus", "a:1", *range(0, 120, 10)), *sampled("prometheus", "b:1", 30, 40)], [(8, 8), (6, 6)]),
+        ([*sampled("prometheus", "a:1", 0, 10, *range(90, 120, 10))], [(6, 2), (6, 3)]),
+        ([*sampled("librdkafka_statistics", "a:1", 0)], [(6, 0), (6, 0)]),
         ([], [(6, 0), (6, 0)]),
     ],
 )
 def test_points_of_a_server_are_expected_while_the_instance_lived(instants, expected):
-    assert arrivals(Prometheus(kind="prometheus", url="http://p", step="PT10S"), told=instants) == expected
+    assert arrivals(Prometheus(kind="prometheus", url="http://p", step="PT10S"), samples=instants) == expected
 
 
 def test_urls_are_each_expected_once_an_interval():
@@ -152,40 +152,33 @@ def test_urls_are_each_expected_once_an_interval():
     assert arrivals(urls, pages=scrapes("a", 61)) == [(1, 0), (2, 1)]
 
 
-def missing(source, pages=(), told=()):
-    rows = iter_arrivals(
-        Cluster(sources=(source,)),
-        reading(),
-        WINDOWS,
-        None,
-        listed={source.kind: tuple(pages)} if pages else {},
-        told=told,
-    )
-    return [row["missing"] for _, row in rows]
+def missing(source, pages=(), samples=()):
+    listed = {source.kind: tuple(pages)} if pages else {}
+    rows = iter_availability(Cluster(sources=(source,)), reading(), WINDOWS, None, listed=listed, samples=samples)
+    return [row.missing for _, _, row in rows]
 
 
 def test_what_brought_nothing_is_named():
     urls = ExporterUrls(kind="exporter_urls", producers={"a": "http://a"}, brokers={1: "http://b"}, path=Path("p"))
     assert missing(urls, scrapes("a", 61)) == ["no sample of 1, a", "no sample of 1"]
     server = Prometheus(kind="prometheus", url="http://p")
-    gone = [*told("prometheus", "a:1", 10), InstanceArrivals("prometheus", "a:1", 120 * S, 1, 130 * S, 130 * S)]
-    assert missing(server, told=[*gone, *told("prometheus", "b:1", 10)]) == [None, "no sample of a:1"]
+    gone = [*sampled("prometheus", "a:1", 10), InstanceArrivals("prometheus", "a:1", 120 * S, 1, 130 * S, 130 * S)]
+    assert missing(server, samples=[*gone, *sampled("prometheus", "b:1", 10)]) == ["", "no sample of a:1"]
     many = [t._replace(instance=f"{t.instance}{n}") for n in range(7) for t in gone]
-    assert missing(server, told=many)[1] == "no sample of a:10, a:11, a:12, a:13, a:14 and 2 more"
+    assert missing(server, samples=many)[1] == "no sample of a:10, a:11, a:12, a:13, a:14 and 2 more"
 
 
 def test_a_silent_source_is_seen_beside_another_of_its_kind():
     servers = tuple(Prometheus(kind="prometheus", url="http://p", step=step) for step in ("PT10S", "PT30S"))
-    rows = iter_arrivals(
-        Cluster(sources=servers), reading(), WINDOWS[:1], None, listed={}, told=[*told("prometheus", "a:1", 0, 30)]
-    )
-    found = {row["source"]: (row["expected_count"], row["arrived_count"]) for _, row in rows}
+    samples = [*sampled("prometheus", "a:1", 0, 30)]
+    rows = iter_availability(Cluster(sources=servers), reading(), WINDOWS[:1], None, listed={}, samples=samples)
+    found = {source: (row.expected_count, row.arrived_count) for _, source, row in rows}
     assert found == {"prometheus": (4, 2), "prometheus-2": (2, 0)}
 
 
 def test_nothing_is_expected_of_outputs_of_a_tool():
     source = PerfTestOutput(kind="perf_test_output", paths=(Path("p"),))
-    assert arrivals(source, told=[*told(source.kind, "a", 50)]) == [(None, 1), (None, 0)]
+    assert arrivals(source, samples=[*sampled(source.kind, "a", 50)]) == [(None, 1), (None, 0)]
 
 
 def test_every_kind_once_with_the_newest_instant():
@@ -199,9 +192,9 @@ def test_every_kind_once_with_the_newest_instant():
         )
     )
     listed = {"producer_metrics": tuple(scrapes("a", 1, 90))}
-    rows = iter_arrivals(cluster, reading(), WINDOWS[:1], 7 * S, listed=listed)
-    newest = [(row["source"], row["newest_at"] and row["newest_at"].timestamp()) for _, row in rows]
-    assert newest == [("log_directories", 7), ("producer_metrics", 90), ("broker_metrics", None)]
+    rows = iter_availability(cluster, reading(), WINDOWS[:1], 7 * S, listed=listed)
+    newest = [(source, row.newest_ms) for _, source, row in rows]
+    assert newest == [("log_directories", 7 * S), ("producer_metrics", 90 * S), ("broker_metrics", None)]
 
 
 def test_pages_of_a_span_come_with_the_one_before():
@@ -211,17 +204,20 @@ def test_pages_of_a_span_come_with_the_one_before():
 
 
 def test_expected_pages_never_go_below_nothing():
-    assert expected_pages(scrapes("a", 500, 600), WINDOWS[0], 5 * S) == 0
+    pages = arrivals_of_pages(scrapes("a", 500, 600), 60 * S)
+    assert count_expected(pages, WINDOWS[0], 5 * S, after_last_ms=0) == 0
 
 
 def test_pages_are_found_by_instance_and_instant(tmp_path):
     for name in ("b/10.prom", "a/200.prom", "a/30.prom", "a/late.prom", "a/30.txt", "31.prom"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    pages, problems = discover_pages(tmp_path, "producer_metrics")
+    pages, problems = discover_pages(tmp_path, "producer_metrics", "producer_metrics")
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
     assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
-    assert [p.reason for p in discover_pages(tmp_path / "none", "x")[1]] == ["no such directory: no scrapes were read"]
+    assert [p.reason for p in discover_pages(tmp_path / "none", "x", "producer_metrics")[1]] == [
+        "no such directory: no scrapes were read"
+    ]
 
 
 def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
@@ -231,7 +227,7 @@ def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
     pages, problems = discover_texts(
         [tmp_path / "a", tmp_path / "b", tmp_path / "x-*.out", tmp_path / "none"],
         "s",
-        "perf_test",
+        "perf_test_output",
         (".json", ".jsonl", ".out"),
     )
     dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]

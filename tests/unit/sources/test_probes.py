@@ -6,10 +6,12 @@ import socket
 
 import pytest
 
-from pipeline.cli.doctor_sources import examine_source
-from pipeline.config.file_sources import DumpLog, GetOffsets, LogDirectories
-from pipeline.config.live_source import LiveCluster
+from pipeline.cli.doctor import examine_source
 from pipeline.sources.capabilities import CAPABILITIES, COLUMNS, given_by
+from pipeline.sources.kinds.dump_log import DumpLog
+from pipeline.sources.kinds.get_offsets import GetOffsets
+from pipeline.sources.kinds.live_cluster import LiveCluster
+from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.tables import TABLES
 
 

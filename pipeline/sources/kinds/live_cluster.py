@@ -1,28 +1,41 @@
-"""A live cluster as a source, as the configuration declares it: where, as whom, what to read and for how long to try.
+"""A running cluster, read through its brokers.
 
 Settings of the client have Kafka's own names. A secret is never in the file: it is named by the environment variable
-that holds it, and read when a connection is made, in every process that makes one.
+that holds it, and read when a connection is made.
 """
 
 from __future__ import annotations
 
-import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path  # pydantic reads it
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pipeline.config.section import Duration, Section
+from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, SourceUnreachableError
+from pipeline.model.finding import Finding
+from pipeline.sources.numbers import Number, rated
+from pipeline.sources.source import RecordSource, SourceAvailability
 
-LIVE_CLUSTER = "live_cluster"
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.files.tool_texts import Described
+    from pipeline.sources.numbers import How
+    from pipeline.sources.source import ClusterQuestion
 
-def _as_addresses(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+_PROBE_TIMEOUT = timedelta(seconds=5)
+_BY_OFFSETS = "live_cluster, read: offsets"
+_AT_THE_RUN = rated(
+    "at the run",
+    *(Number.LEADER_COUNTS, Number.TOPIC_REPLICAS, Number.REPLICAS, Number.VOLUMES),
+    *(Number.REASSIGNMENTS, Number.GROUPS),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,9 +60,9 @@ class ClientSettings(Section):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(None, alias="sasl.mechanism")
     sasl_username: str | None = Field(None, alias="sasl.username")
     sasl_password_variable: str | None = Field(None, alias="sasl.password_variable")
-    ssl_truststore_location: Path | None = Field(None, alias="ssl.truststore.location")
-    ssl_keystore_location: Path | None = Field(None, alias="ssl.keystore.location")
-    ssl_key_location: Path | None = Field(None, alias="ssl.key.location")
+    ssl_truststore_location: ConfigPath | None = Field(None, alias="ssl.truststore.location")
+    ssl_keystore_location: ConfigPath | None = Field(None, alias="ssl.keystore.location")
+    ssl_key_location: ConfigPath | None = Field(None, alias="ssl.key.location")
     ssl_key_password_variable: str | None = Field(None, alias="ssl.key.password_variable")
     ssl_endpoint_identification_algorithm: Literal["https", ""] = Field(
         "https", alias="ssl.endpoint.identification.algorithm"
@@ -91,6 +104,8 @@ class ClientSettings(Section):
         Raises:
             ConfigError: a file cannot be used.
         """
+        import ssl  # with OpenSSL
+
         try:
             context = ssl.create_default_context(cafile=self.ssl_truststore_location)
             if self.ssl_keystore_location is not None:
@@ -100,14 +115,6 @@ class ClientSettings(Section):
             raise ConfigError(f"ssl.truststore.location or ssl.keystore.location cannot be used: {error}") from error
         context.check_hostname = self.ssl_endpoint_identification_algorithm == "https"
         return context
-
-    def absolute(self, base: Path) -> ClientSettings:
-        """The same with paths taken from a folder."""
-        names = ("ssl_truststore_location", "ssl_keystore_location", "ssl_key_location")
-        paths = {name: getattr(self, name) for name in names}
-        return self.model_copy(
-            update={name: base / path.expanduser() for name, path in paths.items() if path is not None}
-        )
 
 
 class Sampling(Section):
@@ -127,7 +134,11 @@ class Sampling(Section):
         return self.partitions == 1 and self.time == 1
 
 
-class LiveCluster(Section):
+def _split_addresses(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+class LiveCluster(RecordSource):
     """A running cluster, read through its brokers.
 
     Attributes:
@@ -145,8 +156,22 @@ class LiveCluster(Section):
         fetch_bytes: Bytes asked for in one Fetch request.
     """
 
+    is_only_one = True
+    rank = 20
+    column = "live_cluster"
+    provides = (
+        rated(
+            "exact",
+            *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.PARTITION_SIZES, Number.KEYS),
+            *(Number.KEYED_REPLAY, Number.TOPIC_SIZES, Number.RULES, Number.RECOMMENDATIONS, Number.BATCH_HEADERS),
+            *(Number.REPLICA_SIZES, Number.AVAILABILITY),
+        )
+        | rated("estimated", Number.SIMULATED_REPLAY)
+        | _AT_THE_RUN
+    )
+
     kind: Literal["live_cluster"]
-    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_as_addresses)] = Field(min_length=1)
+    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_split_addresses)] = Field(min_length=1)
     client: ClientSettings = ClientSettings()
     read: Literal["record_batches", "offsets"] = "record_batches"
     sampling: Sampling = Sampling()
@@ -167,6 +192,64 @@ class LiveCluster(Section):
                 raise ValueError(f"{address!r} is no host:port")
         return addresses
 
-    def absolute(self, base: Path) -> LiveCluster:
-        """The same with paths taken from a folder."""
-        return self.model_copy(update={"client": self.client.absolute(base)})
+    @classmethod
+    def columns(cls) -> dict[str, Mapping[Number, How]]:
+        """What it gives where records are fetched, and where only offsets are looked up."""
+        by_offsets = (
+            rated("exact", Number.REPLICA_SIZES, Number.AVAILABILITY)
+            | rated("estimated", Number.SHARES, Number.PARTITION_SIZES, Number.TOPIC_SIZES)
+            | rated("estimated", Number.RULES, Number.RECOMMENDATIONS)
+            | rated("upper bound", Number.RECORD_COUNTS)
+            | rated("assumed", Number.BATCH_COUNTS)
+            | _AT_THE_RUN
+        )
+        return {cls.column: cls.provides, _BY_OFFSETS: by_offsets}
+
+    @property
+    def configured_column(self) -> str:
+        """The heading of what it gives as it is configured."""
+        return _BY_OFFSETS if self.read == "offsets" else self.column
+
+    @classmethod
+    def read_cluster(
+        cls, sources: Sequence[LiveCluster], question: ClusterQuestion, described: Described
+    ) -> ClusterReading:
+        """Asks the brokers, and plans what to fetch."""
+        from pipeline.sources.cluster_reading import ClusterReading
+        from pipeline.sources.live.reading import read_live_cluster
+
+        (source,) = sources
+        live = read_live_cluster(source, question)
+        reading = ClusterReading(
+            record_source=cls.column,
+            history=live.history,
+            problems={cls.column: live.problems},
+            has_records=source.read == "record_batches",
+            live=live,
+        )
+        if live.state is None:
+            return reading
+        return replace(
+            reading,
+            replicas=live.state.replicas,
+            directory_counts=live.state.directory_counts,
+            spaces=live.state.spaces,
+            broker_configs=live.state.broker_configs,
+        )
+
+    def availability(
+        self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
+    ) -> SourceAvailability | None:
+        """Expected are the brokers and partitions there are, arrived those that answered and could be read whole."""
+        return None if reading.live is None else reading.live.availability(window)
+
+    def probe(self) -> Iterator[Finding]:
+        """Connects, then asks every question once."""
+        from pipeline.sources.live.checkup import examine_live_cluster  # the client takes 0.2 s
+
+        quick = self.model_copy(update={"connect_timeout": _PROBE_TIMEOUT, "request_timeout": _PROBE_TIMEOUT})
+        try:
+            yield from examine_live_cluster(quick)
+        except (SourceUnreachableError, ConfigError) as error:
+            advice = "correct the source's addresses or client settings, or see why the brokers are away"
+            yield Finding(name="", is_ok=False, found=str(error), advice=advice)

@@ -1,0 +1,61 @@
+"""What the configuration knows of every source; the kinds and their keys are in `pipeline.sources.kinds`.
+
+A kind is known from the definition of its class on. `pipeline.config_file`, which reads the configuration, imports them all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+
+from pydantic import Field
+
+from pipeline.config.section import Section
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+_KINDS: dict[str, type[SourceSettings]] = {}
+
+
+class SourceSettings(Section):
+    """A source in the configuration: its kind says which further keys there are.
+
+    Attributes:
+        bears_records: Records come from it: without it no share of a window is judged.
+        is_only_one: A cluster has at most one source of this kind.
+    """
+
+    bears_records: ClassVar[bool] = False
+    is_only_one: ClassVar[bool] = False
+
+    kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:  # noqa: ANN401  (pydantic's signature)
+        """Makes the kind known that a subclass names."""
+        for kind in getattr(cls.model_fields["kind"].annotation, "__args__", ()):  # of a Literal
+            _KINDS[kind] = cls
+
+
+class _ByKind:
+    """Validates a source by the class of its kind."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        kinds = tuple(known_kinds().values())
+        return handler.generate_schema(Annotated[Union[kinds], Field(discriminator="kind")])  # noqa: UP007  (built here)
+
+
+AnySource = Annotated[SourceSettings, _ByKind()]
+"""A source of any known kind. A model with such a field is built when it is first used (`defer_build`)."""
+
+
+def known_kinds() -> dict[str, type[SourceSettings]]:
+    """Every kind of source.
+
+    Raises:
+        RuntimeError: `pipeline.sources.kinds` was not imported.
+    """
+    if not _KINDS:
+        raise RuntimeError("no kind of source is known: import pipeline.sources.kinds")
+    return dict(_KINDS)

@@ -1,0 +1,51 @@
+"""What was expected of each source in each window and what arrived: rows of `bronze.window_status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.sources.metrics.metric_readings import name_metric_sources
+from pipeline.sources.metrics.sample_arrivals import arrivals_of_pages
+from pipeline.sources.source import StateSource, sources_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pipeline.config.pipeline_config import Cluster
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.metrics.metric_pages import MetricPage
+    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.source import SourceAvailability
+
+
+def iter_availability(
+    cluster: Cluster,
+    reading: ClusterReading,
+    windows: Sequence[TimeWindow],
+    newest_batch_ms: int | None,
+    *,
+    listed: Mapping[str, tuple[MetricPage, ...]],
+    samples: Sequence[InstanceArrivals] = (),
+) -> Iterator[tuple[TimeWindow, str, SourceAvailability]]:
+    """Window, source and what it brought. Metrics sources count apart, others by kind.
+
+    Args:
+        cluster: The configuration.
+        reading: What was found.
+        windows: The run's windows, of one length.
+        newest_batch_ms: Newest event time of any batch read.
+        listed: Scrapes kept as files, by source name.
+        samples: When samples were taken, of every metrics source.
+    """
+    for kind, source in {source.kind: source for source in sources_of(cluster, StateSource)}.items():
+        for window in windows:
+            found = source.availability(reading, window, newest_batch_ms)
+            if found is not None:
+                yield window, kind, found
+    for name, metrics in name_metric_sources(cluster).items():
+        own = [arrival for arrival in samples if arrival.source == name]
+        if name in listed:
+            own = arrivals_of_pages(listed[name], windows[0].duration_ms)
+        for window in windows:
+            yield window, name, metrics.availability(own, window)

@@ -1,0 +1,19 @@
+"""Pages of brokers' exporters, kept as files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from pipeline.config.section import Duration
+from pipeline.sources.metrics.page_sources import PageFolder
+
+
+class BrokerMetrics(PageFolder):
+    """Exporter pages of brokers: `<path>/<broker id>/<epoch ms>.prom`."""
+
+    rank = 100
+    reports_brokers = True
+
+    kind: Literal["broker_metrics"]
+    interval: Duration = timedelta(minutes=1)

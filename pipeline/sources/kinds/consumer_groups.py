@@ -1,0 +1,45 @@
+"""Texts of `kafka-consumer-groups --describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from pipeline.config.section import ConfigPath
+from pipeline.model.log import Problem
+from pipeline.sources.source import SourceAvailability, TextSource
+
+if TYPE_CHECKING:
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.files.tool_texts import Described
+
+
+class ConsumerGroups(TextSource):
+    """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
+
+    rank = 80
+
+    kind: Literal["consumer_groups"]
+    paths: tuple[ConfigPath, ...] = Field(min_length=1)
+
+    def describe(self, described: Described) -> None:
+        """Adds what each group consumes, at the instants in the names of the files."""
+        from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
+        from pipeline.sources.files.named_files import list_files, split_instant
+
+        problems = described.problems[self.kind]
+        for path in list_files(self.paths, ("*consumer-groups*.txt",), problems):
+            _, instant_ms = split_instant(path.stem)
+            if instant_ms is None:
+                reason = "no instant in the file name: expected <name>-<epoch ms>.txt"
+                problems.append(Problem(path=str(path), reason=reason))
+                continue
+            members = self.parse(path, parse_consumer_groups, described) or ()
+            described.groups += [(instant_ms, member) for member in members if member.topic is not None]
+
+    def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
+        """Nothing is expected; arrived are the moments described."""
+        moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
+        return SourceAvailability(None, sum(at in window for at in moments), newest_ms=max(moments, default=None))

@@ -1,0 +1,26 @@
+"""Text of `kafka-get-offsets`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipeline.config.section import ConfigPath
+from pipeline.sources.source import TextSource
+
+if TYPE_CHECKING:
+    from pipeline.sources.files.tool_texts import Described
+
+
+class GetOffsets(TextSource):
+    """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
+
+    rank = 60
+
+    kind: Literal["get_offsets"]
+    path: ConfigPath
+
+    def describe(self, described: Described) -> None:
+        """Adds the high watermark of every partition."""
+        from pipeline.codec.tools.tool_text import parse_offsets
+
+        described.high_watermarks |= self.parse(self.path, parse_offsets, described) or {}

@@ -1,0 +1,65 @@
+"""Log directories of brokers, read from their disks or from copies of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from pipeline.config.section import ConfigPath
+from pipeline.sources.numbers import Number, rated
+from pipeline.sources.source import RecordSource, SourceAvailability
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.model.window import TimeWindow
+    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.files.tool_texts import Described
+    from pipeline.sources.source import ClusterQuestion
+
+
+class LogDirectories(RecordSource):
+    """Brokers' log directories on a file system: each path is a log directory or a tree that holds several."""
+
+    rank = 10
+    column = "log_directories"
+    provides = rated(
+        "exact",
+        *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.LEADER_COUNTS, Number.PARTITION_SIZES),
+        *(Number.KEYS, Number.KEYED_REPLAY, Number.TOPIC_SIZES, Number.TOPIC_REPLICAS, Number.RULES),
+        *(Number.RECOMMENDATIONS, Number.BATCH_HEADERS, Number.REPLICAS, Number.REPLICA_SIZES),
+        *(Number.REASSIGNMENTS, Number.AVAILABILITY),
+    ) | rated("estimated", Number.SIMULATED_REPLAY)
+
+    kind: Literal["log_directories"]
+    paths: tuple[ConfigPath, ...] = Field(min_length=1)
+
+    @classmethod
+    def read_cluster(
+        cls, sources: Sequence[LogDirectories], question: ClusterQuestion, described: Described
+    ) -> ClusterReading:
+        """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
+        from pipeline.sources.cluster_reading import ClusterReading
+        from pipeline.sources.files.cluster_rows import count_directories
+        from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
+        from pipeline.sources.files.log_directories import discover_logs
+
+        tree = discover_logs([path for source in sources for path in source.paths])
+        history, history_problems = read_cluster_history(tree, described.history)
+        replicas, replica_problems = read_replica_states(tree)
+        partitions = history.state_at(question.as_of_ms).partitions
+        return ClusterReading(
+            record_source=cls.column,
+            tree=tree,
+            history=history,
+            replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
+            directory_counts=count_directories(tree),
+            problems={cls.column: (*tree.problems, *history_problems, *replica_problems)},
+        )
+
+    def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
+        """Expected are the brokers registered at the window's end, arrived those whose disks were found."""
+        found = set(reading.directory_counts)
+        registered = set(reading.history.state_at(window.end_ms).brokers)
+        return SourceAvailability(len(registered | found), len(found), newest_ms=newest_ms)

@@ -1,0 +1,27 @@
+"""Text of `kafka-log-dirs --describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipeline.config.section import ConfigPath
+from pipeline.sources.source import TextSource
+
+if TYPE_CHECKING:
+    from pipeline.sources.files.tool_texts import Described
+
+
+class LogDirsDescribe(TextSource):
+    """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
+
+    rank = 50
+
+    kind: Literal["log_dirs_describe"]
+    path: ConfigPath
+
+    def describe(self, described: Described) -> None:
+        """Adds size and lag of every replica."""
+        from pipeline.codec.tools.tool_text import parse_log_dirs_describe
+
+        for replica in self.parse(self.path, parse_log_dirs_describe, described) or ():
+            described.replicas[replica.topic_partition, replica.broker_id, replica.is_future] = replica

@@ -1,0 +1,72 @@
+"""A Prometheus server."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from pipeline.config.section import Duration
+from pipeline.errors import ConfigError, InputError
+from pipeline.model.finding import Finding
+from pipeline.model.window import milliseconds_of
+from pipeline.sources.metrics.http_access import HttpAccess, check_url
+from pipeline.sources.source import MetricSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.sources.metrics.metric_readings import MetricReading
+    from pipeline.sources.source import SampleQuestion
+
+
+class Prometheus(MetricSource):
+    """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers.
+
+    Attributes:
+        url: Base address; `/api/v1/query_range` is appended.
+        access: How it is read.
+        step: Distance of the points asked for; the scrape interval is the best choice.
+        queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
+        selector: Label matchers put into every generated query, such as `cluster="prod"`.
+        instance_label: Label by which producers and brokers differ.
+        brokers: Broker id by instance; unneeded where the instance is the number or `broker_label` is there.
+        broker_label: Label that holds the broker id.
+    """
+
+    rank = 120
+    reports_brokers = True
+
+    kind: Literal["prometheus"]
+    url: Annotated[str, AfterValidator(check_url)]
+    access: HttpAccess = HttpAccess()
+    step: Duration = timedelta(seconds=30)
+    queries: dict[str, str] = Field(default_factory=dict)
+    selector: str = ""
+    instance_label: str = "instance"
+    brokers: dict[str, int] = Field(default_factory=dict)
+    broker_label: str = "broker_id"
+
+    @property
+    def interval_ms(self) -> int:
+        """Distance of two points."""
+        return milliseconds_of(self.step)
+
+    def read_samples(self, question: SampleQuestion) -> MetricReading:
+        """Asks for every known metric over the span."""
+        from pipeline.sources.metrics.prometheus import read_prometheus
+
+        return read_prometheus(self, question)
+
+    def probe(self) -> Iterator[Finding]:
+        """Asks how many of the wanted series the server has."""
+        from pipeline.sources.metrics.prometheus import probe_prometheus
+
+        try:
+            found = probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
+        except (InputError, ConfigError) as error:
+            yield Finding(name="", is_ok=False, found=str(error), advice="correct url or access of the source")
+        else:
+            yield Finding(name="", is_ok=True, found=found)

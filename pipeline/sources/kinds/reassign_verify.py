@@ -1,0 +1,33 @@
+"""Text of `kafka-reassign-partitions --verify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipeline.config.section import ConfigPath
+from pipeline.model.log import Problem
+from pipeline.sources.source import TextSource
+
+if TYPE_CHECKING:
+    from pipeline.sources.files.tool_texts import Described
+
+
+class ReassignVerify(TextSource):
+    """Text of `kafka-reassign-partitions --verify`; marks the partitions that are being moved."""
+
+    rank = 70
+
+    kind: Literal["reassign_verify"]
+    path: ConfigPath
+
+    def describe(self, described: Described) -> None:
+        """Adds the partitions still being moved; a reassignment that failed is a problem."""
+        from pipeline.codec.tools.reassignment_text import parse_reassignment_status
+
+        for found in self.parse(self.path, parse_reassignment_status, described) or ():
+            if found.is_running:
+                described.moving.add((found.topic_partition, found.broker_id))
+            elif not found.is_over:
+                reason = f"the reassignment of {found.topic_partition} did not come to its end: {found.status}"
+                problem = Problem(path=str(self.path), reason=reason, severity="suspect")
+                described.problems[self.kind].append(problem)

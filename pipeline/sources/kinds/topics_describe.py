@@ -1,0 +1,34 @@
+"""Text of `kafka-topics --describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipeline.config.section import ConfigPath
+from pipeline.sources.numbers import Number, rated
+from pipeline.sources.source import TextSource
+
+if TYPE_CHECKING:
+    from pipeline.sources.files.tool_texts import Described
+
+
+class TopicsDescribe(TextSource):
+    """Text of `kafka-topics --describe`; used where the logs hold no cluster metadata."""
+
+    rank = 40
+    column = "topics_describe"
+    provides = rated(
+        "exact", Number.LEADER_COUNTS, Number.TOPIC_REPLICAS, Number.RULES, Number.REPLICAS, Number.REASSIGNMENTS
+    )
+
+    kind: Literal["topics_describe"]
+    path: ConfigPath
+
+    def describe(self, described: Described) -> None:
+        """Adds leaders, replicas and configs; the first such text counts."""
+        from pipeline.codec.tools.tool_text import parse_topics_describe
+        from pipeline.model.cluster import TOPICS_DESCRIBE, ClusterHistory
+
+        found = self.parse(self.path, parse_topics_describe, described)
+        if found is not None and described.history is None:
+            described.history = ClusterHistory.always(TOPICS_DESCRIBE, found.partitions, found.configs)

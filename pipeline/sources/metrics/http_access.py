@@ -1,0 +1,100 @@
+"""How URLs of metrics are read: a section of sources that ask over HTTP.
+
+Secrets never stand in the file: it names environment variables. What a scraper must not do unasked (follow a redirect to
+another host, take any amount of bytes) is off unless allowed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from pipeline.config.section import ConfigPath, Section
+from pipeline.environment import environment_secret
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_PROBE_TIMEOUT_S = 5.0
+
+
+class BasicAuth(Section):
+    """`basic_auth` of Prometheus' own configuration, with the password in an environment variable."""
+
+    username: str
+    password_variable: str
+
+
+class TlsConfig(Section):
+    """`tls_config` of Prometheus' own configuration: files of the authority, of a client certificate, of its key."""
+
+    ca_file: ConfigPath | None = None
+    cert_file: ConfigPath | None = None
+    key_file: ConfigPath | None = None
+    insecure_skip_verify: bool = False
+
+
+class HttpAccess(Section):
+    """How a URL is read.
+
+    Attributes:
+        basic_auth: User, and the variable that holds the password.
+        bearer_token_variable: The variable that holds a token for `Authorization: Bearer`.
+        tls_config: For `https`.
+        timeout_s: For each answer, from asking to its last byte.
+        max_bytes: Most bytes of an answer, after decompression.
+        attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.
+        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to beside the one asked.
+    """
+
+    basic_auth: BasicAuth | None = None
+    bearer_token_variable: str | None = None
+    tls_config: TlsConfig = TlsConfig()
+    timeout_s: float = Field(30, gt=0)
+    max_bytes: int = Field(256 << 20, gt=0)
+    attempts: int = Field(4, ge=1, le=10)
+    redirects_to: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> HttpAccess:
+        if self.basic_auth and self.bearer_token_variable:
+            raise ValueError("basic_auth and bearer_token_variable: a request carries one of them")
+        return self
+
+    def quick(self) -> Self:
+        """The same for a probe: one attempt within seconds."""
+        return self.model_copy(update={"timeout_s": _PROBE_TIMEOUT_S, "attempts": 1})
+
+    @property
+    def password(self) -> str | None:
+        """The secret of `basic_auth`, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is not set.
+        """
+        return None if self.basic_auth is None else environment_secret(self.basic_auth.password_variable)
+
+    @property
+    def bearer_token(self) -> str | None:
+        """The token, read when it is used.
+
+        Raises:
+            ConfigError: if the variable is named but not set.
+        """
+        return environment_secret(self.bearer_token_variable)
+
+
+def check_url(url: str) -> str:
+    """A URL of `http` or `https` with a host and without a password.
+
+    Raises:
+        ValueError: saying what is wrong with it, without repeating a password.
+    """
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise ValueError(f"the URL of {parts.hostname} holds a user or password: use access.basic_auth")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{url!r} is no URL of http or https")
+    return url
