@@ -18,7 +18,6 @@ from pipeline.model.log import Problem
 from pipeline.sources.files.named_files import list_files, split_instant
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
-from pipeline.sources.source import MetricSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_names import Series
     from pipeline.codec.metrics.metric_text import BadLine, MetricText
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.source import MetricSource
 
 MAX_SKEW_MS = 60_000
 
@@ -42,7 +42,7 @@ class MetricPage:
         instance: Folder name: the client, or the broker id.
         observed_at_ms: Instant of the scrape, from the file name.
         path: The file.
-        kind: Kind of the source, which knows how to read the file.
+        kind: Class of the source, which knows how to read the file.
         is_dated: Whether the instant is the file name's; else it is that of the file's last change.
     """
 
@@ -50,11 +50,13 @@ class MetricPage:
     instance: str
     observed_at_ms: int
     path: str
-    kind: str = "producer_metrics"
+    kind: type[MetricSource]
     is_dated: bool = True
 
 
-def discover_pages(root: Path, source: str, kind: str) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+def discover_pages(
+    root: Path, source: str, kind: type[MetricSource]
+) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is no instant is a problem."""
     if not root.is_dir():
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
@@ -69,7 +71,7 @@ def discover_pages(root: Path, source: str, kind: str) -> tuple[tuple[MetricPage
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: str, suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
@@ -145,16 +147,12 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     """Rows of one file; `reader` knows the series of the instance's pages before."""
-    from pipeline.sources.kinds import KINDS  # noqa: PLC0415 - they import this module
-
     try:
         text = Path(page.path).read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
         return
-    kind = KINDS[page.kind]
-    assert issubclass(kind, MetricSource)  # noqa: S101  (narrows the type)
-    yield from kind.parse_page(page, text, reader)
+    yield from page.kind.parse_page(page, text, reader)
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:

@@ -41,7 +41,7 @@ class PageFolder(MetricSource):
         from pipeline.sources.metrics.metric_pages import discover_pages, pages_within
         from pipeline.sources.metrics.metric_readings import MetricReading
 
-        found, problems = discover_pages(self.path, question.name, self.kind)
+        found, problems = discover_pages(self.path, question.name, type(self))
         name = question.name
         return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
 
@@ -64,7 +64,7 @@ class MetricTexts(MetricSource):
         from pipeline.sources.metrics.metric_pages import discover_texts
         from pipeline.sources.metrics.metric_readings import MetricReading
 
-        pages, problems = discover_texts(self.paths, question.name, self.kind, self.suffixes)
+        pages, problems = discover_texts(self.paths, question.name, type(self), self.suffixes)
         return MetricReading(pages=pages, problems={question.name: problems})
 
     @classmethod

@@ -58,7 +58,9 @@ def reading(*, disks=(), brokers=None, groups=()):
 
 def scrapes(instance, *seconds):
     return [
-        MetricPage(source="producer_metrics", instance=instance, observed_at_ms=int(s * S), path=f"{instance}/{s}")
+        MetricPage(
+            source="s", instance=instance, observed_at_ms=int(s * S), path=f"{instance}/{s}", kind=ProducerMetrics
+        )
         for s in seconds
     ]
 
@@ -212,10 +214,10 @@ def test_pages_are_found_by_instance_and_instant(tmp_path):
     for name in ("b/10.prom", "a/200.prom", "a/30.prom", "a/late.prom", "a/30.txt", "31.prom"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    pages, problems = discover_pages(tmp_path, "producer_metrics", "producer_metrics")
+    pages, problems = discover_pages(tmp_path, "producer_metrics", ProducerMetrics)
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
     assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
-    assert [p.reason for p in discover_pages(tmp_path / "none", "x", "producer_metrics")[1]] == [
+    assert [p.reason for p in discover_pages(tmp_path / "none", "x", ProducerMetrics)[1]] == [
         "no such directory: no scrapes were read"
     ]
 
@@ -227,7 +229,7 @@ def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
     pages, problems = discover_texts(
         [tmp_path / "a", tmp_path / "b", tmp_path / "x-*.out", tmp_path / "none"],
         "s",
-        "perf_test_output",
+        PerfTestOutput,
         (".json", ".jsonl", ".out"),
     )
     dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]

@@ -59,8 +59,8 @@ def test_nothing_asks_which_kind_a_source_has():
     assert asking == []
 
 
-def test_only_a_default_and_a_worker_name_the_class_of_a_kind():
-    """Without any source of records the cluster is read as by `log_directories`; a worker connects as configured."""
+def test_only_the_default_names_the_class_of_a_kind():
+    """Without any source of records the cluster is read as by `log_directories`."""
     naming = {
         str(path.relative_to(ROOT / "pipeline/sources"))
         for path in PATHS
@@ -68,7 +68,7 @@ def test_only_a_default_and_a_worker_name_the_class_of_a_kind():
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pipeline.sources.kinds.")
     }
-    assert naming == {"cluster_reading.py", "live/source.py"}
+    assert naming == {"cluster_reading.py"}
 
 
 def test_an_unknown_kind_is_refused_with_those_there_are():
