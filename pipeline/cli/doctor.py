@@ -46,14 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks at everything and prints what it found, line by line.
-
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0 if all serves, else 2.
-    """
+    """Looks at everything and prints what it found, line by line; 0 if all serves, else 2."""
     findings = []
     for finding in examine(args.config):
         findings.append(finding)
@@ -68,11 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(config_path: Path | None) -> Iterator[Finding]:
-    """Looks at one thing after the other.
-
-    Args:
-        config_path: The configuration; None for the usual places.
-    """
+    """Looks at one thing after the other; without a path the configuration is in one of the usual places."""
     yield _python()
     yield _versions()
     yield _asked("Java", "install Java 17 and set JAVA_HOME", _java)
@@ -112,12 +101,7 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
 
 
 def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
-    """Tries one source within a short time, and says which numbers it gives.
-
-    Args:
-        cluster: Its cluster's name in the configuration.
-        source: As configured.
-    """
+    """Tries one source of a cluster within a short time, and says which numbers it gives."""
     name, is_ok = f"{cluster}: {source.kind}", True
     for finding in source.probe():
         is_ok &= finding.is_ok

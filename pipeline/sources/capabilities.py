@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """What a number comes from.
-
-    Attributes:
-        numbers: Columns, in words.
-        how: One word per entry of `COLUMNS`.
-        note: What to know.
-    """
+    """Columns in words, how well each of `COLUMNS` gives them, and what to know about them."""
 
     numbers: str
     how: tuple[How, ...]

@@ -39,7 +39,7 @@ class ClusterReading:
         directory_counts: Log directories by broker, read or described.
         spaces: Volumes of log directories by broker and path, where the brokers report them.
         broker_configs: Configs that matter by broker, likewise.
-        groups: Described consumer groups: instant, row.
+        groups: Instant, and what a consumer group consumes of a partition.
         moving: Partitions that a text says are being moved; with a broker, between its disks.
         problems: What was wrong, by kind of source.
         roots: Source roots, for shortening paths.
@@ -80,12 +80,7 @@ def read_cluster(
 ) -> ClusterReading:
     """Reads every configured source of a cluster; what is wrong with one never hides another.
 
-    Args:
-        name: The cluster's name in the configuration.
-        cluster: Its section.
-        windows: Of the run: what a live cluster is asked about.
-        as_of_ms: The run's now.
-        earlier: What earlier runs saw of a live cluster, oldest first.
+    A live cluster is asked about `windows`; `earlier` is what earlier runs saw of it, oldest first.
     """
     described = Described()
     for text in sources_of(cluster, TextSource):

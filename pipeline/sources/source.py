@@ -56,7 +56,7 @@ class SourceAvailability:
     """What a source brought into a window.
 
     Attributes:
-        expected_count: Items expected; None where nobody can know.
+        expected_count: Items expected; None where that cannot be known.
         arrived_count: Items that arrived.
         missing: What did not, in words; empty where nothing is missing.
         newest_ms: Newest instant the source has data for, in any window; None for none.
@@ -107,27 +107,13 @@ class StateSource(Source):
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
     ) -> SourceAvailability | None:
-        """What all sources of the kind brought into a window; None where nobody asks for it.
-
-        Args:
-            reading: What was found.
-            window: Which window.
-            newest_ms: Newest event time of any batch read.
-        """
+        """What sources of the kind brought; None where nothing asks. `newest_ms`: of any batch's event time."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """What a run wants to know of a cluster.
-
-    Attributes:
-        name: In the configuration.
-        topics: Topics wanted; all where empty.
-        windows: Of the run, ascending.
-        as_of_ms: The run's now.
-        earlier: What earlier runs saw of it, oldest first.
-    """
+    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what earlier runs saw."""
 
     name: str
     topics: tuple[str, ...]
@@ -144,13 +130,7 @@ class RecordSource(StateSource):
     @classmethod
     @abstractmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
-        """Reads all but the records; what is wrong with a source is a problem in the reading.
-
-        Args:
-            sources: All of the kind.
-            question: What to read.
-            described: What the texts of Kafka's tools add.
-        """
+        """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
 
 
 class TextSource(StateSource):
@@ -171,13 +151,9 @@ class TextSource(StateSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuestion:
-    """Which samples of metrics a run wants.
+    """Which samples of metrics a run wants, under which name of the source.
 
     Attributes:
-        name: The source's, in rows.
-        span: The run's windows.
-        window_ms: Length of a window.
-        now_ms: The clock.
         is_recorded: The run is about the past: what exporters say now is of no use.
         pause: Waits for so many seconds between attempts of a request.
     """
@@ -191,11 +167,7 @@ class SampleQuestion:
 
 
 class MetricSource(Source):
-    """Where samples of metrics come from.
-
-    Attributes:
-        reports_brokers: Brokers' metrics may be among them.
-    """
+    """Where samples of metrics come from; `reports_brokers` where brokers' metrics may be among them."""
 
     column = "metrics"
     provides = rated("exact", Number.LATENCY, Number.RULES, Number.AVAILABILITY)
@@ -212,24 +184,13 @@ class MetricSource(Source):
 
     @classmethod
     def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one listed file.
-
-        Args:
-            page: Which file.
-            text: What it holds.
-            reader: Knows the series of the instance's pages before.
-        """
+        """Rows of `SAMPLE_SCHEMA` from one listed file; `reader` knows the series of the instance's pages before."""
         from pipeline.sources.metrics.metric_pages import parse_exposition_page
 
         return parse_exposition_page(page, text, reader)
 
     def availability(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow) -> SourceAvailability:
-        """What the source brought into a window: one sample per interval is expected while each instance was known.
-
-        Args:
-            arrivals: Of this source, of all windows.
-            window: Which window.
-        """
+        """What the source brought into a window; `arrivals` are of all windows."""
         inside = [arrival for arrival in arrivals if arrival.start_ms == window.start_ms]
         missing = sorted(self.expected_instances(arrivals, window) - {arrival.instance for arrival in inside})
         expected_count = None

@@ -44,13 +44,7 @@ def iter_broker_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row per broker and window: those registered at the window's end and those whose disks were found.
 
-    Args:
-        cluster: Name in the configuration.
-        history: Brokers and leaders over time.
-        directory_counts: Log directories by broker, found or described.
-        windows: The state is that at each window's end.
-        broker_configs: By broker, where they are known.
-        disks: From `disk_columns`.
+    `directory_counts` are log directories by broker, found or described; `disks` come from `disk_columns`.
     """
     for window in windows:
         state = history.state_at(window.end_ms)
@@ -77,12 +71,9 @@ def disk_columns(
     spaces: Mapping[int, Mapping[str, DirectorySpace]],
     relative: Callable[[str], str],
 ) -> dict[int, DiskColumns]:
-    """`log_dir_bytes`, `log_dir_total_bytes` and `log_dir_usable_bytes` by log directory, for each broker with disks known.
+    """`log_dir_bytes`, `log_dir_total_bytes` and `log_dir_usable_bytes` by log directory, by broker.
 
-    Args:
-        replicas: What the disks hold, copies on their way between disks included; those without a size are left out.
-        spaces: Volumes by broker and log directory, where the brokers report them.
-        relative: Shortens a path to what it is under its source root.
+    Replicas on their way between disks count, those without a size do not; `spaces` are volumes by broker and path.
     """
     held: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for replica in replicas:
@@ -121,13 +112,7 @@ def iter_cluster_state_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
 
-    Args:
-        cluster: Name in the configuration.
-        history: Who led when.
-        replicas: What the disks hold.
-        windows: The state is that at each window's end.
-        relative: Shortens a path to what it is under its source root.
-        moving: From texts of kafka-reassign-partitions, as of when they were read.
+    `moving` is from texts of kafka-reassign-partitions, as of when they were read.
     """
     on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
     for window in windows:

@@ -36,9 +36,7 @@ def read_cluster_history(
 ) -> tuple[ClusterHistory, tuple[Problem, ...]]:
     """The cluster's history from the best source at hand, as `state_source` says, and what was wrong with the others.
 
-    Args:
-        tree: Discovered log directories; the longest metadata log among them is read.
-        described: What `kafka-topics --describe` printed, or None.
+    The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
     """
     problems = _name_foreign_clusters(tree)
     for directory in _order_metadata_directories(tree):

@@ -98,12 +98,9 @@ class DirectoryWalk:
         return self._siblings[path]
 
     def parse(self, path: Path | None, parse: Callable[[bytes], _T], otherwise: _T) -> _T:
-        """Parses a small text file of Kafka's.
+        """Parses a small text file; `otherwise` where there is none, or, with a problem noted, where that fails.
 
         Windows line ends are noted: the parsers take them, but the file did not come from a broker as it is.
-
-        Returns:
-            `otherwise` where there is no file, and, with a problem noted, where it cannot be read or parsed.
         """
         if path is None:
             return otherwise

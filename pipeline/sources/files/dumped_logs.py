@@ -166,11 +166,7 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
 def _read_segment(
     part: TextPart, dumped: str, line: int, broker_id: int, problems: list[Problem]
 ) -> Iterator[_Segment]:
-    """The segment a part shows; none for side files and what is no load.
-
-    Raises:
-        InputError: The path does not say which segment it is, or a line of a batch does not parse.
-    """
+    """The segment a part shows; none for what is no load; `InputError` where it is not clear."""
     path = PurePath(dumped)
     if path.suffix != ".log":
         return

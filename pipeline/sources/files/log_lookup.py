@@ -29,8 +29,6 @@ class SegmentLookup:
     """The search for an offset or an instant in one partition.
 
     Attributes:
-        directory: Log directory.
-        partition: Partition directory.
         segment: Where the search ended; None where the partition has no segment that could hold the target.
         segments_passed: Segments searched before, without success.
         index: Entries of its offset index; none where the file is absent.

@@ -15,12 +15,9 @@ _EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
 def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Problem]) -> Iterator[Path]:
-    """The files named, and at any depth of the folders named those that fit a pattern; each path's in order.
+    """The files named, by themselves or by a pattern, and at any depth of the folders named those that fit `patterns`.
 
-    Args:
-        paths: Files, folders, and patterns such as `runs/*.out`.
-        patterns: Of names in folders, such as `*.out`.
-        problems: Takes paths that lead to no file.
+    `problems` takes paths that lead to no file.
     """
     for root in paths:
         if root.is_dir():

@@ -41,13 +41,9 @@ class SegmentRead:
     """One segment file to scan, with what the rows need to know about it.
 
     Attributes:
-        path: The `.log` file.
         size_bytes: Its size at discovery: bytes appended later are left to a later run.
-        broker_id: Broker on whose disk it lies; -1 unknown.
-        log_directory: Log directory (as discovered).
-        topic: Topic.
+        broker_id: Broker on whose disk it was found; -1 unknown.
         topic_id: Topic id, or "".
-        partition: Partition.
         base_offset: From the file name.
         next_base_offset: Base offset of the partition's next segment; -1 for the active one.
         high_watermark: Offsets from here on are not committed; -1 unknown.

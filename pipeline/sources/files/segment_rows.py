@@ -30,12 +30,7 @@ def iter_segment_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row per segment file of a live replica.
 
-    Args:
-        cluster: Name in the configuration.
-        tree: Log directories.
-        summaries: Rows of `kafka_segment_summaries`: of the files whose batches this run read.
-        retention_ms: `retention.ms` by topic, where it is known and the topic is not compacted.
-        relative: Shortens a path to what it is under its source root.
+    `summaries` are of the files whose batches this run read; `retention_ms` is by topic, where known and not compacted.
     """
     facts_of = {row["path"]: row for row in summaries if row["row_kind"] == "segment"}
     problem_counts = Counter(row["path"] for row in summaries if row["row_kind"] == "problem")

@@ -41,14 +41,9 @@ class Described:
     def list_replicas(
         self, partitions: Mapping[TopicPartition, PartitionState], *, besides: Sequence[ReplicaState]
     ) -> tuple[ReplicaState, ...]:
-        """Replicas that the texts describe and no disk showed.
+        """Replicas described and not found on disks (`besides`), by topic-partition and broker.
 
-        Args:
-            partitions: Leaders and topic ids, as far as they are known.
-            besides: Replicas that were found on disks.
-
-        Returns:
-            By topic-partition and broker; a follower's log ends below the high watermark by its lag.
+        A follower's log ends below the high watermark by its lag; `partitions` say who leads.
         """
         known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
         return tuple(

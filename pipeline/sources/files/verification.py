@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
-    """Compares a segment's indexes, those there are, with its batches.
-
-    Yields:
-        What does not fit, at its position in the index file.
-    """
+    """Compares a segment's indexes, where there are any, with its batches; yields what does not fit."""
     base_offset = segment.base_offset or 0
     checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
         (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
@@ -44,15 +40,7 @@ def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
 
 
 def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSummary]) -> Iterator[Problem]:
-    """Compares the segments with their names and with each other, and reads the producer snapshots.
-
-    Args:
-        partition: The directory.
-        segments: Summaries of its segments, by base offset.
-
-    Yields:
-        Batches below a segment's base offset or at the next one's, and broken snapshots.
-    """
+    """Yields batches below a segment's base offset or at the next one's, and producer snapshots that are broken."""
     for summary in segments:
         base, first = summary.segment.base_offset, summary.first_offset
         if base is not None and first is not None and first < base:

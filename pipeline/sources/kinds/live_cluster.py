@@ -89,21 +89,13 @@ class ClientSettings(Section):
         return self.security_protocol.endswith("SSL")
 
     def read_secrets(self) -> Secrets:
-        """Reads the secrets that the settings name.
-
-        Raises:
-            ConfigError: a variable is not set.
-        """
+        """Reads the secrets that the settings name; `ConfigError` where a variable is not set."""
         return Secrets(
             environment_secret(self.sasl_password_variable), environment_secret(self.ssl_key_password_variable)
         )
 
     def tls_context(self, secrets: Secrets) -> ssl.SSLContext:
-        """The certificates to trust and to show.
-
-        Raises:
-            ConfigError: a file cannot be used.
-        """
+        """The certificates to trust and to show; `ConfigError` where a file cannot be used."""
         import ssl  # with OpenSSL
 
         try:

@@ -56,11 +56,7 @@ class OffsetAt(NamedTuple):
 
 
 def ask_metadata(connection: Connection) -> Metadata:
-    """Brokers, and every topic that we may see.
-
-    Raises:
-        SourceUnreachableError: no broker answered.
-    """
+    """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers."""
     last: KafkaError | None = None
     for _ in range(ATTEMPTS):
         try:
@@ -114,16 +110,9 @@ def parse_topic_id(text: str) -> uuid.UUID:
 def ask_offsets(
     connection: Connection, leaders: Mapping[TopicPartition, int], timestamp: int, failures: Failures
 ) -> dict[TopicPartition, OffsetAt]:
-    """Offsets of partitions at an instant; where the leader moved, the new leader is asked.
+    """Offsets of partitions at an instant (milliseconds, `EARLIEST` or `LATEST`); -1 where no record is that young.
 
-    Args:
-        connection: To the cluster.
-        leaders: Leader by partition.
-        timestamp: Milliseconds, `EARLIEST` or `LATEST`.
-        failures: Takes partitions and brokers that gave no answer.
-
-    Returns:
-        Offset -1 where no record is that young.
+    Where the leader moved, the new one is asked. `failures` takes partitions and brokers that gave no answer.
     """
     found: dict[TopicPartition, OffsetAt] = {}
     wanted = dict(leaders)

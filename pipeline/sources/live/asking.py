@@ -69,11 +69,7 @@ def describe_error(error: BaseException | None) -> str:
 
 
 def refuse_error(code: int) -> None:
-    """Raises what an error code of a reply means; nothing for 0.
-
-    Raises:
-        KafkaError: the code's own.
-    """
+    """Raises the `KafkaError` that an error code of a reply means; nothing for 0."""
     if code:
         raise for_code(code)()
 

@@ -34,9 +34,6 @@ _QUESTIONS = (
 def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
     """Connects, then tries every question once; says what is lost where one is refused.
 
-    Args:
-        source: As configured, with short time limits.
-
     Raises:
         SourceUnreachableError: with the cause as far as it could be found out.
         ConfigError: a secret or a certificate is not there.

@@ -43,8 +43,7 @@ class Connection:
     def send(self, request: Any, broker_id: int | None = None) -> Any:
         """Sends a request of `kafka.protocol`, in the newest version the broker knows, and waits for the reply.
 
-        Raises:
-            KafkaError: It could not be sent, or no answer came in time. Raw sends are not retried.
+        Raises `KafkaError` where it cannot be sent, or no answer comes in time: raw sends are not retried.
         """
 
         async def sent() -> Any:
@@ -58,11 +57,7 @@ class Connection:
         return self._admin
 
     def refresh_metadata(self) -> None:
-        """Learns anew which brokers there are and where.
-
-        Raises:
-            KafkaError: No broker answered; what was known before is kept.
-        """
+        """Learns anew which brokers there are and where; raises `KafkaError` where no broker answers."""
 
         async def refreshed() -> Any:
             return await self._manager.cluster.refresh_metadata()
@@ -91,11 +86,7 @@ def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
     """Connects and learns the brokers.
 
     The address is chosen by a probe of our own: the library would try one until the time is up, log in again and again
-    where a login is refused, and not say why.
-
-    Args:
-        source: Addresses and settings.
-        secrets: From a process that has connected before; by default they are read here, and one login is tried first.
+    where a login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
 
     Raises:
         SourceUnreachableError: with the cause as far as it could be found out.

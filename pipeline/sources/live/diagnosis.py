@@ -46,12 +46,7 @@ class _ProbeError(Exception):
 
 
 def find_address(source: LiveCluster, secrets: Secrets, *, log_in: bool = True) -> str:
-    """Tries the bootstrap addresses until one serves.
-
-    Args:
-        source: Addresses and settings.
-        secrets: For the login.
-        log_in: Go all the way; else only up to where a login begins.
+    """Tries the bootstrap addresses until one serves; without `log_in` only up to where a login begins.
 
     Raises:
         SourceUnreachableError: none serves; says what is wrong with each.
@@ -79,13 +74,7 @@ def probe_broker(
 ) -> Failure | None:
     """Does what a client does at one broker, up to the answer to a Metadata request; None where the broker answers.
 
-    Args:
-        host: Name or address.
-        port: Port.
-        settings: How to connect.
-        secrets: For the login.
-        timeout_s: For each step.
-        log_in: Go all the way; else only up to where a login begins.
+    Each step takes at most `timeout_s`; without `log_in` it ends where a login begins.
 
     Raises:
         ConfigError: a certificate is not there.

@@ -63,14 +63,9 @@ class FetchState:
 def iter_replies(connection: Connection, read: FetchRead, state: FetchState, given_up: set[int]) -> Iterator[bytes]:
     """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
 
-    Args:
-        connection: To the cluster.
-        read: The range.
-        given_up: Brokers that did not answer for long: they are tried once more. Grows.
-        state: The consumer of a reply sets `next_offset` to what follows its last whole batch before it asks for more.
-
-    Yields:
-        Record batches one after another; the last one may be cut. The first may begin below the offset asked for.
+    The last batch of a set may be cut; the first may begin below the offset asked for. Before it asks for more, the
+    consumer sets `next_offset` to what follows the last whole batch. `given_up` grows: brokers that did not answer
+    for long are tried once more.
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
     retry = _Retry(_SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds())

@@ -41,14 +41,7 @@ def offset_summary_rows(reading: LiveReading, window_ms: int) -> list[dict[str, 
 def iter_offset_traffic_rows(
     reading: LiveReading, *, cluster: str, compacted: Collection[str], batch_size_bytes: int
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `silver.partition_traffic` from offsets and sizes; batches are taken as full ones, the fewest there can be.
-
-    Args:
-        reading: What was looked up.
-        cluster: Name in the configuration.
-        compacted: Compacted topics.
-        batch_size_bytes: The producers' `batch.size`.
-    """
+    """Rows of `silver.partition_traffic` from offsets and sizes; batches are taken as full, the fewest there can be."""
     for row in reading.offset_traffic:
         yield {
             "cluster": cluster,

@@ -26,18 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetTraffic:
-    """What a partition got in a window, by its offsets and sizes.
+    """What a partition got in a window: its offsets `[first_offset, end_offset)`, and an estimate of their bytes.
 
-    Attributes:
-        window_start_ms: Start of the window, UTC milliseconds.
-        topic: Topic.
-        topic_id: Topic id, or "".
-        partition: Number.
-        leader_id: Leader at the run's now.
-        leader_epoch: Its epoch, or -1.
-        first_offset: First offset of the window.
-        end_offset: First offset after it.
-        size_bytes: Estimated.
+    Leader and epoch (-1: unknown) are those at the run's now.
     """
 
     window_start_ms: int
@@ -63,11 +54,7 @@ def read_offset_traffic(
     partitions: Collection[TopicPartition],
     earlier: Sequence[EarlierState],
 ) -> tuple[tuple[OffsetTraffic, ...], tuple[Shortfall, ...]]:
-    """Looks up where each window begins and ends in every partition.
-
-    Returns:
-        A row per partition and window with traffic, and what cannot be known.
-    """
+    """Looks up where windows begin and end: a row per partition and window with traffic, and what is unknown."""
     leaders = {key: state.partitions[key].leader_id for key in partitions if key in state.high_watermarks}
     instants = sorted({instant for window in windows for instant in (window.start_ms, window.end_ms)})
     found = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}

@@ -36,16 +36,12 @@ RANGE_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRead:
-    """Offsets of one partition to fetch, with what the rows need to know.
+    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know.
 
     Attributes:
-        topic: Topic.
         topic_id: Topic id, or "".
-        partition: Partition.
         leader_id: Whom to ask first.
-        start_offset: First offset wanted.
-        end_offset: Batches with a base offset from here on are left out.
-        is_first: First range of its partition: takes the batch that its start lies within.
+        is_first: First range of its partition: takes the batch that its start is within.
         is_last: Last range of its partition.
         size_bytes: About how much there is to read.
         taken_until: Batches that begin before this offset were read with an earlier slice of the time.
@@ -75,14 +71,7 @@ class FetchRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Records of some windows that could not be had.
-
-    Attributes:
-        topic: Topic.
-        partition: Partition.
-        reason: Why.
-        until_ms: Windows that begin before this are affected; None for all.
-    """
+    """Records that could not be had, of windows that begin before `until_ms` (None: of all)."""
 
     topic: str
     partition: int
@@ -111,13 +100,7 @@ def plan_fetches(
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
     """Ranges that hold a span, in partition and offset order, and what cannot be had whole.
 
-    Args:
-        connection: To the cluster.
-        state: Offsets, leaders and sizes.
-        partitions: Which ones to read.
-        span: All windows of the run, or the slice of one that is read.
-        lateness_ms: How long after the span its late records are looked for.
-        as_of_ms: The run's now.
+    The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}

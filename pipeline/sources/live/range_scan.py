@@ -37,7 +37,6 @@ class ScannedRange:
     """A range's batches, and whether it was had whole.
 
     Attributes:
-        scanned: The batches.
         next_offset: Up to where it was read.
         lost: What is missing, in words; empty where nothing is.
         retry_count: Requests that were repeated.
@@ -61,12 +60,7 @@ def scan_range(
 ) -> ScannedRange:
     """Fetches a range and reads its batches' headers, checksums verified.
 
-    Args:
-        connection: To the cluster.
-        read: The range.
-        as_of_ms: The run's now.
-        given_up: Brokers that did not answer for long: they are tried once more, and not for long. Grows.
-        on_reply: Takes each reply and the scan of its batches that belong to the range.
+    `on_reply` takes each reply and the scan of its batches that belong to the range; for `given_up` see `iter_replies`.
     """
     state = FetchState(read.start_offset)
     scans: list[NDArray[np.void]] = []
@@ -109,12 +103,7 @@ def scan_range(
 
 
 def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: bool) -> Iterator[RecordScan]:
-    """The records of a range, a reply at a time.
-
-    Args:
-        replies: What `scan_range` handed on.
-        is_small: Read by plain Python.
-    """
+    """The records of a range, a reply at a time; of a small one by plain Python."""
     for data, headers in replies:
         yield decode_buffer(data, headers, by_kernels=not is_small)
 
@@ -122,13 +111,7 @@ def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: b
 def time_range_batches(
     scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ScanSettings
 ) -> BatchTimes:
-    """What a packer of arrivals is told of each batch.
-
-    Args:
-        scanned: The range's batches.
-        replies: What `scan_range` handed on.
-        settings: Which windows.
-    """
+    """What a packer of arrivals needs to know of each batch of a range."""
     types = [read_markers(np.frombuffer(data, np.uint8), headers) for data, headers in replies]
     is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
     return time_batches(scanned, settings, is_aborted)

@@ -37,12 +37,7 @@ if TYPE_CHECKING:
 class RangeTask:
     """The ranges that one Spark task fetches.
 
-    Attributes:
-        reads: The ranges.
-        settings: Which windows, and what is stored about keys.
-        leaders: Of their partitions.
-        source: The live cluster, as configured.
-        secrets: Read on the driver: workers need no variables. They show nowhere.
+    Secrets are read on the driver: workers need no variables. They show nowhere.
     """
 
     reads: tuple[FetchRead, ...]
@@ -88,11 +83,7 @@ class RangeTask:
 
 
 def plan_range_tasks(live: LiveReading, settings: ScanSettings, leaders: LeaderEpochs, least: int) -> list[RangeTask]:
-    """Groups the ranges to fetch into tasks, at least `least` of them where there are ranges.
-
-    Raises:
-        ConfigError: a secret is not there.
-    """
+    """Groups the ranges to fetch into at least `least` tasks; `ConfigError` where a secret is not there."""
     if not live.reads:
         return []
     secrets = live.source.client.read_secrets()

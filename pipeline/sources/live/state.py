@@ -73,13 +73,7 @@ def read_live_state(
     internal_topics: bool = True,
     earlier: Sequence[EarlierState] = (),
 ) -> LiveState:
-    """Asks all brokers for the state of the cluster.
-
-    Args:
-        connection: To the cluster.
-        topics: Topics whose records are wanted; all that we may see by default.
-        internal_topics: Include Kafka's own topics.
-        earlier: What earlier runs saw, oldest first: leaders of earlier epochs, whose batches may still be read.
+    """Asks all brokers for the state of the cluster; `earlier` are leaders of earlier epochs, oldest first.
 
     Raises:
         SourceUnreachableError: no broker answers.

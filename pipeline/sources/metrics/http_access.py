@@ -69,29 +69,17 @@ class HttpAccess(Section):
 
     @property
     def password(self) -> str | None:
-        """The secret of `basic_auth`, read when it is used.
-
-        Raises:
-            ConfigError: if the variable is not set.
-        """
+        """The secret of `basic_auth`, read when it is used; `ConfigError` where the variable is not set."""
         return None if self.basic_auth is None else environment_secret(self.basic_auth.password_variable)
 
     @property
     def bearer_token(self) -> str | None:
-        """The token, read when it is used.
-
-        Raises:
-            ConfigError: if the variable is named but not set.
-        """
+        """The token, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.bearer_token_variable)
 
 
 def check_url(url: str) -> str:
-    """A URL of `http` or `https` with a host and without a password.
-
-    Raises:
-        ValueError: saying what is wrong with it, without repeating a password.
-    """
+    """A URL of `http` or `https` with a host and no password; else a `ValueError` that repeats no password."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise ValueError(f"the URL of {parts.hostname} holds a user or password: use access.basic_auth")

@@ -35,13 +35,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpText:
-    """An answer.
-
-    Attributes:
-        text: The body, decompressed and decoded.
-        content_type: Without parameters, lower case.
-        date_ms: The server's clock where it says so.
-    """
+    """A body, decoded; its media type without parameters; the server's clock where it says so."""
 
     text: str
     content_type: str
@@ -84,11 +78,6 @@ class HttpReader:
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
         """The text behind a URL, asked for again while the server is busy or away.
-
-        Args:
-            url: Of http or https.
-            query: Parameters.
-            accept: Media type asked for.
 
         Raises:
             InputError: naming the address and what to do.

@@ -40,10 +40,8 @@ class MetricPage:
     Attributes:
         source: Name of the source.
         instance: Folder name: the client, or the broker id.
-        observed_at_ms: Instant of the scrape, from the file name.
-        path: The file.
+        observed_at_ms: Instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change.
         kind: Class of the source, which knows how to read the file.
-        is_dated: Whether the instant is the file name's; else it is that of the file's last change.
     """
 
     source: str

@@ -51,15 +51,7 @@ class MetricReading:
 def read_metrics(
     cluster: Cluster, span: TimeWindow, window_ms: int, *, now_ms: int, pause: Callable[[float], None]
 ) -> MetricReading:
-    """Reads every metrics source, or lists its files.
-
-    Args:
-        cluster: The configuration.
-        span: The run's windows.
-        window_ms: Length of a window.
-        now_ms: The clock.
-        pause: Waits for so many seconds between attempts of a request.
-    """
+    """Reads every metrics source, or lists its files; `pause` waits for so many seconds between attempts."""
     found = [
         source.read_samples(
             SampleQuestion(

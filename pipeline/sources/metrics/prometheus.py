@@ -61,17 +61,11 @@ class Page:
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> tuple[Page, ...]:
-    """The points of a span, and one before it, since counters need a predecessor.
+    """The multiples of the step, counted from the epoch, in a span, and one before it: counters need a predecessor.
 
-    Args:
-        span: Points are at the multiples of the step, counted from the epoch, that are in it.
-        step_ms: Distance of points.
-        points_per_page: Most points a series may have in an answer.
-
-    Example:
-        >>> from pipeline.model.window import TimeWindow
-        >>> [page.point_count for page in plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)]
-        [60, 41]
+    >>> from pipeline.model.window import TimeWindow
+    >>> [page.point_count for page in plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)]
+    [60, 41]
     """
     first_ms = -(-span.start_ms // step_ms) * step_ms - step_ms
     return _cut(
@@ -141,11 +135,7 @@ class _Server:
         self._date_ms: int | None = None
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        """`data` of an answer: `result` and `resultType`.
-
-        Raises:
-            InputError: if the server cannot be read, or is no Prometheus server.
-        """
+        """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
         url = self._url + endpoint
         answer = self._http.read(url, asked, accept="application/json")
         if answer.content_type == "text/html":

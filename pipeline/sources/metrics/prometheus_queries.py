@@ -18,13 +18,7 @@ _STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend
 
 
 class Family(NamedTuple):
-    """Metrics asked for together.
-
-    Attributes:
-        name: Pattern of exposed names, anchored as Prometheus anchors it.
-        matchers: Further label matchers.
-        is_coarse: One point a window is enough: gauges of every partition.
-    """
+    """Metrics asked for together: an anchored pattern of exposed names, further matchers, one point a window or all."""
 
     name: str
     matchers: str = ""
@@ -85,13 +79,7 @@ FAMILIES = (
 
 
 class Query(NamedTuple):
-    """One thing to ask.
-
-    Attributes:
-        promql: The expression.
-        name: Canonical name that all series of the answer get; None where each keeps its own.
-        is_coarse: One point a window is enough.
-    """
+    """An expression, the canonical name of all series in the answer (None: their own), one point a window or all."""
 
     promql: str
     name: str | None = None
@@ -106,11 +94,10 @@ class Query(NamedTuple):
 def iter_queries(source: Prometheus) -> Iterator[Query]:
     """The generated queries, then the configured ones.
 
-    Example:
-        >>> from pipeline.sources.kinds.prometheus import Prometheus
-        >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
-        >>> next(iter_queries(asked)).promql[-22:]
-        'latency_max)",env="a"}'
+    >>> from pipeline.sources.kinds.prometheus import Prometheus
+    >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
+    >>> next(iter_queries(asked)).promql[-22:]
+    'latency_max)",env="a"}'
     """
     for family in FAMILIES:
         matchers = ",".join(part for part in (f'__name__=~"{family.name}"', family.matchers, source.selector) if part)

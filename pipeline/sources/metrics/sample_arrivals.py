@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
 
 class InstanceArrivals(NamedTuple):
-    """Instants of an instance's samples within a window.
-
-    Attributes:
-        source: Name of the source.
-        instance: What was scraped.
-        start_ms: Start of the window.
-        instant_count: Distinct instants.
-        first_ms: The earliest.
-        last_ms: The latest.
-    """
+    """Distinct instants of an instance's samples within a window: how many, the earliest, the latest."""
 
     source: str
     instance: str
@@ -48,10 +39,7 @@ class SampleCounts(NamedTuple):
 def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
     """Reads counts of samples, from `transforms.samples`, as what arrived.
 
-    Args:
-        counted: Per source, instance and window: the fields of `InstanceArrivals` and `row_count`.
-        problems: Rows of `SAMPLE_SCHEMA` of kind `problem`.
-        windows: The run's, all of one length.
+    `counted` has the fields of `InstanceArrivals` and `row_count`; `problems` are rows of `SAMPLE_SCHEMA` of that kind.
     """
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
@@ -80,11 +68,7 @@ def count_expected(
 ) -> int:
     """How many instants a window should hold: one an interval while each instance was known.
 
-    Args:
-        arrivals: Of one source, of all windows.
-        window: Which.
-        interval_ms: Distance of two instants.
-        after_last_ms: How long an instance is taken to live on after its last sample.
+    `arrivals` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
     """
     first_ms: dict[str, int] = {}
     last_ms: dict[str, int] = {}

@@ -51,14 +51,7 @@ def sample_batch(
 ) -> pa.RecordBatch:
     """Rows of samples of one instance.
 
-    Args:
-        source: Name of the source.
-        instance: What was scraped.
-        path: File or address.
-        series: Names and labels.
-        places: Index into `series`, by sample.
-        observed_at_ms: Instant, by sample.
-        values: By sample; NaN (never recorded) becomes NULL.
+    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL.
     """
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]

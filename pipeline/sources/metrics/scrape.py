@@ -38,9 +38,7 @@ def scrape(source: ExporterUrls, question: SampleQuestion) -> Iterator[Problem]:
 def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
     """Reads an exporter's page and keeps it as `<folder>/<epoch ms>.prom`.
 
-    Raises:
-        InputError: if it cannot be read, or is no page of metrics.
-        OSError: if it cannot be kept.
+    Raises `InputError` where it cannot be read or is no page of metrics, `OSError` where it cannot be kept.
     """
     answer = http.read(url, accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=1")
     if answer.content_type == "text/html" or re.match(r"\s*<(!doctype|html)", answer.text, re.IGNORECASE):
