@@ -13,7 +13,7 @@ from pipeline.sources.capabilities import COLUMNS
 from pipeline.sources.kinds import KINDS
 from pipeline.sources.source import MetricSource, RecordSource, Source, TextSource
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PATHS = [path for folder in ("pipeline", "dags", "expectations") for path in sorted((ROOT / folder).rglob("*.py"))]
 FOLDER = ROOT / "pipeline/sources/kinds"
 
