@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a build step of the image, not a package
-"""Compiles the kernels into `NUMBA_CACHE_DIR` and proves that Spark and Delta start from what the image holds.
+"""Compiles the kernels into `NUMBA_CACHE_DIR`, archives Spark's classes, and proves that Spark and Delta start.
 
 Run once while the image is built, without a network and as the user the containers run as.
 """
@@ -18,6 +18,7 @@ import pipeline.codec
 import pipeline.measures
 from pipeline.codec.log.segment import SMALL_FILE_BYTES, scan_headers
 from pipeline.config.pipeline_config import Spark
+from pipeline.storage.class_archive import make_archive
 from pipeline.storage.session import create_session, stop_session
 
 RECORD = bytes.fromhex("0e 00 00 00 01 02 76 00")  # length 7, no key, the value b"v", no headers
@@ -63,3 +64,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         compile_kernels(Path(name))
         write_delta(Path(name))
+    make_archive()

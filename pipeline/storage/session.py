@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory
+from pipeline.storage.class_archive import archive_path, use_archive
 from pipeline.storage.jars import find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 
@@ -72,10 +73,18 @@ def create_session(
     conf.setdefault("spark.sql.warehouse.dir", str(cache / "warehouse"))  # stays empty: our tables name their location
     java = write_java_shim(find_java(), cache)
     jars = find_delta_jars(cache, java, conf)
-    conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
+    theirs = conf.get("spark.driver.extraJavaOptions", "")
+    ours = _java_options(cache)
+    if spark_config.master.startswith("local["):
+        # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(
+            (*jars, *filter(None, [conf.get("spark.driver.extraClassPath")]))
+        )
+        ours = " ".join((ours, *_local_java_options(theirs), use_archive(archive_path(cache, java, jars))))
+    else:
+        conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
     conf["spark.driver.memory"] = spark_config.driver_memory
-    ours = _java_options(cache, spark_config.master)
-    conf["spark.driver.extraJavaOptions"] = f"{ours} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    conf["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
     # Spark's Python logs each SQL error as JSON besides raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.master(spark_config.master).appName(app_name)
@@ -83,6 +92,18 @@ def create_session(
         builder = builder.config(key, value)
     with _environment(_variables(java, spark_config.master)):
         return builder.getOrCreate()
+
+
+def find_archive(spark_config: Spark) -> Path:
+    """Where the archive of classes for local sessions is kept, see `class_archive`.
+
+    Raises:
+        ConfigError: without a usable Java, or where Delta's jars cannot be had.
+    """
+    cache = cache_directory() / "spark"
+    cache.mkdir(parents=True, exist_ok=True)
+    java = write_java_shim(find_java(), cache)
+    return archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
 
 
 @contextmanager
@@ -101,13 +122,14 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
             stop_session(spark)
 
 
-def stop_session(spark: SparkSession, *, keep_jvm: bool = False) -> None:
+def stop_session(spark: SparkSession, *, keep_jvm: bool = False, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
     """Stops Spark and its JVM.
 
     Args:
         spark: The session.
         keep_jvm: Leave the JVM for the next session of this process, which then starts in under a second (with the
             memory and Java options of this one).
+        timeout_s: How long to wait for the JVM's end.
     """
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
     spark.stop()
@@ -117,21 +139,27 @@ def stop_session(spark: SparkSession, *, keep_jvm: bool = False) -> None:
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()  # the JVM ends when this pipe does
-        process.wait(_JVM_EXIT_TIMEOUT_S)
+        process.wait(timeout_s)
     SparkContext._gateway = None  # noqa: SLF001 - nothing public lets go of a gateway
     SparkContext._jvm = None  # noqa: SLF001 - likewise
 
 
-def _java_options(cache: Path, master: str) -> str:
+def _java_options(cache: Path) -> str:
     log4j = cache / "log4j2.properties"
     if not log4j.is_file() or log4j.read_text(encoding="utf-8") != _LOG4J:
         partial = log4j.with_suffix(f".{os.getpid()}")
         partial.write_text(_LOG4J, encoding="utf-8")
         partial.replace(log4j)
-    # A local run lasts a minute: the optimising compiler costs it more (half of all CPU time) than it gives. Without it
-    # the JVM reserves 48 MB for code, which a run fills: it would then interpret the rest.
-    compiler = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m" if master.startswith("local[") else ""
-    return f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC{compiler}"
+    return f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
+
+
+def _local_java_options(theirs: str) -> Iterator[str]:
+    """Options of a JVM that lives for a minute and holds few rows, less what the configuration decides by itself."""
+    # The optimising compiler costs more (half of all CPU time) than it gives. Without it the JVM reserves 48 MB for code,
+    # which a run fills: it would then interpret the rest.
+    yield "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    if "GC" not in theirs:  # two collectors at once are an error
+        yield "-XX:+UseSerialGC"
 
 
 def _variables(java: Path, master: str) -> dict[str, str]:
