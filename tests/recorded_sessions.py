@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from pipeline.codec.log.segment import scan_records
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.service.model import Parameter, ServiceModel, assume_service
+from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.engine.simulate import simulate
@@ -30,6 +32,11 @@ EPOCH_MS = 1_795_000_080_000
 """Even minutes of UTC begin so."""
 RATE_PER_S = 1_500
 _POOLED = -1
+
+
+def delayed(broker_id: int, delay_ms: float = 0.0) -> ServiceModel:
+    """A broker whose delay is known, and is not varied."""
+    return replace(assume_service(broker_id), delay_ms=Parameter(delay_ms, delay_ms, delay_ms, Origin.CONFIGURED))
 
 
 def make_arrivals(pattern: str, rate_per_s: int = RATE_PER_S) -> PerfTest | Gaps | OnOff:

@@ -1,19 +1,20 @@
-"""From packed chunks of arrivals to rows of `silver.arrivals`.
+"""From packed chunks of arrivals to rows of `silver.arrivals`: the records of all partitions of a topic as one sequence.
 
-Chunks come with those of one session, topic and minute side by side, by the time of their first record. No more than a few
-million records are held at once, however many a minute has: what lies before the first record of the newest chunk can
-be put in order and handed on.
+Chunks come with those of one session, topic and minute next to each other, by the time of their first record. No more than
+a few million records are held at once, however many a minute has: what lies before the first record of the newest chunk
+can be put in order and written.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.calibration.arrival_order import Records, derive_seed, put_in_order, sort_within
+from pipeline.calibration.arrival_order import ArrivedRecords, put_in_order, sort_within
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.codec.records.arrival_layout import COUNTS
 from pipeline.tables.arrivals import RECORDS_PER_ROW
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK_RECORDS = 2 * RECORDS_PER_ROW
-"""So many records are gathered before they are put in order."""
+"""Records gathered before they are put in order."""
 
 GROUP = (
     *("window_start_ms", "topic", "topic_id", "producer_id", "producer_epoch"),
     *("minute_start_ms", "timestamp_type"),
 )
-"""Columns that tell apart what is put in order by itself; chunks are sorted by them, then by `first_ms`."""
+"""Columns of what is put in order by itself; chunks are sorted by them, then by `first_ms`."""
 
 CHUNK_SCHEMA = pa.schema(
     [
@@ -91,9 +92,9 @@ def join_chunks(
     for chunk in chunks:
         joiner.add(chunk)
         if joiner.record_count >= limit:
-            yield from joiner.hand_on()
+            yield from joiner.write_complete()
             limit = max(block_records, 2 * joiner.record_count)  # else one long millisecond is sorted again and again
-    yield from joiner.finish()
+    yield from joiner.write_rest()
 
 
 class _Joiner:
@@ -103,7 +104,7 @@ class _Joiner:
         self._is_named = is_named
         self._per_row = records_per_row
         self._held: list[pa.RecordBatch] = []
-        self._first_part = 0  # of the first group held: earlier ones were handed on
+        self._first_part = 0  # of the first group held: earlier ones are written
         self.record_count = 0
 
     def add(self, chunk: pa.RecordBatch) -> None:
@@ -111,7 +112,7 @@ class _Joiner:
             self._held.append(chunk)
             self.record_count += _count(chunk)
 
-    def hand_on(self) -> Iterator[pa.RecordBatch]:
+    def write_complete(self) -> Iterator[pa.RecordBatch]:
         """Rows of all groups but the last; of that one whole rows, as far as no later chunk can add to them."""
         held = pa.concat_batches(self._held)
         starts = _group_starts(held)
@@ -119,47 +120,48 @@ class _Joiner:
         if last:
             yield self._make(held.slice(0, last), starts[:-1])
             self._first_part = 0
-        yield from self._hand_on_last(held.slice(last))
-
-    def _hand_on_last(self, held: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        held = held.slice(last)
         self._hold(held)
         safe_ms = held["first_ms"][held.num_rows - 1].as_py()
-        records = _unpack(held, np.zeros(1, np.int64))
+        start = np.zeros(1, np.int64)
+        records = _unpack(held, start)
         count = int(np.count_nonzero(records.at_ms < safe_ms)) // self._per_row * self._per_row
-        if not count:
-            return
-        ordered = put_in_order(records, _seeds(held, np.zeros(1, np.int64)))
-        head = held.slice(0, 1)
-        yield self._make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, [0]))
-        self._first_part += count // self._per_row
-        self._hold(_pack(head, ordered.take(slice(count, None))))
+        if count:
+            ordered = put_in_order(records, _seeds(held, start))
+            head = held.slice(0, 1)
+            yield self._make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, start))
+            self._first_part += count // self._per_row
+            self._hold(_pack(head, ordered.take(slice(count, None))))
 
     def _hold(self, held: pa.RecordBatch) -> None:
         self._held, self.record_count = [held], _count(held)
 
+    def write_rest(self) -> Iterator[pa.RecordBatch]:
+        """All that is left."""
+        if self._held:
+            held = pa.concat_batches(self._held)
+            yield self._make(held, _group_starts(held))
+
     def _make(self, held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.RecordBatch:
         ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
-        names = held.take(pa.array(starts))
-        return self._make_rows(names, ordered, _sum_counts(held, starts))
+        return self._make_rows(held.take(pa.array(starts)), ordered, _sum_counts(held, starts))
 
     def _make_rows(
-        self, names: pa.RecordBatch, ordered: Records, counts: dict[str, NDArray[np.int64]]
+        self, heads: pa.RecordBatch, ordered: ArrivedRecords, counts: dict[str, NDArray[np.int64]]
     ) -> pa.RecordBatch:
-        """Rows of groups, given a chunk of each, their records, and sums that are told in a group's first row."""
-        group, part, record_counts = _cut(np.bincount(ordered.group, minlength=names.num_rows), self._per_row)
-        of_rows = names.select(GROUP).take(pa.array(group))
+        """Rows of groups, given a chunk of each, their records, and sums that stand in a group's first row."""
+        of_group = np.bincount(ordered.group, minlength=heads.num_rows)
+        row_counts = np.maximum(1, -(-of_group // self._per_row))  # a group without records has a row too
+        group = np.repeat(np.arange(len(of_group)), row_counts)
+        part = np.arange(len(group)) - (np.cumsum(row_counts) - row_counts)[group]
+        record_counts = np.clip(of_group[group] - part * self._per_row, 0, self._per_row)
+        of_rows = heads.select(GROUP).take(pa.array(group))
         columns = {name: of_rows[name] for name in GROUP}
         columns["part"] = pa.array(part + np.where(group == 0, self._first_part, 0))
         columns["record_count"] = pa.array(record_counts)
         columns |= {name: pa.array(np.where(part == 0, sums[group], 0)) for name, sums in counts.items()}
         columns |= _make_arrays(ordered, record_counts, is_named=self._is_named)
         return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """All that is left."""
-        held = pa.concat_batches(self._held) if self._held else None
-        if held is not None and held.num_rows:
-            yield self._make(held, _group_starts(held))
 
 
 def _count(chunk: pa.RecordBatch) -> int:
@@ -177,22 +179,26 @@ def _group_starts(held: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def _seeds(held: pa.RecordBatch, starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A seed for each group, of its names."""
     names = held.select(GROUP).take(pa.array(starts)).to_pylist()
-    return np.array([derive_seed(*name.values()) for name in names], np.uint64)
+    texts = ("\0".join(map(str, name.values())).encode() for name in names)
+    return np.array(
+        [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts], np.uint64
+    )
 
 
-def _sum_counts(held: pa.RecordBatch, starts: NDArray[np.int64] | list[int]) -> dict[str, NDArray[np.int64]]:
+def _sum_counts(held: pa.RecordBatch, starts: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     return {name: np.add.reduceat(held[name].to_numpy(), starts) for name in COUNTS}
 
 
-def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> Records:
+def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> ArrivedRecords:
     """The records of chunks."""
     counts = held["record_count"].to_numpy()
     group = np.searchsorted(starts, np.arange(held.num_rows), side="right") - 1
     key_number = np.zeros(int(counts.sum()), np.int64)
     is_keyed = np.asarray(pc.binary_length(held["key_number"])) > 0
     key_number[np.repeat(is_keyed, counts)] = np.frombuffer(_bytes(held["key_number"]), np.int64)
-    return Records(
+    return ArrivedRecords(
         group=np.repeat(group, counts),
         at_ms=np.frombuffer(_bytes(held["at_ms"]), np.uint16),
         body_bytes=np.frombuffer(_bytes(held["body_bytes"]), np.int32),
@@ -208,39 +214,28 @@ def _bytes(column: pa.Array) -> memoryview:
     return memoryview(data or b"")[offsets[0] : offsets[-1]]
 
 
-def _pack(head: pa.RecordBatch, records: Records) -> pa.RecordBatch:
-    """Records of one group as chunks again, one a partition, whose other counts were told."""
-    order = np.argsort(records.partition, kind="stable")
-    packed = records.take(order)
+def _pack(head: pa.RecordBatch, records: ArrivedRecords) -> pa.RecordBatch:
+    """Records of one group as chunks again, one a partition; their other counts are written already."""
+    packed = records.take(np.argsort(records.partition, kind="stable"))
     partitions, first, counts = np.unique(packed.partition, return_index=True, return_counts=True)
-    shared = head.select(GROUP).to_pylist()[0]
+    shared = head.select(GROUP).to_pylist()[0] | dict.fromkeys(COUNTS, 0)
     rows = [
         {
             **shared,
-            **dict.fromkeys(COUNTS, 0),
             "partition": partition,
             "record_count": count,
             "first_ms": int(packed.at_ms[start : start + count].min()),
-            "at_ms": packed.at_ms[start : start + count].tobytes(),
-            "body_bytes": packed.body_bytes[start : start + count].tobytes(),
-            "key_number": packed.key_number[start : start + count].tobytes(),
+            **{
+                name: getattr(packed, name)[start : start + count].tobytes()
+                for name in ("at_ms", "body_bytes", "key_number")
+            },
         }
         for partition, start, count in zip(partitions.tolist(), first.tolist(), counts.tolist(), strict=True)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=CHUNK_SCHEMA)
 
 
-def _cut(
-    counts: NDArray[np.int64], records_per_row: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows for groups of so many records: the group of each, its number within the group, and its records."""
-    row_counts = np.maximum(1, -(-counts // records_per_row))  # a group without records has a row too
-    group = np.repeat(np.arange(len(counts)), row_counts)
-    part = np.arange(len(group)) - (np.cumsum(row_counts) - row_counts)[group]
-    return group, part, np.clip(counts[group] - part * records_per_row, 0, records_per_row)
-
-
-def _make_arrays(ordered: Records, record_counts: NDArray[np.int64], *, is_named: bool) -> dict[str, pa.Array]:
+def _make_arrays(ordered: ArrivedRecords, record_counts: NDArray[np.int64], *, is_named: bool) -> dict[str, pa.Array]:
     """The arrays of rows of so many records."""
     ends = np.concatenate([[0], np.cumsum(record_counts)])
     gap_ms = ordered.at_ms.astype(np.int32)
@@ -248,13 +243,13 @@ def _make_arrays(ordered: Records, record_counts: NDArray[np.int64], *, is_named
     starts = ends[:-1][record_counts > 0]
     gap_ms[starts] = ordered.at_ms[starts]
     keys, key_ends, key_index = _index_keys(ordered.key_number, record_counts, is_named=is_named)
-    columns = {
-        "gap_ms": gap_ms,
-        "body_bytes": ordered.body_bytes,
-        "partition": ordered.partition,
-        "key_index": key_index,
+    return {
+        "gap_ms": _lists(ends, gap_ms),
+        "body_bytes": _lists(ends, ordered.body_bytes),
+        "partition": _lists(ends, ordered.partition),
+        "key_index": _lists(ends, key_index),
+        "keys": _lists(key_ends, keys),
     }
-    return {**{name: _lists(ends, values) for name, values in columns.items()}, "keys": _lists(key_ends, keys)}
 
 
 def _lists(ends: NDArray[np.int64], values: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
@@ -264,7 +259,7 @@ def _lists(ends: NDArray[np.int64], values: NDArray[np.int32] | NDArray[np.int64
 def _index_keys(
     key_number: NDArray[np.int64], record_counts: NDArray[np.int64], *, is_named: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """The distinct keys of each row, rising; where each row's end, with a 0 in front; and by record its key's place."""
+    """The distinct keys of each row, rising; where each row's end, with a 0 in front; and by record its key's index."""
     if not is_named:
         no_keys = np.zeros(0, np.int64), np.zeros(len(record_counts) + 1, np.int64)
         return *no_keys, (NO_KEY - key_number).astype(np.int32)

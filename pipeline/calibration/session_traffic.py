@@ -1,9 +1,10 @@
-"""Recorded arrivals of a producer session as plain arrays, joined from the minutes that `silver.arrivals` holds."""
+"""Recorded traffic of a producer session as plain arrays: its records from `silver.arrivals`, and its batches."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Which = slice | NDArray[np.bool_] | NDArray[np.int64]
+    """Some of the records or batches: a slice, a flag for each, or their indexes."""
+
 NO_KEY = -1
 """In place of an index into `SessionTraffic.keys`: the record's key is null."""
 UNNAMED_KEY = -2
@@ -23,6 +27,10 @@ UNNAMED_EMPTY_KEY = -3
 """In place of an index: the key has no bytes, and the configuration stores no ids of keys."""
 
 CREATE_TIME = "CreateTime"
+SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
+"""Columns of `silver.arrivals` that name a session within a cluster and window."""
+_COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
+_BY_RECORD = ("elapsed_ms", "body_bytes", "partition", "key_index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +87,7 @@ class SessionTraffic:
 
     @property
     def timestamp_type(self) -> str:
-        """What its timestamps are: `LogAppendTime` where any of them is."""
+        """`LogAppendTime` where any of its timestamps is, else `CreateTime`."""
         return self.timestamp_types[-1]
 
     @property
@@ -93,65 +101,83 @@ class SessionTraffic:
         is_keyed: NDArray[np.bool_] = self.key_index != NO_KEY
         return is_keyed
 
-    def choose(self, is_chosen: NDArray[np.bool_]) -> SessionTraffic:
-        """The same session with some of its records; the counts of special ones stay those of all.
-
-        Args:
-            is_chosen: By record.
-        """
-        return replace(
-            self,
-            elapsed_ms=self.elapsed_ms[is_chosen],
-            body_bytes=self.body_bytes[is_chosen],
-            partition=self.partition[is_chosen],
-            key_index=self.key_index[is_chosen],
-        )
+    def choose(self, which: Which) -> SessionTraffic:
+        """The same session with some of its records; the counts of special ones stay those of all."""
+        return replace(self, **{name: getattr(self, name)[which] for name in _BY_RECORD})
 
 
-def join_minutes(rows: pa.Table | pa.RecordBatch) -> SessionTraffic:
-    """Joins the rows of one session, topic and window.
+@dataclass(frozen=True, eq=False)
+class SessionBatches:
+    """Record batches of a producer session in a topic and window, control batches left out, in any order.
+
+    Attributes:
+        partition: int32[m].
+        leader: int32[m], id of the broker that led when it was written, or -1.
+        base_ms: int64[m], time of the first record, epoch milliseconds.
+        max_ms: int64[m], the largest time in it.
+        record_count: int64[m].
+        size_bytes: int64[m], as on disk.
+        codec: `none`, or the codec most batches have.
+        is_transactional: Some are part of a transaction.
+    """
+
+    partition: NDArray[np.int32]
+    leader: NDArray[np.int32]
+    base_ms: NDArray[np.int64]
+    max_ms: NDArray[np.int64]
+    record_count: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    codec: str = "none"
+    is_transactional: bool = False
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    def select(self, which: Which) -> SessionBatches:
+        """Some of the batches."""
+        arrays = {name: getattr(self, name)[which] for name in _BY_BATCH}
+        return replace(self, **arrays)
+
+    def in_order(self) -> SessionBatches:
+        """By the time they were opened; of those opened in one millisecond the first to end comes first."""
+        return self.select(np.lexsort((self.partition, self.max_ms, self.base_ms)))
+
+
+_BY_BATCH = tuple(field.name for field in fields(SessionBatches))[:6]
+
+
+def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
+    """A session's data batches in a topic.
 
     Args:
-        rows: Rows of `silver.arrivals`, in any order, at least one; of the columns `cluster`, `window_date`,
-            `window_start`, `count_kind` and `run_id` none is looked at.
+        stored: Rows of `silver.record_batches` of the window.
+        traffic: The session's records in the topic.
     """
-    table = pa.table([*rows.columns], rows.schema.names) if isinstance(rows, pa.RecordBatch) else rows
-    minute_ms = pc.cast(table["minute_start"], pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
-    start_ms = int(minute_ms.min())
-    ends = np.cumsum([0, *table["record_count"].to_pylist()])
-    order = _sort_rows(table)
-    places = _Places(order=order, ends=np.cumsum([0, *np.diff(ends)[order]]))
-    keys, key_index = _join_keys(table, places)
-    columns = [table[name] for name in ("partition", "body_bytes", "gap_ms")]
-    table = table.drop_columns(["gap_ms", "body_bytes", "partition", "key_index", "keys"])
-    del rows
-    elapsed_ms, body_bytes, partition = (places.lay_out(columns.pop()) for _ in range(3))
-    for row, part in places.items():
-        np.cumsum(elapsed_ms[part], out=elapsed_ms[part])
-        elapsed_ms[part] += minute_ms[row] - start_ms
-    joined = [elapsed_ms, body_bytes, partition, key_index]
-    if (elapsed_ms[1:] < elapsed_ms[:-1]).any():  # rows of one minute with timestamps of both types
-        by_time = np.argsort(elapsed_ms, kind="stable")
-        joined = [column[by_time] for column in joined]
-    first = {name: table[name][0].as_py() for name in SESSION}
-    sums = {name: int(table[name].to_numpy().sum()) for name in _COUNTS}
-    named: dict[str, Any] = {**first, **sums}
-    return SessionTraffic(
-        start_ms=start_ms,
-        elapsed_ms=joined[0],
-        body_bytes=joined[1],
-        partition=joined[2],
-        key_index=joined[3],
-        keys=keys,
-        timestamp_types=tuple(sorted(set(table["timestamp_type"].to_pylist()))),
-        sampling_rate=float(table["sampling_rate"][0].as_py()),
-        **named,
+    wanted = {name: getattr(traffic, name) for name in SESSION}
+    if traffic.producer_epoch < 0:  # pooled: all epochs
+        del wanted["producer_epoch"]
+    is_own = pc.invert(stored["is_control"])
+    for name, value in wanted.items():
+        is_own = pc.and_(is_own, pc.equal(stored[name], value))
+    rows = stored.filter(is_own)
+    codecs = rows["codec"].cast(pa.string()).value_counts().to_pylist()
+    return SessionBatches(
+        partition=rows["partition"].to_numpy().astype(np.int32),
+        leader=rows["leader_id"].to_numpy().astype(np.int32),
+        base_ms=_epoch_ms(rows["base_timestamp"], rows["max_timestamp"]),
+        max_ms=_epoch_ms(rows["max_timestamp"]),
+        record_count=rows["record_count"].to_numpy().astype(np.int64),
+        size_bytes=rows["size_bytes"].to_numpy().astype(np.int64),
+        codec=max(codecs, key=itemgetter("counts"))["values"] if codecs else "none",
+        is_transactional=bool(pc.any(rows["is_transactional"]).as_py()),
     )
 
 
-_COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
-SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
-"""Columns of `silver.arrivals` that name a session within a cluster and window."""
+def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The first of each row's instants that is known; 0 where none is."""
+    known = pc.coalesce(*instants, pa.scalar(0, instants[0].type))
+    values: NDArray[np.int64] = pc.cast(known, pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
+    return values
 
 
 def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
@@ -163,48 +189,52 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
     if not rows.num_rows:
         return
     order = pc.sort_indices(rows.select(SESSION), sort_keys=[(name, "ascending") for name in SESSION])
-    # sorting is stable: there is nothing to be moved where rows are in order, and there may be gigabytes of them
+    # sorting is stable: nothing has to be moved where rows are in order, and there may be gigabytes of them
     ordered = rows if (np.diff(order.to_numpy().astype(np.int64)) > 0).all() else rows.take(order)
     names = [ordered[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in SESSION]
     is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
     edges = [*np.flatnonzero(is_first).tolist(), ordered.num_rows]
     parts = [ordered.slice(first, end - first) for first, end in itertools.pairwise(edges)]
-    del rows, ordered  # from here on who joins holds them, and lets go column by column
+    del rows, ordered  # from here on `_join_minutes` holds them, and frees column by column
     while parts:
-        yield join_minutes(parts.pop(0))
+        yield _join_minutes(parts.pop(0))
 
 
-def _sort_rows(table: pa.Table) -> NDArray[np.int64]:
-    columns = [(name, "ascending") for name in ("minute_start", "timestamp_type", "part")]
-    names = table.select([name for name, _ in columns])
-    order: NDArray[np.int64] = pc.sort_indices(names, sort_keys=columns).to_numpy().astype(np.int64)
-    return order
+def _join_minutes(table: pa.Table) -> SessionTraffic:
+    """Joins the rows of one session, topic and window, given in any order."""
+    minute_ms = _epoch_ms(table["minute_start"])
+    start_ms = int(minute_ms.min())
+    by_time = [(name, "ascending") for name in ("minute_start", "timestamp_type", "part")]
+    order = pc.sort_indices(table.select([name for name, _ in by_time]), sort_keys=by_time).to_pylist()
+    counts = table["record_count"].to_numpy()[order]
+    ends = np.cumsum([0, *counts]).tolist()
+    keys, key_index = _join_keys(table, order)
+    columns = [table[name] for name in ("partition", "body_bytes", "gap_ms")]
+    table = table.drop_columns(["gap_ms", "body_bytes", "partition", "key_index", "keys"])
+    elapsed_ms, body_bytes, partition = (_concatenate(columns.pop(), order) for _ in range(3))
+    for row, first, end in zip(order, ends[:-1], ends[1:], strict=True):
+        np.cumsum(elapsed_ms[first:end], out=elapsed_ms[first:end])
+        elapsed_ms[first:end] += minute_ms[row] - start_ms
+    joined = [elapsed_ms, body_bytes, partition, key_index]
+    if (elapsed_ms[1:] < elapsed_ms[:-1]).any():  # rows of one minute with timestamps of both types
+        in_order = np.argsort(elapsed_ms, kind="stable")
+        joined = [column[in_order] for column in joined]
+    named: dict[str, Any] = dict(zip(_BY_RECORD, joined, strict=True))
+    named |= {name: table[name][0].as_py() for name in SESSION}
+    named |= {name: int(table[name].to_numpy().sum()) for name in _COUNTS}
+    return SessionTraffic(
+        start_ms=start_ms,
+        keys=keys,
+        timestamp_types=tuple(sorted(set(table["timestamp_type"].to_pylist()))),
+        sampling_rate=float(table["sampling_rate"][0].as_py()),
+        **named,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
-    """Where the elements of each row's arrays go; arrays are moved one by one, for there may be gigabytes of them.
-
-    Attributes:
-        order: Rows as they follow each other.
-        ends: Where the elements of the row in each place end, with a 0 in front.
-    """
-
-    order: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def items(self) -> Iterator[tuple[int, slice]]:
-        """Each row and the place of its elements."""
-        for row, first, end in zip(self.order.tolist(), self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True):
-            yield row, slice(first, end)
-
-    def lay_out(self, column: pa.ChunkedArray) -> NDArray[np.int32]:
-        """The elements of a column of arrays, one after another."""
-        laid_out = np.empty(int(self.ends[-1]), np.int32)
-        arrays = list(_iter_arrays(column))
-        for row, place in self.items():
-            laid_out[place] = arrays[row]
-        return laid_out
+def _concatenate(column: pa.ChunkedArray, order: list[int]) -> NDArray[Any]:
+    """The elements of a column of arrays, row after row; columns are moved one by one, for each may hold gigabytes."""
+    arrays = list(_iter_arrays(column))
+    return np.concatenate([arrays[row] for row in order])
 
 
 def _iter_arrays(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
@@ -215,14 +245,14 @@ def _iter_arrays(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
             yield values[first:end]
 
 
-def _join_keys(table: pa.Table, places: _Places) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _join_keys(table: pa.Table, order: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """All keys once, rising, and the indexes of the rows as indexes into them."""
-    listed = list(_iter_arrays(table["keys"]))
-    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *listed]))
-    key_index = places.lay_out(table["key_index"])
-    for row, place in places.items():
-        if len(listed[row]):
-            of_keys = np.searchsorted(keys, listed[row]).astype(np.int32)
-            found = key_index[place]
-            found[found >= 0] = of_keys[found[found >= 0]]
+    of_row = list(_iter_arrays(table["keys"]))
+    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *of_row]))
+    key_index = _concatenate(table["key_index"], order)
+    first = 0
+    for row, count in zip(order, table["record_count"].to_numpy()[order].tolist(), strict=True):
+        part = key_index[first : first + count]
+        part[part >= 0] = np.searchsorted(keys, of_row[row])[part[part >= 0]]
+        first += count
     return keys, key_index

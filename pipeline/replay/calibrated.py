@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pipeline.calibration.baseline import Baseline, identify_baseline
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.rows import session_row
-from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.calibration.settings import measure_compression
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
+from pipeline.calibration.partitioner.settings import measure_compression
+from pipeline.calibration.rows import baseline_columns, traffic_columns
+from pipeline.calibration.session_traffic import iter_sessions, select_batches
 from pipeline.model.window import MINUTE_MS
 
 if TYPE_CHECKING:
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.calibration.baseline import Configured
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.partitioner.baseline import ConfiguredProducer
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
     from pipeline.simulator.clients.client import Compression
 
     Session = tuple[int, int, int]
@@ -107,7 +105,7 @@ class CalibrationPlan:
 
     partition_counts: Mapping[tuple[int, str, str], int]
     key_families: Mapping[tuple[int, str, str], str]
-    configured: Mapping[str, Configured]
+    configured: Mapping[str, ConfiguredProducer]
 
 
 def find_sessions(
@@ -185,7 +183,7 @@ def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: Cal
             "late": traffic.late_record_count,
         },
         sampling_rate=traffic.sampling_rate,
-        row=session_row(traffic, batches, baseline),
+        row=traffic_columns(traffic, batches) | baseline_columns(baseline),
     )
 
 
@@ -193,33 +191,3 @@ def _sum_by_broker(batches: SessionBatches) -> dict[int, int]:
     brokers, places = np.unique(batches.leader, return_inverse=True)
     sums = np.bincount(places, weights=batches.size_bytes, minlength=len(brokers))
     return {int(broker): int(size) for broker, size in zip(brokers, sums, strict=True)}
-
-
-def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
-    """A session's data batches in a topic, from rows of `silver.record_batches`."""
-    is_own = pc.and_(pc.equal(stored["topic"], traffic.topic), pc.equal(stored["topic_id"], traffic.topic_id))
-    is_own = pc.and_(is_own, pc.equal(stored["producer_id"], traffic.producer_id))
-    if traffic.producer_epoch != _POOLED_EPOCH:
-        is_own = pc.and_(is_own, pc.equal(stored["producer_epoch"], traffic.producer_epoch))
-    rows = stored.filter(pc.and_(is_own, pc.invert(stored["is_control"])))
-    codecs = pc.mode(rows["codec"].cast(pa.string()).combine_chunks().dictionary_encode().indices)
-    names = rows["codec"].cast(pa.string()).combine_chunks().dictionary_encode().dictionary
-    return SessionBatches(
-        partition=_whole(rows, "partition").astype(np.int32),
-        leader=_whole(rows, "leader_id").astype(np.int32),
-        base_ms=_instants(rows, "base_timestamp"),
-        max_ms=_instants(rows, "max_timestamp"),
-        record_count=_whole(rows, "record_count"),
-        size_bytes=_whole(rows, "size_bytes"),
-        codec=names[codecs[0]["mode"].as_py()].as_py() if len(codecs) else "none",
-        is_transactional=bool(pc.any(rows["is_transactional"]).as_py()),
-    )
-
-
-def _whole(rows: pa.Table, name: str) -> Any:  # noqa: ANN401  (an array of numbers)
-    return rows[name].to_numpy().astype(np.int64)
-
-
-def _instants(rows: pa.Table, name: str) -> Any:  # noqa: ANN401  (an array of numbers)
-    known = pc.coalesce(rows[name], rows["max_timestamp"], pa.scalar(0, rows[name].type))
-    return pc.cast(known, pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)

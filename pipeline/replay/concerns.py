@@ -95,7 +95,7 @@ def list_concerns(
         _doubt_arrivals(recorded, findings),
         _doubt_log(recorded, log),
         _doubt_metrics(metrics),
-        Concerns(assumptions=tuple(text for finding in findings for text in finding.baseline.assumptions)),
+        Concerns(assumptions=tuple(one.text for finding in findings for one in finding.baseline.assumptions)),
     )
     return Concerns(
         tuple(dict.fromkeys(text for one in found for text in one.reasons)),

@@ -15,7 +15,7 @@ from pipeline.simulator.clients.producer_settings import resolve_producer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pipeline.calibration.baseline import Baseline
+    from pipeline.calibration.partitioner.baseline import Baseline
     from pipeline.config.replay import Candidate
     from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
@@ -108,7 +108,7 @@ def resolve_candidate(
     if candidate is None:
         client, version, strategy = baseline.client, baseline.version, baseline.strategy
         config: dict[str, str | None] = dict(baseline.config)
-        told = list(baseline.assumptions)
+        told = [one.text for one in baseline.assumptions]
     else:
         client, version, config, strategy, told = _change(candidate, baseline)
     if strategy is None and (candidate is None or read_client(candidate) is None):

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.calibration.traffic import Pattern
-from pipeline.calibration.trial import SessionTopic
-from pipeline.calibration.trial_fit import needs_trial, sharpen_services
-from pipeline.calibration.variant import choose_variant
-from pipeline.replay.calibrated import select_batches
+from pipeline.calibration.service.batch_fit import choose_variant
+from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
+from pipeline.calibration.service.trial import SessionTopic
+from pipeline.calibration.session_traffic import iter_sessions, select_batches
+from pipeline.calibration.within_ms import Pattern
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.calibration.baseline import Baseline
-    from pipeline.calibration.service import ServiceModel
-    from pipeline.calibration.service_fit import NodeMetrics
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.service.fit import NodeMetrics
+    from pipeline.calibration.service.model import ServiceModel
     from pipeline.replay.calibrated import ReadRows, SessionFinding, SessionKey
 
 REFINED = StructType([StructField("refined", BinaryType())])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.calibration.traffic import choose_pattern, place_within_ms
+from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.replay.key_places import AS_RECORDED
 from pipeline.simulator.scenario.traffic import KEYLESS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import is_fit_minute
+from pipeline.calibration.service.model import is_fit_minute
 from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.engine.latency_histogram import merge_histograms
 from pipeline.simulator.engine.random_stream import derive_stream

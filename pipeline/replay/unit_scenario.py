@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.service import make_broker, vary_untimed
+from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.replay.even_draws import Step, draw_evenly
 from pipeline.replay.placements import draw_placements
 from pipeline.replay.producers import resolve_candidate

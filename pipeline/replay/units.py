@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pipeline.calibration.baseline import Baseline
-    from pipeline.calibration.service import ServiceModel
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.service.model import ServiceModel
     from pipeline.simulator.clients.client import Compression
 
 

@@ -11,17 +11,17 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.baseline import identify_baseline
-from pipeline.calibration.service import assume_service
-from pipeline.calibration.trial import SessionTopic
-from pipeline.calibration.trial_fit import sharpen_services
-from pipeline.calibration.variant import choose_variant
+from pipeline.calibration.partitioner.baseline import identify_baseline
+from pipeline.calibration.service.batch_fit import choose_variant
+from pipeline.calibration.service.latency_fit import sharpen_services
+from pipeline.calibration.service.model import assume_service
+from pipeline.calibration.service.trial import SessionTopic
 from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pipeline.calibration.baseline import Baseline
+    from pipeline.calibration.partitioner.baseline import Baseline
 
 JAVA, LIBRDKAFKA = "kafka-clients", "librdkafka"
 TIMED = "librdkafka-consistent_random"

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from pipeline.calibration.baseline import Baseline
-from pipeline.calibration.service import assume_service
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.calibration.settings import Setting
 from pipeline.config.pipeline_config import PipelineConfig, Spark
 from pipeline.config.replay import Candidate
 from pipeline.jobs.replay.services import SessionServices
@@ -43,6 +43,7 @@ from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_HASHES
 from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory
+from tests.simulated_sessions import delayed
 
 CLUSTER, TOPIC, TOPIC_ID = "synthetic", "orders", "AAAAAAAAAAAAAAAAAAAAAA"
 FIRST_MS = 1_767_225_600_000  # 2026-01-01
@@ -114,7 +115,7 @@ def make_arrivals(warehouse, rate_per_s):
 def describe_session(record_count):
     baseline = Baseline(
         *("java-sticky-2.4", "kafka-clients", "3.2.3", "3.0.1 to 3.2"),
-        {"linger.ms": Setting("0", "inferred")}, 1.0, "", "inferred", "made up",
+        {"linger.ms": Setting("0", Origin.INFERRED)}, 1.0, "", Origin.INFERRED, "made up",
     )  # fmt: skip
     return SessionFinding(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
@@ -126,7 +127,7 @@ def describe_session(record_count):
 def simulate(spark, run, record_count):
     """What the job does from `silver.arrivals` on."""
     finding = describe_session(record_count)
-    models = {broker: assume_service(broker, DELAY_MS if broker == SLOW_BROKER else 0.0) for broker in range(BROKERS)}
+    models = {broker: delayed(broker, DELAY_MS if broker == SLOW_BROKER else 0.0) for broker in range(BROKERS)}
     leaders = {partition: partition % BROKERS for partition in range(PARTITIONS)}
     cluster = ClusterFacts({(FIRST_MS, TOPIC, TOPIC_ID): leaders}, {FIRST_MS: tuple(range(BROKERS))})
     return simulate_traffic(

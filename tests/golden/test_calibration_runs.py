@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.calibration.baseline import identify_baseline
-from pipeline.calibration.service import assume_service
-from pipeline.calibration.service_fit import NodeMetrics, fit_services
-from pipeline.calibration.trial import SessionTopic, cut_topic
-from pipeline.calibration.trial_fit import sharpen_services
-from pipeline.calibration.variant import choose_variant
+from pipeline.calibration.partitioner.baseline import identify_baseline
+from pipeline.calibration.service.batch_fit import choose_variant
+from pipeline.calibration.service.fit import NodeMetrics, fit_services
+from pipeline.calibration.service.latency_fit import sharpen_services
+from pipeline.calibration.service.model import assume_service
+from pipeline.calibration.service.trial import SessionTopic, cut_topic
 from tests.golden.runs import RUNS
 from tests.recorded_sessions import read_sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pipeline.calibration.batches import SessionBatches
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 BROKERS = (0, 1, 2)
 NODE = re.compile(

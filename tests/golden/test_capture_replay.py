@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pipeline.calibration.baseline import identify_baseline
-from pipeline.calibration.service_fit import NodeMetrics, fit_services
-from pipeline.calibration.trial import SessionTopic, cut_topic
-from pipeline.calibration.trial_fit import sharpen_services
+from pipeline.calibration.partitioner.baseline import identify_baseline
+from pipeline.calibration.service.fit import NodeMetrics, fit_services
+from pipeline.calibration.service.latency_fit import sharpen_services
+from pipeline.calibration.service.trial import SessionTopic, cut_topic
 from pipeline.config.replay import Candidate
 from pipeline.replay.back_tests import SHARE_BAR_POINTS
 from pipeline.replay.key_places import NO_HASHES

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.calibration.arrival_order import Records, put_in_order
+from pipeline.calibration.arrival_order import ArrivedRecords, put_in_order
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.codec.log.buffers import decode_buffer, scan_buffer
@@ -145,7 +145,7 @@ def test_unequal_records_of_one_hash_do_not_let_the_partition_decide(records, ch
 def as_records(records):
     by_minute = sorted(records, key=lambda record: record[1] // MINUTE_MS)
     partition, at_ms, body_bytes, key_number = (np.array(column) for column in zip(*by_minute, strict=True))
-    return Records(
+    return ArrivedRecords(
         group=at_ms // MINUTE_MS,
         at_ms=(at_ms % MINUTE_MS).astype(np.uint16),
         body_bytes=body_bytes.astype(np.int32),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.rows import baseline_columns, service_row
+from pipeline.calibration.rows import baseline_columns, service_columns
 from pipeline.jobs.replay.cluster import count_partitions, load_cluster_facts
 from pipeline.jobs.replay.log_facts import place_of
 from pipeline.jobs.replay.minutes import load_minutes
@@ -163,8 +163,15 @@ def _named_session(finding: SessionFinding) -> dict[str, Any]:
 def _service_rows(services: Mapping[SessionKey, SessionServices]) -> Iterator[dict[str, Any]]:
     for (start_ms, producer_id, epoch, topic, topic_id), found in services.items():
         for model in found.models.values():
-            row = service_row(producer_id, epoch, model, client_id=found.client_id, topic=topic, topic_id=topic_id)
-            yield {"window_start": instant_of(start_ms), **row}
+            yield {
+                "window_start": instant_of(start_ms),
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "topic": topic,
+                "topic_id": topic_id,
+                "client_id": found.client_id,
+                **service_columns(model),
+            }
 
 
 def describe_back_tests(rows: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.queue_time import settle_linger
+from pipeline.calibration.partitioner.settings import settle_linger
 from pipeline.jobs.replay.sessions import count_tasks, read_sessions
 from pipeline.replay.calibrated import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.refined import RefineTask, can_refine, read_refined, refine_sessions, take_refined

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.service_fit import SATURATED, NodeMetrics, fit_services, take_out_stale
+from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of
 from pipeline.replay.client_matches import match_clients
 from pipeline.storage.rows import load_rows
@@ -15,7 +15,7 @@ from pipeline.tables.silver import PRODUCER_NODES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.calibration.service import ServiceModel
+    from pipeline.calibration.service.model import ServiceModel
     from pipeline.replay.calibrated import SessionFinding, SessionKey
     from pipeline.replay.results import ClusterFacts
     from pipeline.runs import RunContext
@@ -185,10 +185,10 @@ def _measure_latency(
     earlier = {row["broker_id"]: _as_metrics(row, length_ms) for row in before}
     weighted = 0.0
     for row in known:
-        own_ms, is_settled = take_out_stale(_as_metrics(row, length_ms), earlier.get(row["broker_id"]))
-        if not is_settled:
+        latency = take_out_stale(_as_metrics(row, length_ms), earlier.get(row["broker_id"]))
+        if not latency.is_settled:
             return None
-        weighted += own_ms * row["outgoing_bytes"]
+        weighted += latency.own_ms * row["outgoing_bytes"]
     return float(queued + weighted / total)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.calibration.baseline import Configured
+from pipeline.calibration.partitioner.baseline import ConfiguredProducer
 from pipeline.replay.calibrated import (
     ARRIVAL_COLUMNS,
     BATCH_COLUMNS,
@@ -129,11 +129,11 @@ def _list_sessions(paths: Sequence[str], windows: Sequence[TimeWindow]) -> dict[
     return dict(sorted(counts.items()))
 
 
-def _configured(run: RunContext, topics: Iterable[str]) -> dict[str, Configured]:
+def _configured(run: RunContext, topics: Iterable[str]) -> dict[str, ConfiguredProducer]:
     """What the configuration says of a topic's producers: strategies that the simulator follows."""
     found = {}
     for topic in topics:
         strategy = strategy_in_use(run.cluster.partitioners, topic)
         if strategy is not None and is_simulated(strategy):
-            found[topic] = Configured(strategy=strategy)
+            found[topic] = ConfiguredProducer(strategy=strategy)
     return found

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipeline.calibration.service import ServiceModel
+    from pipeline.calibration.service.model import ServiceModel
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.jobs.replay.services import SessionServices
     from pipeline.model.window import TimeWindow

@@ -86,7 +86,7 @@ def iter_topics(
 
 
 def _tell_metrics(services: SessionServices) -> MetricFacts:
-    texts = (text for model in services.models.values() for text in model.assumptions)
+    texts = (one.text for model in services.models.values() for one in model.assumptions)
     return MetricFacts(
         is_watched=services.is_watched,
         is_matched=services.client_id is not None,

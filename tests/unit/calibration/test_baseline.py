@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.baseline import Configured, identify_baseline
-from pipeline.calibration.rows import service_row, session_row
-from pipeline.calibration.service import assume_service
-from pipeline.calibration.settings import measure_compression
+from pipeline.calibration.partitioner.baseline import ConfiguredProducer, identify_baseline
+from pipeline.calibration.partitioner.settings import measure_compression
+from pipeline.calibration.rows import baseline_columns, service_columns, traffic_columns
+from pipeline.calibration.service.model import assume_service
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.simulated_sessions import make_scenario, record_session
@@ -49,7 +49,9 @@ def test_the_version_follows_from_linger(built_in):
 
 
 def test_the_configuration_wins_and_is_contradicted(sticky):
-    configured = Configured("java-builtin", "kafka-clients", "3.9.1", {"linger.ms": "50", "batch.size": "16384"})
+    configured = ConfiguredProducer(
+        "java-builtin", "kafka-clients", "3.9.1", {"linger.ms": "50", "batch.size": "16384"}
+    )
     found = identify_baseline(*sticky, 3, configured=configured)
     assert (found.strategy, found.version, found.source, found.confidence) == (
         "java-builtin",
@@ -58,21 +60,21 @@ def test_the_configuration_wins_and_is_contradicted(sticky):
         1.0,
     )
     assert found.config == {"linger.ms": "50", "batch.size": "16384"}
-    assert [text.partition(",")[0] for text in found.assumptions] == [
+    assert [said.text.partition(",")[0] for said in found.assumptions] == [
         "configured is java-builtin",
         "configured is linger.ms=50",
     ]
 
 
 def test_a_configuration_that_fits_is_not_contradicted(sticky):
-    found = identify_baseline(*sticky, 3, configured=Configured(version="3.2.3"))
+    found = identify_baseline(*sticky, 3, configured=ConfiguredProducer(version="3.2.3"))
     assert (found.strategy, found.source, found.assumptions) == ("java-sticky-2.4", "configured", ())
 
 
 def test_a_strategy_alone_may_be_configured(sticky):
-    found = identify_baseline(*sticky, 3, configured=Configured("librdkafka-murmur2_random"))
+    found = identify_baseline(*sticky, 3, configured=ConfiguredProducer("librdkafka-murmur2_random"))
     assert (found.client, found.source) == ("librdkafka", "configured")
-    assert "configured is librdkafka-murmur2_random" in found.assumptions[0]
+    assert "configured is librdkafka-murmur2_random" in found.assumptions[0].text
 
 
 def test_one_partition_tells_nothing(sticky):
@@ -94,7 +96,7 @@ def test_keys_alone_leave_the_partitioner_open(sticky):
     keyed = replace(traffic, key_index=traffic.partition)
     found = identify_baseline(keyed, batches, 3, key_family="java-compatible")
     assert (found.strategy, found.confidence, found.runner_up) == ("java-builtin", 0.5, "java-sticky-2.4")
-    assert "their places are known" in " ".join(found.assumptions)
+    assert "their places are known" in " ".join(said.text for said in found.assumptions)
 
 
 def test_keys_with_partitions_of_their_own_by_no_known_hash(sticky):
@@ -116,7 +118,7 @@ def test_pooled_producers_and_append_times_are_told(sticky):
     pooled = replace(traffic, producer_id=-1, producer_epoch=-1, timestamp_types=("LogAppendTime",))
     found = identify_baseline(pooled, batches, 3)
     assert found.version_range == "2.4 to 3.1"
-    text = " ".join(found.assumptions)
+    text = " ".join(said.text for said in found.assumptions)
     assert "taken for one" in text
     assert "LogAppendTime" in text
 
@@ -131,11 +133,12 @@ def test_compression_is_measured(sticky):
 
 
 def test_rows_hold_the_tables_columns(sticky):
-    row = session_row(*sticky, identify_baseline(*sticky, 3))
+    row = traffic_columns(*sticky) | baseline_columns(identify_baseline(*sticky, 3))
     assert row.keys() == set(PRODUCER_SESSIONS.column_names) - NOT_OURS
     assert row["setting_sources"]["linger.ms"].startswith("default, 0 to ")
     assert row["traffic_pattern"] == "burst"
-    service = service_row(1, 0, assume_service(2))
-    assert service.keys() == set(SERVICE_MODELS.column_names) - NOT_OURS
+    service = service_columns(assume_service(2))
+    session = {"producer_id", "producer_epoch", "topic", "topic_id", "client_id"}
+    assert service.keys() == set(SERVICE_MODELS.column_names) - NOT_OURS - session
     assert service["delay_high_ms"] is None
     assert not service["is_identifiable"]

@@ -6,15 +6,17 @@ import dataclasses
 
 import pytest
 
-from pipeline.calibration.baseline import Baseline
-from pipeline.calibration.queue_time import settle_linger
-from pipeline.calibration.settings import DEFAULT, INFERRED, Setting
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.settings import Setting, settle_linger
 
-OPEN = Setting("0", DEFAULT, 0.0, 7.0)
+OPEN = Setting("0", Origin.DEFAULT, 0.0, 7.0)
 
 
 def baseline(strategy="java-builtin", linger=OPEN, **changes):
-    found = Baseline(strategy, "kafka-clients", "3.9.1", "3.3 to 3.9", {"linger.ms": linger}, 0.9, "", INFERRED, "why")
+    found = Baseline(
+        strategy, "kafka-clients", "3.9.1", "3.3 to 3.9", {"linger.ms": linger}, 0.9, "", Origin.INFERRED, "why"
+    )
     return dataclasses.replace(found, **changes)
 
 
@@ -23,7 +25,7 @@ def test_batches_that_waited_make_it_the_client_that_waits():
     found = settle_linger(baseline(), 6.9, 2.2)
 
     assert (found.version, found.config) == ("4.1.1", {})
-    assert found.settings["linger.ms"] == Setting("5", DEFAULT, 0.0, 7.0)
+    assert found.settings["linger.ms"] == Setting("5", Origin.DEFAULT, 0.0, 7.0)
     assert "6.9 ms" in found.reason
 
 
@@ -42,10 +44,10 @@ def test_an_old_client_that_waited_was_told_to():
         ({}, 7.5, 3.0),  # batches wait for their turn
         ({}, None, 0.5),
         ({}, 6.0, None),
-        ({"linger": Setting("0", DEFAULT, 0.0, 4.0)}, 6.0, 0.5),  # batches tell it is less
-        ({"linger": Setting("5", DEFAULT, 3.0, 7.0)}, 6.0, 0.5),
-        ({"linger": Setting("0", INFERRED, 0.0, 7.0)}, 6.0, 0.5),
-        ({"source": "configured"}, 6.0, 0.5),
+        ({"linger": Setting("0", Origin.DEFAULT, 0.0, 4.0)}, 6.0, 0.5),  # batches tell it is less
+        ({"linger": Setting("5", Origin.DEFAULT, 3.0, 7.0)}, 6.0, 0.5),
+        ({"linger": Setting("0", Origin.INFERRED, 0.0, 7.0)}, 6.0, 0.5),
+        ({"source": Origin.CONFIGURED}, 6.0, 0.5),
         ({"client": "librdkafka"}, 6.0, 0.5),
     ],
 )

@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.cells import collect_cells
-from pipeline.calibration.rules import Rule, weigh_rules
-from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.calibration.partitioner.keyless_bins import collect_bins
+from pipeline.calibration.partitioner.switch_rules import SwitchRule, weigh_rules
+from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from tests.simulated_sessions import make_scenario, record_session
 
 JAVA, LIBRDKAFKA = "kafka-clients", "librdkafka"
 LEADERS = (0, 1, 2, 0)
 KNOWN = [
-    ("java-sticky-2.4", JAVA, "3.2.3", Rule.BATCH),
-    ("java-builtin", JAVA, "3.9.1", Rule.BYTES),
-    ("java-builtin-uniform", JAVA, "3.9.1", Rule.BYTES),
-    ("java-round-robin-3.9.2", JAVA, "4.1.1", Rule.TURN),
-    ("java-round-robin-2.4", JAVA, "3.9.1", Rule.TURN_OF_HALF),
-    ("librdkafka-consistent_random", LIBRDKAFKA, "2.10.0", Rule.TIME),
-    ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3", Rule.RANDOM),
+    ("java-sticky-2.4", JAVA, "3.2.3", SwitchRule.BATCH),
+    ("java-builtin", JAVA, "3.9.1", SwitchRule.BYTES),
+    ("java-builtin-uniform", JAVA, "3.9.1", SwitchRule.BYTES),
+    ("java-round-robin-3.9.2", JAVA, "4.1.1", SwitchRule.ROUND_ROBIN),
+    ("java-round-robin-2.4", JAVA, "3.9.1", SwitchRule.ROUND_ROBIN_HALF),
+    ("librdkafka-consistent_random", LIBRDKAFKA, "2.10.0", SwitchRule.TIME),
+    ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3", SwitchRule.RANDOM),
 ]
 
 
@@ -45,7 +44,7 @@ def test_the_simulated_strategy_is_found(known, pattern, linger):
         leaders=LEADERS, delays_ms={1: 20.0},
     )  # fmt: skip
     traffic, batches, _ = record_session(scenario, 3)
-    cells, least_bytes = collect_cells(traffic, batches), int(batches.size_bytes.max())
+    cells, least_bytes = collect_bins(traffic, batches), int(batches.size_bytes.max())
     found = weigh_rules(cells, len(LEADERS), least_bytes=least_bytes).rank(is_idempotent=client == JAVA)
     assert next(iter(found)) is rule
     assert found[rule] > 0.5
@@ -54,18 +53,18 @@ def test_the_simulated_strategy_is_found(known, pattern, linger):
 
 def test_bytes_and_time_limits_are_found():
     traffic, batches, _ = record_session(make_scenario("java-builtin", config={"batch.size": "32768"}, seconds=12), 1)
-    assert weigh_rules(collect_cells(traffic, batches), 3).limit_bytes == 32_768
+    assert weigh_rules(collect_bins(traffic, batches), 3).limit_bytes == 32_768
     scenario = make_scenario(
         "librdkafka-consistent_random", client=LIBRDKAFKA, version="2.10.0", config={"linger.ms": "20"}, seconds=12
     )
     traffic, batches, _ = record_session(scenario, 1)
-    assert weigh_rules(collect_cells(traffic, batches), 3).limit_ms == 40
+    assert weigh_rules(collect_bins(traffic, batches), 3).limit_ms == 40
 
 
 def test_cells_of_one_millisecond_are_put_so_that_partitions_change_least():
     rows = [(1, 0), (1, 2), (2, 0), (2, 1), (2, 2), (3, 1)]
     traffic, batches = make_session(rows, [(at, at, partition, 1) for at, partition in rows])
-    cells = collect_cells(traffic, batches)
+    cells = collect_bins(traffic, batches)
     assert cells.at_ms.tolist() == [1, 1, 2, 2, 2, 3]
     assert cells.partition.tolist() == [2, 0, 0, 2, 1, 1]
     assert cells.opened_count.tolist() == [1] * 6
@@ -75,13 +74,13 @@ def test_cells_of_one_millisecond_are_put_so_that_partitions_change_least():
 def test_records_with_keys_are_no_cells():
     traffic, batches = make_session([(1, 0), (2, 1)], [(1, 1, 0, 1), (2, 2, 1, 1)])
     traffic.key_index[0] = 0
-    assert collect_cells(traffic, batches).partition.tolist() == [1]
+    assert collect_bins(traffic, batches).partition.tolist() == [1]
 
 
 def test_no_record_gives_no_event():
     traffic, batches = make_session([(1, 0)], [(1, 1, 0, 1)])
     nothing = traffic.choose(np.zeros(1, bool))
-    evidence = weigh_rules(collect_cells(nothing, batches), 3)
+    evidence = weigh_rules(collect_bins(nothing, batches), 3)
     assert evidence.event_count == 0
     assert max(evidence.rank(is_idempotent=True).values()) <= 0.7
 
@@ -91,8 +90,8 @@ def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
         "librdkafka-consistent_random-1.5", client=LIBRDKAFKA, version="1.5.3", config={"linger.ms": "0"}, seconds=6
     )
     traffic, batches, _ = record_session(scenario, 2)
-    evidence = weigh_rules(collect_cells(traffic, batches), 3)
+    evidence = weigh_rules(collect_bins(traffic, batches), 3)
     found = evidence.rank(is_idempotent=False)
     assert evidence.tied_ratio > 0.5
-    assert {*list(found)[:2]} == {Rule.BATCH, Rule.RANDOM}
+    assert {*list(found)[:2]} == {SwitchRule.BATCH, SwitchRule.RANDOM}
     assert max(found.values()) <= 0.6

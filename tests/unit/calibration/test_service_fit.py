@@ -7,11 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.service import (
-    ASSUMED,
-    CONFIGURED,
-    INFERRED,
-    MEASURED,
+from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.service.fit import (
+    NodeMetrics,
+    SettledLatency,
+    estimate_request_time,
+    fit_services,
+    take_out_stale,
+)
+from pipeline.calibration.service.model import (
     Parameter,
     assume_service,
     is_fit_minute,
@@ -19,7 +23,6 @@ from pipeline.calibration.service import (
     mean_of,
     service_ms,
 )
-from pipeline.calibration.service_fit import NodeMetrics, estimate_request_time, fit_services, take_out_stale
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
@@ -50,14 +53,14 @@ def queue_of_five(request_ms: float, busy: float, seed: int) -> tuple[float, flo
 def test_time_per_request_of_a_queue(busy):
     rate, latency_ms = queue_of_five(20.0, busy, 1)
     time = estimate_request_time(rate, latency_ms)
-    assert time.source == INFERRED
+    assert time.source == Origin.INFERRED
     assert time.value == pytest.approx(20.0, rel=0.12)
     assert time.low <= 20.0 <= time.high
 
 
 def test_a_saturated_connection_takes_one_by_rate():
     time = estimate_request_time(48.6, 103.05)
-    assert (time.value, time.source) == (pytest.approx(20.58, abs=0.01), MEASURED)
+    assert (time.value, time.source) == (pytest.approx(20.58, abs=0.01), Origin.MEASURED)
 
 
 def test_a_quick_broker_has_no_delay():
@@ -72,16 +75,9 @@ def test_a_quick_broker_has_no_delay():
 )
 def test_what_metrics_do_not_tell_is_assumed(rate, latency):
     model = fit_services([minute(0, rate, latency)], [0, 7], START_MS, START_MS + MINUTE)[0]
-    assert (model.delay_ms.value, model.delay_ms.source, model.is_identifiable) == (0.0, ASSUMED, False)
+    assert (model.delay_ms.value, model.delay_ms.source, model.is_identifiable) == (0.0, Origin.ASSUMED, False)
     assert model.delay_ms.high == float("inf")
-    assert "no metrics tell its delay" in model.assumptions[0]
-
-
-def test_a_configured_delay_stands_where_metrics_are_silent():
-    nodes = [minute(0, 48.6, 103.05)]
-    models = fit_services(nodes, [0, 1], START_MS, START_MS + MINUTE, configured_delay_ms={0: 3.0, 1: 4.0})
-    assert models[0].delay_ms.source == MEASURED
-    assert (models[1].delay_ms.value, models[1].delay_ms.source) == (4.0, CONFIGURED)
+    assert [said.kind for said in model.assumptions] == [Caveat.DELAY_UNKNOWN]
 
 
 def test_even_minutes_are_fitted_and_odd_ones_take_their_neighbours():
@@ -103,11 +99,11 @@ def test_a_delay_series_follows_the_minutes():
 
 def test_what_trails_from_the_minute_before_is_taken_out():
     before, node = minute(0, 137.8, 1.4), minute(1, 49.5, 56.7)
-    own_ms, is_settled = take_out_stale(node, before)
-    assert not is_settled
-    assert own_ms == pytest.approx(5 * 1000 / 49.5)
-    assert take_out_stale(node, None) == (56.7, True)
-    assert take_out_stale(node, replace(before, end_ms=before.end_ms - 1)) == (56.7, True)
+    found = take_out_stale(node, before)
+    assert not found.is_settled
+    assert found.own_ms == pytest.approx(5 * 1000 / 49.5)
+    for other in (None, replace(before, end_ms=before.end_ms - 1)):
+        assert take_out_stale(node, other) == SettledLatency(node, 56.7, is_settled=True)
 
 
 def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():
@@ -123,14 +119,14 @@ def test_the_minute_before_the_window_only_serves_as_such():
     model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
     assert not model.is_settled
     assert model.delay_ms.value < 6
-    assert "averages trail" in " ".join(model.assumptions)
+    assert Caveat.TRAILING_AVERAGE in {said.kind for said in model.assumptions}
 
 
 def test_a_broker_for_the_simulator():
     model = replace(
         assume_service(3),
         delay_series=((START_MS, 5.0), (START_MS + MINUTE, 5.0), (START_MS + 2 * MINUTE, 0.0)),
-        kib_ms=Parameter(0.01, 0.0, 1.0, MEASURED),
+        kib_ms=Parameter(0.01, 0.0, 1.0, Origin.MEASURED),
     )
     broker = make_broker(model, START_MS + 1_000)
     assert broker.broker_id == 3
@@ -142,13 +138,13 @@ def test_a_broker_for_the_simulator():
 
 
 def test_a_slower_broker_has_the_same_shape():
-    model = replace(assume_service(1), request_ms=Parameter(1.0, 0.5, 2.0, MEASURED))
+    model = replace(assume_service(1), request_ms=Parameter(1.0, 0.5, 2.0, Origin.MEASURED))
     assert mean_of(make_broker(model, 0).service.request_ns) == pytest.approx(1_000_000, rel=1e-3)
 
 
 def test_a_delay_is_varied_within_its_range_minute_by_minute_alike():
     """A broker of two levels: the usual one goes through its range, the other a few percent, silence stays."""
-    usual = Parameter(20.0, 18.0, 21.0, MEASURED)
+    usual = Parameter(20.0, 18.0, 21.0, Origin.MEASURED)
     series = ((0, 20.0), (60_000, 22.0), (120_000, 0.0), (180_000, 100.0))
     model = replace(assume_service(1), delay_ms=usual, delay_series=series)
     least, most = (make_broker(model, 0, chance=chance).delay_ns.values for chance in (0.0, 1.0))
@@ -158,7 +154,7 @@ def test_a_delay_is_varied_within_its_range_minute_by_minute_alike():
 
 def test_a_broker_without_a_delay_gets_none():
     """Its latency leaves room for half a millisecond, which is no delay; slow minutes among the others are varied."""
-    model = replace(assume_service(1), delay_ms=Parameter(0.0, 0.0, 0.5, MEASURED))
+    model = replace(assume_service(1), delay_ms=Parameter(0.0, 0.0, 0.5, Origin.MEASURED))
     mixed = replace(model, delay_series=((0, 0.0), (60_000, 20.0)))
     found = [make_broker(each, 0, chance=1.0) for each in (model, mixed)]
     assert [broker.delay_ns.values for broker in found] == [(0,), (0, 20_600_000)]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.batching import Bounds
-from pipeline.calibration.in_use import Choice
-from pipeline.calibration.rules import Rule, RuleEvidence
-from pipeline.calibration.session_traffic import SessionTraffic
-from pipeline.calibration.settings import infer_settings, measure_compression
+from pipeline.calibration.partitioner.bounds import Bounds
+from pipeline.calibration.partitioner.clients import ClientChoice
+from pipeline.calibration.partitioner.settings import infer_settings, measure_compression
+from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 
-CLIENT = Choice("java-builtin", "kafka-clients", "3.9.1", "3.3 to 3.9", 0.0, True)
+CLIENT = ClientChoice("java-builtin", "kafka-clients", "3.9.1", "3.3 to 3.9", 0.0, True)
 FULL = Bounds(8192.0, 7876, 8397.0, "full")
 OPEN = Bounds(None, 7876, None, "not full")
 
@@ -37,7 +36,13 @@ def infer_batch_size(bounds, limit_bytes):
     evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9)
     traffic, batches = make_session([3, 3], batch_bytes=0, record_ratio=1.0, codec="none")
     found = infer_settings(
-        CLIENT, traffic, batches, linger=Bounds(0.0, 0, 5.0, ""), batch_bytes=bounds, rule=Rule.BYTES, evidence=evidence
+        CLIENT,
+        traffic,
+        batches,
+        linger=Bounds(0.0, 0, 5.0, ""),
+        batch_bytes=bounds,
+        rule=SwitchRule.BYTES,
+        evidence=evidence,
     )
     return found["batch.size"].value
 

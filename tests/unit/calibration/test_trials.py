@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.baseline import identify_baseline
-from pipeline.calibration.service import ASSUMED, assume_service
-from pipeline.calibration.service_fit import NodeMetrics, fit_services
-from pipeline.calibration.trial import SessionTopic, cut_topic, observe, simulate_trial
-from pipeline.calibration.trial_fit import needs_trial, sharpen_services
-from pipeline.calibration.variant import choose_variant
+from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.partitioner.baseline import identify_baseline
+from pipeline.calibration.service.batch_fit import choose_variant
+from pipeline.calibration.service.fit import NodeMetrics, fit_services
+from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
+from pipeline.calibration.service.model import assume_service
+from pipeline.calibration.service.trial import SessionTopic, cut_topic, observe, simulate_trial
 from pipeline.simulator.engine.result import Connection
 from pipeline.simulator.scenario.distribution import Steps
-from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
+from tests.simulated_sessions import EPOCH_MS, delayed, make_scenario, record_session
 
 SECONDS = 20
 END_MS = EPOCH_MS + 1000 * SECONDS
@@ -74,7 +75,7 @@ def test_bursts_over_an_idle_connection_are_no_delay():
     assert not needs_trial(told[0])
     models = sharpen_services([topic], told, waited, EPOCH_MS, END_MS)
     assert models[0].delay_ms.value < told[0].delay_ms.value
-    assert "found by simulation" in models[0].assumptions[-1]
+    assert models[0].assumptions[-1].kind is Caveat.SIMULATED_LATENCY
 
 
 def test_a_broker_that_is_slow_for_some_minutes_is_looked_at_in_those():
@@ -104,7 +105,7 @@ def test_a_broker_that_is_slow_for_some_minutes_is_looked_at_in_those():
     delays = [delay for _, delay in found.delay_series]
     assert delays[0] == 0
     assert delays[-1] == pytest.approx(20, abs=1)
-    assert "found by simulation" in found.assumptions[-1]
+    assert found.assumptions[-1].kind is Caveat.PARTLY_SLOW
 
 
 def test_without_metrics_the_batches_tell_where_they_can():
@@ -124,7 +125,7 @@ def test_a_flat_misfit_is_refused():
     quiet, _ = make_session("java-sticky-2.4", "3.2.3", {"linger.ms": "50", "batch.size": "131072"})
     models = sharpen_services([quiet], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
     assert not models[1].is_identifiable
-    assert models[1].delay_ms.source == ASSUMED
+    assert models[1].delay_ms.source == Origin.ASSUMED
     assert len(models[1].assumptions) == 2
 
 
@@ -141,7 +142,7 @@ def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed
     scenario = make_scenario(strategy, version="3.9.1", delays_ms={1: 20.0}, seconds=60)
     traffic, batches, _ = record_session(scenario, seed)
     topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
-    models = {each: replace(assume_service(each, 20.0 * (each == 1)), is_identifiable=True) for each in BROKERS}
+    models = {each: replace(delayed(each, 20.0 * (each == 1)), is_identifiable=True) for each in BROKERS}
     found = choose_variant([topic], models, EPOCH_MS, EPOCH_MS + 60_000)
     assert found.strategy == strategy
     assert 0.7 < found.confidence <= 0.95
@@ -157,7 +158,7 @@ def test_without_a_slow_broker_the_variant_stays_open():
 
 def test_a_keyless_partition_is_never_looked_at():
     topic, _ = make_session("java-builtin", "3.9.1", {})
-    models = [assume_service(each, 20.0 if each == 1 else 0.0) for each in BROKERS]
+    models = [delayed(each, 20.0 if each == 1 else 0.0) for each in BROKERS]
     first = simulate_trial([topic], models, 7)
     topic.traffic.partition[:] = np.random.default_rng(1).permutation(topic.traffic.partition)
     again = simulate_trial([topic], models, 7)

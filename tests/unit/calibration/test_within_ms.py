@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.traffic import Pattern, choose_pattern, place_within_ms
+from pipeline.calibration.within_ms import Pattern, choose_pattern, place_within_ms
 
 NS = 1_000_000
 

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pipeline.calibration.service import INFERRED, Parameter, assume_service
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate, CandidateBroker
 from pipeline.errors import ConfigError
 from pipeline.replay.key_places import NO_HASHES, KeyHashes
@@ -25,6 +26,7 @@ from pipeline.replay.unit_runs import (
 )
 from pipeline.replay.unit_scenario import lay_out_unit
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
+from tests.simulated_sessions import delayed
 from tests.unit.replay.units import MINUTE_MS, make_baseline, make_traffic, make_unit
 
 STICKY = Candidate(name="sticky", partitioner="java-sticky-2.4")
@@ -121,7 +123,7 @@ def lay_out(model, candidate=None):
 
 def test_every_seed_draws_a_delay_from_its_range():
     """The same under every candidate; half of them on either side of the fitted one, and none beyond the ends."""
-    fitted = dataclasses.replace(assume_service(1), delay_ms=Parameter(20.0, 18.0, 22.0, INFERRED))
+    fitted = dataclasses.replace(assume_service(1), delay_ms=Parameter(20.0, 18.0, 22.0, Origin.INFERRED))
     drawn, others = lay_out(fitted), lay_out(fitted, UNIFORM)
     delays = np.array([brokers[1].delay_ns.values[0] for brokers in drawn]) / 1e6
     assert delays.min() > 18
@@ -150,10 +152,10 @@ def test_what_a_clients_threads_cost_is_open():
 @pytest.mark.parametrize(
     ("model", "candidate"),
     [
-        (assume_service(1, 20.0, "configured"), None),
+        (delayed(1, 20.0), None),
         (assume_service(1), Candidate(name="slow", brokers={1: CandidateBroker(delay_ms=20)})),
         (
-            dataclasses.replace(assume_service(1), delay_ms=Parameter(5.0, 1.0, 9.0, INFERRED)),
+            dataclasses.replace(assume_service(1), delay_ms=Parameter(5.0, 1.0, 9.0, Origin.INFERRED)),
             Candidate(name="slow", brokers={1: CandidateBroker(delay_ms=20)}),
         ),
     ],

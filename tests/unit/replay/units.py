@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.calibration.baseline import Baseline
-from pipeline.calibration.service import assume_service
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
-from pipeline.calibration.settings import Setting
 from pipeline.replay.units import ReplayUnit, UnitSession, UnitTopic
+from tests.simulated_sessions import delayed
 
 MINUTE_MS = 60_000
 START_MS = 1_795_251_600_000
@@ -48,8 +49,8 @@ def make_traffic(
 
 def make_baseline(strategy="java-sticky-2.4", client="kafka-clients", version="3.2.3", **settings):
     """What is in use; settings by Kafka's names with underscores, as inferred."""
-    found = {name.replace("_", "."): Setting(str(value), "inferred") for name, value in settings.items()}
-    return Baseline(strategy, client, version, "", found, 1.0, "", "inferred", "made up")
+    found = {name.replace("_", "."): Setting(str(value), Origin.INFERRED) for name, value in settings.items()}
+    return Baseline(strategy, client, version, "", found, 1.0, "", Origin.INFERRED, "made up")
 
 
 def make_unit(*traffics, baseline=None, leaders=(0, 1, 2), delays=None, number=0):
@@ -70,5 +71,5 @@ def make_unit(*traffics, baseline=None, leaders=(0, 1, 2), delays=None, number=0
         for producer_id, own in sorted(by_producer.items())
     )
     topics = tuple(UnitTopic(name, "", tuple(leaders)) for name in sorted({traffic.topic for traffic in traffics}))
-    models = {broker: assume_service(broker, (delays or {}).get(broker, 0.0), "configured") for broker in range(3)}
+    models = {broker: delayed(broker, (delays or {}).get(broker, 0.0)) for broker in range(3)}
     return ReplayUnit(number, traffics[0].start_ms, sessions, topics, models)

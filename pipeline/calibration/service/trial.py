@@ -1,4 +1,4 @@
-"""A producer's minute simulated with what it uses and given delays: what calibration holds against the recording."""
+"""A producer's minute simulated with what it uses and given delays: what calibration compares with the recording."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import INFERRED, Parameter, is_fit_minute, make_broker
-from pipeline.calibration.traffic import choose_pattern, place_within_ms
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.service.model import Parameter, is_fit_minute, make_broker
+from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS
+from pipeline.simulator.clients.client import MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.engine.result import Connection, Lane
 from pipeline.simulator.engine.simulate import simulate
@@ -22,18 +24,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.calibration.baseline import Baseline
-    from pipeline.calibration.batches import SessionBatches
-    from pipeline.calibration.service import ServiceModel
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.service.model import ServiceModel
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
     from pipeline.simulator.clients.client import Compression
 
 SEEDS = (1, 2)
 MOST_RECORDS = 60_000
-"""Of a minute; of a fuller one its beginning is simulated."""
-_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
-"""Of a producer that has run for a while."""
-_NS_PER_MS = 1_000_000
+"""Records simulated of a minute; of a fuller one its beginning."""
+RUNNING_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
+"""Recorded times are those of `send()` calls that had metadata, and the connections of a running producer stand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +57,7 @@ class SessionTopic:
 
 @dataclass(frozen=True, eq=False)
 class BrokerFigures:
-    """Arrays with an element per broker, in the order asked for.
-
-    Attributes:
-        record_count: float64[b].
-        batch_count: float64[b].
-        latency_ms: Mean of requests; NaN where nothing tells; float64[b].
-    """
+    """Records, batches and mean latency of requests by broker, in the order asked for; float64[b], NaN if unknown."""
 
     record_count: NDArray[np.float64]
     batch_count: NDArray[np.float64]
@@ -84,16 +78,10 @@ class BrokerFigures:
 
 def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
     """What was sent in a time: batches by their first record."""
-    first, last = np.searchsorted(topic.traffic.elapsed_ms, (np.array([start_ms, end_ms]) - topic.traffic.start_ms))
-    traffic = replace(
-        topic.traffic,
-        elapsed_ms=topic.traffic.elapsed_ms[first:last],
-        body_bytes=topic.traffic.body_bytes[first:last],
-        partition=topic.traffic.partition[first:last],
-        key_index=topic.traffic.key_index[first:last],
-    )
-    base_ms = topic.batches.base_ms
-    return replace(topic, traffic=traffic, batches=topic.batches.select((base_ms >= start_ms) & (base_ms < end_ms)))
+    traffic, base_ms = topic.traffic, topic.batches.base_ms
+    first, last = np.searchsorted(traffic.elapsed_ms, (np.array([start_ms, end_ms]) - traffic.start_ms))
+    batches = topic.batches.select((base_ms >= start_ms) & (base_ms < end_ms))
+    return replace(topic, traffic=traffic.choose(slice(first, last)), batches=batches)
 
 
 def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
@@ -118,14 +106,17 @@ def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
     return at_ms, min(at_ms + MINUTE_MS, end_ms)
 
 
-def with_delay(models: Mapping[int, ServiceModel], broker_id: int, delay_ms: float) -> list[ServiceModel]:
-    """All models without their series, one with another delay."""
-    changed = replace(models[broker_id], delay_ms=Parameter(delay_ms, delay_ms, delay_ms, INFERRED))
-    return [replace(changed if own == broker_id else model, delay_series=()) for own, model in models.items()]
+def simulate_delay(
+    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], broker_id: int, delay_ms: float
+) -> list[BrokerFigures]:
+    """Runs with one broker's delay changed, all models without their series; a run for each of `SEEDS`."""
+    changed = replace(models[broker_id], delay_ms=Parameter(delay_ms, delay_ms, delay_ms, Origin.INFERRED))
+    tried = [replace(changed if own == broker_id else model, delay_series=()) for own, model in models.items()]
+    return [simulate_trial(topics, tried, seed) for seed in SEEDS]
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
-    """What the recording says."""
+    """What the recording says; latencies are not in it."""
     leader = np.concatenate([topic.batches.leader for topic in topics])
     records = np.concatenate([topic.batches.record_count for topic in topics])
     is_on = leader[None, :] == np.array(broker_ids)[:, None]
@@ -155,52 +146,43 @@ def simulate_trial(
         strategy=strategy or baseline.strategy,
         compression=topics[0].compression,
     )
-    place = {model.broker_id: number for number, model in enumerate(models)}
+    number_of = {model.broker_id: number for number, model in enumerate(models)}
     start_ms = min(_first_ms(topic.traffic) for topic in topics if len(topic.traffic))
+    targets = tuple(Target(topic=number) for number in range(len(topics)))
+    traffic = Traffic(_merge(topics, start_ms, seed), targets=targets)
+    producer = Producer("session", (traffic,), resolved.family, baseline.version, resolved.settings, RUNNING_COSTS)
     scenario = Scenario(
         "calibration",
         tuple(make_broker(model, start_ms) for model in models),
         tuple(
-            Topic(f"{number}", tuple(place.get(leader, -1) for leader in topic.leaders))
+            Topic(f"{number}", tuple(number_of.get(leader, -1) for leader in topic.leaders))
             for number, topic in enumerate(topics)
         ),
-        (
-            Producer(
-                "session",
-                (Traffic(_merge(topics, start_ms, seed), targets=tuple(Target(topic=n) for n in range(len(topics)))),),
-                resolved.family,
-                baseline.version,
-                resolved.settings,
-                _COSTS,
-            ),
-        ),
+        (producer,),
     )
     result = simulate(scenario, seed)
     lanes = [result.lanes_of_broker(number) for number in range(len(models))]
-    requests = np.array([result.connections[number, Connection.REQUESTS] for number in range(len(models))])
+    requests = result.connections[: len(models), Connection.REQUESTS]
     return BrokerFigures(
         np.array([result.count(own, Lane.DONE_RECORDS) for own in lanes], np.float64),
         np.array([result.count(own, Lane.DONE_BATCHES) for own in lanes], np.float64),
-        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / _NS_PER_MS, np.nan),
+        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / MS, np.nan),
     )
 
 
 def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded:
     """The topics' records in the order of their times."""
-    due, body, partition, target = [], [], [], []
+    parts = []
     for number, topic in enumerate(topics):
         traffic = topic.traffic
-        if not len(traffic):
-            continue
-        since_ns = (_first_ms(traffic) - start_ms) * _NS_PER_MS
-        placed = place_within_ms(traffic.elapsed_ms.astype(np.int64), choose_pattern(traffic.elapsed_ms), seed)
-        due.append(placed + since_ns)
-        body.append(traffic.body_bytes.astype(np.int64))
-        partition.append(np.where(traffic.is_keyed, traffic.partition, KEYLESS).astype(np.int64))
-        target.append(np.full(len(traffic), number, np.int64))
-    order = np.argsort(np.concatenate(due), kind="stable")
-    columns = [np.concatenate(column)[order] for column in (due, body, partition, target)]
-    return Recorded(*columns)
+        if len(traffic):
+            placed = place_within_ms(traffic.elapsed_ms, choose_pattern(traffic.elapsed_ms), seed)
+            due_ns = placed + (_first_ms(traffic) - start_ms) * MS
+            partition = np.where(traffic.is_keyed, traffic.partition, KEYLESS)
+            parts.append((due_ns, traffic.body_bytes, partition, np.full(len(traffic), number)))
+    due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    order = np.argsort(due_ns, kind="stable")
+    return Recorded(due_ns[order], *(column[order] for column in others))
 
 
 def _first_ms(traffic: SessionTraffic) -> int:

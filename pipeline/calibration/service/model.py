@@ -6,37 +6,30 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
+
+from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.model.window import MINUTE_MS
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
 
-MEASURED, INFERRED, CONFIGURED, ASSUMED = "measured", "inferred", "configured", "assumed"
-_NS_PER_MS = 1e6
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""
 SAME_LEVEL = 0.5
-"""A minute's delay that is off another by no more than such a part is the same, as far as is known."""
-_OTHER_ERROR = 0.03
-"""How far a saturated connection's time per request may be off: another level is told by such a one."""
+"""Least relative difference between two levels of a broker's delay."""
+_OTHER_ERROR = 0.03  # error of a saturated connection's time per request, from which another level is known
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number with its origin and range.
-
-    Attributes:
-        value: The number.
-        low: It is hardly less.
-        high: It is hardly more.
-        source: `measured`, `inferred`, `configured` or `assumed`.
-    """
+    """A number with its range and origin: it is hardly less than `low`, hardly more than `high`."""
 
     value: float
     low: float
     high: float
-    source: str
+    source: Origin
 
 
 @dataclass(frozen=True)
@@ -50,9 +43,9 @@ class ServiceModel:
         kib_ms: For each 1,024 bytes.
         delay_ms: What a request takes longer; of several minutes the median.
         delay_series: Pairs of a start in epoch milliseconds and the delay from then on, rising.
-        is_identifiable: The data tell the delay; else it is configured or assumed.
-        is_settled: Metrics tell of this time, hardly of the minute before it.
-        assumptions: In sentences.
+        is_identifiable: The data determine the delay; else it is configured or assumed.
+        is_settled: Metrics are of this time, hardly of the minute before it.
+        assumptions: What the model takes for granted.
     """
 
     broker_id: int
@@ -63,7 +56,11 @@ class ServiceModel:
     delay_series: tuple[tuple[int, float], ...] = ()
     is_identifiable: bool = False
     is_settled: bool = True
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Statement, ...] = ()
+
+    def noting(self, statement: Statement) -> ServiceModel:
+        """The model with one more assumption."""
+        return replace(self, assumptions=(*self.assumptions, statement))
 
 
 def is_fit_minute(at_ms: int) -> bool:
@@ -71,17 +68,16 @@ def is_fit_minute(at_ms: int) -> bool:
     return at_ms // MINUTE_MS % 2 == 0
 
 
-def assume_service(broker_id: int, delay_ms: float = 0.0, source: str = ASSUMED) -> ServiceModel:
-    """A model without data: the times measured elsewhere, and a delay that is given."""
-    request_ms = mean_of(MEASURED_SERVICE.request_ns) / _NS_PER_MS
-    told = "configured" if source == CONFIGURED else "assumed to be none"
+def assume_service(broker_id: int) -> ServiceModel:
+    """A model without data: the times measured elsewhere, and no delay."""
+    request_ms = mean_of(MEASURED_SERVICE.request_ns) / MS
     return ServiceModel(
         broker_id,
-        Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, ASSUMED),
-        Parameter(MEASURED_SERVICE.partition_ns / _NS_PER_MS, 0.03, 0.07, ASSUMED),
-        Parameter(MEASURED_SERVICE.kib_ns / _NS_PER_MS, 0.002, 0.01, ASSUMED),
-        Parameter(delay_ms, delay_ms, delay_ms if source == CONFIGURED else float("inf"), source),
-        assumptions=(f"broker {broker_id}: no metrics tell its delay; it is {told}",),
+        Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, Origin.ASSUMED),
+        Parameter(MEASURED_SERVICE.partition_ns / MS, 0.03, 0.07, Origin.ASSUMED),
+        Parameter(MEASURED_SERVICE.kib_ns / MS, 0.002, 0.01, Origin.ASSUMED),
+        Parameter(0.0, 0.0, math.inf, Origin.ASSUMED),
+        assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),),
     )
 
 
@@ -103,7 +99,7 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
         elif value != values[-1]:
             starts.append(since_ns)
             values.append(value)
-    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / _NS_PER_MS)
+    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / MS)
     service = replace(
         MEASURED_SERVICE,
         request_ns=_scale(MEASURED_SERVICE.request_ns, scale),
@@ -119,7 +115,7 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
 
 
 def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
-    """A delay as it may have been: all that is known of it is a range, and that it is likelier near the fitted one.
+    """A delay as it may have been: only its range is known, and that it is likelier near the fitted one.
 
     Args:
         usual: The delay of most minutes, with its range; one without a bound is not varied.
@@ -130,10 +126,10 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
         Milliseconds, by the triangular law; a minute of another level than the usual one keeps within a few percent. None
         stays none: what a broker without a delay may take differs from run to run anyway.
 
-    >>> usual = Parameter(20.0, 18.0, 22.0, INFERRED)
+    >>> usual = Parameter(20.0, 18.0, 22.0, Origin.INFERRED)
     >>> [vary_delay(usual, 20.0, chance) for chance in (0.0, 0.5, 1.0)]
     [18.0, 20.0, 22.0]
-    >>> vary_delay(usual, 0.0, 1.0), vary_delay(Parameter(0.0, 0.0, 0.6, MEASURED), 20.0, 1.0)
+    >>> vary_delay(usual, 0.0, 1.0), vary_delay(Parameter(0.0, 0.0, 0.6, Origin.MEASURED), 20.0, 1.0)
     (0.0, 20.6)
     """
     if not usual.low < usual.high < math.inf:
@@ -152,9 +148,7 @@ def vary_untimed(chance: float) -> float:
     >>> [vary_untimed(chance) for chance in (0.0, 0.5, 1.0)]
     [0.5, 1.0, 3.0]
     """
-    if chance < 0.5:
-        return LEAST_RATIO + 2 * chance * (1 - LEAST_RATIO)
-    return 1 + (2 * chance - 1) * (MOST_RATIO - 1)
+    return float(np.interp(chance, (0.0, 0.5, 1.0), (LEAST_RATIO, 1.0, MOST_RATIO)))
 
 
 def _draw_triangle(low: float, mode: float, high: float, chance: float) -> float:
@@ -176,8 +170,8 @@ def _scale(distribution: Distribution, scale: float) -> Distribution:
     return Distribution(tuple((chance, round(value * scale)) for chance, value in distribution.points))
 
 
-def service_ms(request_bytes: float | None, *, is_delayed: bool = True) -> float:
-    """What a request takes by `simulator.measured` without a delay, and what a delay takes longer than asked."""
+def service_ms(request_bytes: float | None) -> float:
+    """What a request takes by `simulator.measured`, and what a delay takes longer than asked."""
     kib = (request_bytes or 0.0) / 1024
-    own = mean_of(MEASURED_SERVICE.request_ns) + kib * MEASURED_SERVICE.kib_ns
-    return (own + (mean_of(MEASURED_OVERSLEEP) if is_delayed else 0.0)) / _NS_PER_MS
+    own_ns = mean_of(MEASURED_SERVICE.request_ns) + kib * MEASURED_SERVICE.kib_ns
+    return (own_ns + mean_of(MEASURED_OVERSLEEP)) / MS

@@ -1,4 +1,4 @@
-"""Keyless records of a session, counted by millisecond and partition: what rules are told apart by."""
+"""Keyless records of a session, counted by millisecond and partition: what switching rules are distinguished by."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration import rule_kernels as kernels
+from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.session_traffic import NO_KEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.calibration.batches import SessionBatches
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 MOST_RECORDS = 1_000_000
-"""Of a session so many are looked at, from its first on."""
-_LENGTH_BYTES = 2
+"""Records examined of a session, from its first on."""
+LENGTH_BYTES = 2
+"""Bytes of a record's length field, a varint, for records of 64 to 8,191 bytes."""
 _LEAST_PAIRS, _STRAY_RATIO = 12, 0.05
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Keyless records by millisecond and partition, in the order in which partition changes least.
+class KeylessBins:
+    """Keyless records by millisecond and partition, in the order in which partition changes least; int64[n] each.
 
     Attributes:
-        at_ms: int64[n].
-        partition: int64[n].
-        record_count: int64[n].
-        body_bytes: With the records' length fields; int64[n].
-        opened_count: Batches opened there and then; int64[n].
+        at_ms: Epoch milliseconds.
+        partition: Where the records are.
+        record_count: How many.
+        body_bytes: Their size, with the records' length fields.
+        opened_count: Batches opened there and then.
     """
 
     at_ms: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Cells:
     opened_count: NDArray[np.int64]
 
 
-def collect_cells(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> Cells:
+def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> KeylessBins:
     """Counts keyless records by millisecond and partition.
 
     Args:
@@ -55,37 +55,35 @@ def collect_cells(traffic: SessionTraffic, batches: SessionBatches, *, byte_rati
     at_ms, partition = at_ms[order], partition[order]
     is_first = np.append(True, (np.diff(at_ms) != 0) | (np.diff(partition) != 0)) if len(order) else np.zeros(0, bool)
     starts = np.flatnonzero(is_first)
-    cell_ms, cell_partition = at_ms[starts], partition[starts]
-    body = (traffic.body_bytes[keyless][order] + _LENGTH_BYTES).astype(np.int64)
-    places = np.empty(len(starts), np.int64)
-    kernels.order_cells(cell_ms, cell_partition, places)
-    cells = (
-        cell_ms,
-        cell_partition,
+    bin_ms, bin_partition = at_ms[starts], partition[starts]
+    body = (traffic.body_bytes[keyless][order] + LENGTH_BYTES).astype(np.int64)
+    order_of_bins = np.empty(len(starts), np.int64)
+    kernels.order_bins(bin_ms, bin_partition, order_of_bins)
+    columns = (
+        bin_ms,
+        bin_partition,
         np.diff(np.append(starts, len(order))),
         (np.add.reduceat(body, starts) * byte_ratio).astype(np.int64) if len(starts) else body,
-        _count_opened(cell_ms, cell_partition, batches),
+        _count_opened(bin_ms, bin_partition, batches),
     )
-    return Cells(*(np.ascontiguousarray(column[places]) for column in cells))
+    return KeylessBins(*(np.ascontiguousarray(column[order_of_bins]) for column in columns))
 
 
 def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
-    """Batches that begin in each cell."""
+    """Batches that begin in each bin."""
     if not len(at_ms):
         return np.zeros(0, np.int64)
     first_ms = int(at_ms[0])
     width = int(max(partition.max(), batches.partition.max(initial=0))) + 1
     opened = np.sort((batches.base_ms - first_ms) * width + batches.partition)
-    cell = (at_ms - first_ms) * width + partition
-    counted: NDArray[np.int64] = np.searchsorted(opened, cell, "right") - np.searchsorted(opened, cell, "left")
+    number = (at_ms - first_ms) * width + partition
+    counted: NDArray[np.int64] = np.searchsorted(opened, number, "right") - np.searchsorted(opened, number, "left")
     return counted
 
 
 def follows_keys(traffic: SessionTraffic) -> bool:
-    """Whether records of a key hardly ever change partition; keys with one record tell nothing."""
+    """Whether records of a key hardly ever change partition; keys with one record say nothing."""
     named = traffic.key_index >= 0
-    if not named.any():
-        return False
     key, partition = traffic.key_index[named].astype(np.int64), traffic.partition[named].astype(np.int64)
     order = np.argsort(key, kind="stable")
     is_same_key = np.diff(key[order]) == 0
@@ -94,5 +92,5 @@ def follows_keys(traffic: SessionTraffic) -> bool:
 
 
 def without_keys(traffic: SessionTraffic) -> SessionTraffic:
-    """The same, all keys taken for none: where no hash explains them, a partitioner may ignore them."""
+    """The same records as if they had no keys: where no hash explains the keys, a partitioner may ignore them."""
     return replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32))

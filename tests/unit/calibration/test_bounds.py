@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.batches import SessionBatches
-from pipeline.calibration.batching import bound_batch_bytes, bound_linger_ms
+from pipeline.calibration.partitioner.bounds import bound_batch_bytes, bound_linger_ms
+from pipeline.calibration.session_traffic import SessionBatches
 from tests.simulated_sessions import make_scenario, record_session
 
 RECORD_BYTES = 521.0

@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.service import (
-    CONFIGURED,
-    INFERRED,
-    MEASURED,
+from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.service.model import (
     SAME_LEVEL,
     Parameter,
     ServiceModel,
@@ -39,27 +37,28 @@ if TYPE_CHECKING:
 
 MOST_IN_FLIGHT = 5
 SATURATED, ALONE = 4.8, 0.1
+"""Requests under way on average from which a connection is saturated, and up to which hardly a request waits."""
+# Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
-"""Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates."""
-_LEAST_DELAY_MS = 1.0
+LEAST_DELAY_MS = 1.0
+"""Shortest delay of a broker that is distinguished from none."""
 _LEAST_REQUESTS = 30
-_CLIENT_MS = 0.2
-"""Of a latency, what the client's own threads and its socket take."""
+_CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
 _UNSURE_MS = 0.3
 _SETTLED_RATIO = 0.2
 
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """What a producer's metrics say of its connection to a broker in a time.
+    """What a producer's metrics say of its connection to a broker in a time; None where they do not.
 
     Attributes:
         broker_id: Kafka's.
         start_ms: Epoch milliseconds.
         end_ms: The first after.
-        request_rate_per_s: Or None.
-        request_latency_avg_ms: Or None.
-        request_bytes: Mean of a request's batches, or None.
+        request_rate_per_s: Kafka's `request-rate`.
+        request_latency_avg_ms: Kafka's `request-latency-avg`.
+        request_bytes: Mean of a request's batches.
     """
 
     broker_id: int
@@ -69,14 +68,37 @@ class NodeMetrics:
     request_latency_avg_ms: float | None
     request_bytes: float | None = None
 
+    @property
+    def under_way(self) -> float:
+        """Requests under way on average, by Little's law; 0 where rate or latency are not known."""
+        return (self.request_rate_per_s or 0.0) * (self.request_latency_avg_ms or 0.0) / 1000
+
+    @property
+    def is_usable(self) -> bool:
+        """It has a rate and a latency, of enough requests."""
+        rate, latency_ms = self.request_rate_per_s, self.request_latency_avg_ms
+        if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
+            return False
+        return rate * (self.end_ms - self.start_ms) / 1000 >= _LEAST_REQUESTS
+
+
+@dataclass(frozen=True)
+class SettledLatency:
+    """A time's own latency, without what Kafka's averages hold of the minute before.
+
+    Attributes:
+        node: The metrics of the time.
+        own_ms: The latency.
+        is_settled: Hardly anything was taken out.
+    """
+
+    node: NodeMetrics
+    own_ms: float
+    is_settled: bool
+
 
 def fit_services(
-    nodes: Sequence[NodeMetrics],
-    broker_ids: Sequence[int],
-    start_ms: int,
-    end_ms: int,
-    *,
-    configured_delay_ms: Mapping[int, float] | None = None,
+    nodes: Sequence[NodeMetrics], broker_ids: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
     """Fits every broker's service on the even minutes of a window.
 
@@ -86,38 +108,23 @@ def fit_services(
         broker_ids: Wanted.
         start_ms: The window's start, epoch milliseconds.
         end_ms: Its end.
-        configured_delay_ms: By broker, where the metrics do not tell.
 
     Returns:
         A model for every broker wanted; where nothing is known with the times of `simulator.measured`, and no delay.
     """
-    configured = configured_delay_ms or {}
     models = {}
     for broker_id in broker_ids:
-        own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
-        inside = [
-            _estimate(node, own_ms, is_settled=is_settled)
-            for node, own_ms, is_settled in settle_latencies(own)
-            if node.start_ms < end_ms and node.end_ms > start_ms
-        ]
-        if inside:
-            models[broker_id] = _model_from(broker_id, inside)
-        elif broker_id in configured:
-            models[broker_id] = assume_service(broker_id, configured[broker_id], CONFIGURED)
-        else:
-            models[broker_id] = assume_service(broker_id)
+        settled = settle_latencies(nodes, broker_id, start_ms, end_ms)
+        models[broker_id] = _fit_broker(broker_id, settled) if settled else assume_service(broker_id)
     return models
 
 
 def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
-    """Time per request on a connection that takes one at a time and has five under way at most.
+    """Time per request, in milliseconds, on a connection that takes one at a time and has five under way at most.
 
     Args:
         rate_per_s: Requests.
         latency_ms: Mean from a request's sending until its response is handled.
-
-    Returns:
-        Milliseconds.
 
     >>> estimate_request_time(48.5, 103.0).value == 1000 / 48.5
     True
@@ -128,12 +135,12 @@ def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
     under_way = rate_per_s * latency_ms / 1000
     alone_ms = max(latency_ms - _CLIENT_MS, 0.0)
     if under_way >= SATURATED:
-        return Parameter(most_ms, 0.98 * most_ms, 1.01 * most_ms, MEASURED)
+        return Parameter(most_ms, 0.98 * most_ms, 1.01 * most_ms, Origin.MEASURED)
     if under_way <= ALONE:
-        return Parameter(alone_ms, alone_ms * (1 - under_way / 2), alone_ms, MEASURED)
-    busy = _invert_queue(under_way)
-    value = min(busy * most_ms, alone_ms)
-    return Parameter(value, min(latency_ms / MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value), INFERRED)
+        return Parameter(alone_ms, alone_ms * (1 - under_way / 2), alone_ms, Origin.MEASURED)
+    value = min(_invert_queue(under_way) * most_ms, alone_ms)
+    low, high = min(latency_ms / MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value)
+    return Parameter(value, low, high, Origin.INFERRED)
 
 
 def _invert_queue(under_way: float) -> float:
@@ -146,101 +153,75 @@ def _invert_queue(under_way: float) -> float:
     return high
 
 
+def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int, end_ms: int) -> list[SettledLatency]:
+    """Latencies of one broker's times within a window; those before it serve to take out what averages hold of them."""
+    own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
+    return [
+        take_out_stale(node, before)
+        for before, node in zip([None, *own], own, strict=False)
+        if node.is_usable and node.start_ms < end_ms and node.end_ms > start_ms
+    ]
+
+
+def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLatency:
+    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before.
+
+    Args:
+        node: With rate and latency.
+        before: What ended as it began, or None.
+    """
+    rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
+    if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
+        return SettledLatency(node, latency_ms, is_settled=True)
+    ratio = _STALE_RATIO * min(1.0, MINUTE_MS / (node.end_ms - node.start_ms))
+    old = ratio * (before.request_rate_per_s or 0.0)
+    old_part = old / (old + (1 - ratio) * rate)
+    own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
+    own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
+    is_settled = abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + _UNSURE_MS
+    return SettledLatency(node, own_ms, is_settled)
+
+
 @dataclass(frozen=True)
 class _Estimate:
-    """A time's delay; settled where Kafka's average tells hardly of the minute before."""
+    """A time's delay."""
 
     at_ms: int
     delay: Parameter
     is_settled: bool
 
 
-def _tells(node: NodeMetrics) -> bool:
-    """It has a rate and a latency, of requests enough."""
-    rate, latency_ms = node.request_rate_per_s, node.request_latency_avg_ms
-    if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
-        return False
-    return rate * (node.end_ms - node.start_ms) / 1000 >= _LEAST_REQUESTS
-
-
-def settle_latencies(nodes: Sequence[NodeMetrics]) -> list[tuple[NodeMetrics, float, bool]]:
-    """Each time's own latency, as `take_out_stale` tells it.
-
-    Args:
-        nodes: Of one broker, rising; those whose metrics tell nothing are left out.
-
-    Returns:
-        Each with its latency in milliseconds, and whether hardly anything was taken out.
-    """
-    return [
-        (node, *take_out_stale(node, before))
-        for before, node in zip([None, *nodes], nodes, strict=False)
-        if _tells(node)
-    ]
-
-
-def _estimate(node: NodeMetrics, own_ms: float, *, is_settled: bool) -> _Estimate:
-    """The delay that a time's metrics tell."""
-    time = estimate_request_time(node.request_rate_per_s or 0.0, own_ms)
+def _estimate(latency: SettledLatency) -> _Estimate:
+    """The delay that a time's metrics show."""
+    node = latency.node
+    time = estimate_request_time(node.request_rate_per_s or 0.0, latency.own_ms)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
-    if value < _LEAST_DELAY_MS and time.source == MEASURED:
+    if value < LEAST_DELAY_MS and time.source == Origin.MEASURED:
         value, low = 0.0, 0.0
-    source = time.source if is_settled else INFERRED
+    source = time.source if latency.is_settled else Origin.INFERRED
     delay = Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
-    return _Estimate(node.start_ms, delay, is_settled)
+    return _Estimate(node.start_ms, delay, latency.is_settled)
 
 
-def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> tuple[float, bool]:
-    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before.
-
-    Args:
-        node: With rate and latency.
-        before: What ended as it began, or None.
-
-    Returns:
-        The latency in milliseconds, and whether hardly anything was taken out.
-    """
-    rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
-    length_ms = node.end_ms - node.start_ms
-    if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
-        return latency_ms, True
-    ratio = _STALE_RATIO * min(1.0, MINUTE_MS / length_ms)
-    old = ratio * (before.request_rate_per_s or 0.0)
-    old_part = old / (old + (1 - ratio) * rate)
-    own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
-    own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
-    return own_ms, abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + _UNSURE_MS
-
-
-def _model_from(broker_id: int, times: Sequence[_Estimate]) -> ServiceModel:
-    """A model from the delays of a window's minutes: of the even ones; the odd ones take their neighbours'."""
+def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceModel:
+    """A model from the delays of a window's even minutes; the odd ones take their neighbours'."""
+    times = [_estimate(latency) for latency in latencies]
     fitted = [time for time in times if is_fit_minute(time.at_ms)]
-    assumptions = []
+    model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
     if len(times) == 1 or not fitted:
-        fitted = list(times)
-        assumptions.append(f"broker {broker_id}: fitted on all minutes there are; no other minute can judge it")
-    settled = [time for time in fitted if time.is_settled]
-    values = sorted(time.delay.value for time in settled or fitted)
-    middle = values[(len(values) - 1) // 2]
-    typical = next(time for time in settled or fitted if time.delay.value == middle)
+        fitted = times
+        model = model.noting(Caveat.NO_MINUTE_LEFT.say(broker=broker_id))
+    usable = [time for time in fitted if time.is_settled] or fitted
+    middle = sorted(time.delay.value for time in usable)[(len(usable) - 1) // 2]
+    typical = next(time for time in usable if time.delay.value == middle)
+    delay = typical.delay
     if not typical.is_settled:
-        assumptions.append(
-            f"broker {broker_id}: its latency is mostly that of the minute before: Kafka's averages trail"
-        )
-    elif typical.delay.source == INFERRED:
-        assumptions.append(
-            f"broker {broker_id}: its connection is neither idle nor saturated:"
-            f" a delay of {typical.delay.low:.1f} to {typical.delay.high:.1f} ms fits"
-        )
-    return replace(
-        assume_service(broker_id),
-        delay_ms=typical.delay,
-        delay_series=_fill_series(times, fitted),
-        is_identifiable=True,
-        is_settled=typical.is_settled,
-        assumptions=tuple(assumptions),
-    )
+        model = model.noting(Caveat.TRAILING_AVERAGE.say(broker=broker_id))
+    elif delay.source == Origin.INFERRED:
+        model = model.noting(Caveat.PARTLY_BUSY.say(broker=broker_id, low=delay.low, high=delay.high))
+    series = _fill_series(times, fitted)
+    return replace(model, delay_ms=delay, delay_series=series, is_settled=typical.is_settled)
 
 
 def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
@@ -262,7 +243,7 @@ def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tup
 def _take_level(own_ms: float, levels: Sequence[float]) -> float:
     """The level next to a delay, if it is not another one altogether."""
     level = min(levels, key=lambda each: abs(each - own_ms), default=own_ms)
-    is_near = abs(level - own_ms) <= max(_LEAST_DELAY_MS, SAME_LEVEL * max(level, own_ms))
+    is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, SAME_LEVEL * max(level, own_ms))
     return level if is_near else own_ms
 
 

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.engine.random_stream import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NS_PER_MS = 1_000_000
+# Gap after a burst's first record, and between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
+# Traffic is bursty where a third of the pairs in one millisecond are more than independent records have.
 _CLUMPED_RATIO = 1 / 3
-"""Of the pairs of records in one millisecond so many are more than independent records have: then they came together."""
 _DEVIATIONS = 3
-_BLOCK = 1 << 20
-"""Records placed at a time: what is worked with takes 40 bytes for each."""
+_BLOCK = 1 << 20  # records placed at a time: the work takes 40 bytes for each
+_SALT_FACTOR = np.uint64(0xD1342543DE82EF95)
 
 
 class Pattern(StrEnum):
@@ -36,17 +37,14 @@ class Pattern(StrEnum):
 
 
 def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
-    """Tells bursts from steady traffic.
+    """Distinguishes bursts from steady traffic; steady where there is too little to decide.
 
     Records that come independently of each other, at whatever rate, have half as many pairs in one millisecond as they
     have in two neighbouring ones. A clock that lets one record go every two milliseconds and now and then two at once has
     many of the first and hardly any of the second. What is more than half is pairs that came together.
 
     Args:
-        at_ms: Not falling; int64[n].
-
-    Returns:
-        The pattern; steady where there is too little to tell.
+        at_ms: Not falling; int64[n] or int32[n].
 
     >>> choose_pattern(np.repeat(np.arange(0, 3000, 3), 6))
     <Pattern.BURST: 'burst'>
@@ -57,8 +55,7 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
         return Pattern.STEADY
     starts = np.flatnonzero(np.append(True, at_ms[1:] != at_ms[:-1]))
     counts = np.diff(np.append(starts, len(at_ms)))
-    occupied = at_ms[starts]
-    is_next = occupied[1:] - occupied[:-1] == 1
+    is_next = np.diff(at_ms[starts]) == 1
     same = int((counts * (counts - 1)).sum()) // 2
     neighbouring = int((counts[1:] * counts[:-1])[is_next].sum())
     together = same - neighbouring / 2
@@ -113,10 +110,13 @@ def _place_bursts(
 
 
 def _draw(since_ms: NDArray[np.int64], salt: NDArray[np.int64], stream: int) -> NDArray[np.int64]:
-    """SplitMix64's finaliser of millisecond and salt, scaled to a millisecond."""
-    value = since_ms.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    value += salt.astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + np.uint64(stream)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    value ^= value >> np.uint64(31)
-    return ((value >> np.uint64(40)) * np.uint64(_NS_PER_MS) >> np.uint64(24)).astype(np.int64)
+    """A nanosecond within a millisecond for each millisecond and salt."""
+    value = since_ms.astype(np.uint64) * np.uint64(GAMMA) + salt.astype(np.uint64) * _SALT_FACTOR + np.uint64(stream)
+    return ((mix_bits(value) >> np.uint64(40)) * np.uint64(_NS_PER_MS) >> np.uint64(24)).astype(np.int64)
+
+
+def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's output function, element by element; see `simulator.engine.random_stream`."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
+    return state ^ (state >> np.uint64(31))

@@ -9,6 +9,7 @@ intervals, and hardly below any batch's own span.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.calibration.batches import SessionBatches
-    from pipeline.calibration.session_traffic import SessionTraffic
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 DEFAULT_BATCH_BYTES = 16_384
+# What people write.
 USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24) if power != 14), 1_000_000, 100_000)
 USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
-"""What people write."""
 _LEAST_BATCHES = 20
 _SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75
 _LEAST_COVERED = 0.3
@@ -37,7 +37,7 @@ class Bounds:
     """A setting read from the data.
 
     Attributes:
-        value: The likeliest, or None where nothing tells.
+        value: The likeliest, or None where the data leave it open.
         low: It is hardly less.
         high: It is hardly more; None where nothing bounds it.
         reason: In words.
@@ -48,16 +48,18 @@ class Bounds:
     high: float | None
     reason: str
 
+    @property
+    def most(self) -> float:
+        """`high`, or infinity."""
+        return math.inf if self.high is None else self.high
+
 
 def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
-    """Bounds `batch.size`.
+    """Bounds `batch.size`; a value where many batches end within a record of the largest: those were full.
 
     Args:
         batches: Not compressed, or sizes as estimated by the client are close to those on disk.
         record_bytes: How much a record adds, the largest usual one.
-
-    Returns:
-        A value where many batches end within a record of the largest: those were full.
     """
     several = batches.size_bytes[batches.record_count > 1]
     if not len(several):
@@ -69,13 +71,9 @@ def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
     is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * record_bytes
     if not is_spike or full < max(_LEAST_BATCHES, _FULL_RATIO * len(several)):
         return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
-    usual = [size for size in USUAL_BATCH_BYTES if largest <= size <= high]
-    return Bounds(
-        float(usual[0] if usual else high),
-        largest,
-        float(high),
-        f"{full} batches end within a record below {largest} bytes: full",
-    )
+    value = next((size for size in USUAL_BATCH_BYTES if largest <= size <= high), high)
+    reason = f"{full} batches end within a record below {largest} bytes: full"
+    return Bounds(float(value), largest, float(high), reason)
 
 
 def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool, full_bytes: float) -> Bounds:
@@ -119,13 +117,11 @@ def _find_most_covered(
         return least, least, 0.0
     middles = (edges[:-1] + edges[1:]) / 2
     covered = np.searchsorted(np.sort(lows), middles, "right") - np.searchsorted(np.sort(highs), middles, "left")
-    near = set(np.flatnonzero(covered >= _NEAR_BEST_RATIO * covered.max()).tolist())
-    first = last = int(covered.argmax())
-    while first - 1 in near:
-        first -= 1
-    while last + 1 in near:
-        last += 1
-    return float(edges[first]), float(edges[last + 1]), float(covered.max() / len(lows))
+    best = int(covered.argmax())
+    far = np.flatnonzero(covered < _NEAR_BEST_RATIO * covered.max())
+    first = int(far[far < best].max(initial=-1)) + 1
+    end = int(far[far > best].min(initial=len(covered)))
+    return float(edges[first]), float(edges[end]), float(covered.max() / len(lows))
 
 
 def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
@@ -133,9 +129,9 @@ def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: 
     waits = np.full(len(ordered), -1, np.int64)
     if sticks:
         keyless = traffic.at_ms[~traffic.is_keyed]
-        place = np.searchsorted(keyless, ordered.max_ms, "right")
-        has_next = place < len(keyless)
-        waits[has_next] = keyless[place[has_next]] - ordered.base_ms[has_next]
+        following = np.searchsorted(keyless, ordered.max_ms, "right")
+        has_next = following < len(keyless)
+        waits[has_next] = keyless[following[has_next]] - ordered.base_ms[has_next]
         return waits
     by_partition = np.lexsort((ordered.max_ms, ordered.base_ms, ordered.partition))
     same = np.diff(ordered.partition[by_partition]) == 0
@@ -151,4 +147,4 @@ def _find_quickest(ordered: SessionBatches) -> int | None:
         spans = (ordered.max_ms - ordered.base_ms)[ordered.leader == broker]
         if len(spans) >= _LEAST_BATCHES:
             found[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
-    return min(found, key=lambda broker: found[broker]) if found else None
+    return min(found, key=lambda broker: found[broker], default=None)

@@ -1,0 +1,106 @@
+"""Where a figure comes from, and every sentence about what a prediction takes for granted or why it is not trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+
+class Origin(StrEnum):
+    """Where a figure, a setting or a strategy comes from."""
+
+    MEASURED = "measured"
+    INFERRED = "inferred"
+    CONFIGURED = "configured"
+    DEFAULT = "default"
+    ASSUMED = "assumed"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A caveat with its figures filled in: code looks at the kind, people read the text."""
+
+    kind: Caveat
+    text: str
+
+
+class Caveat(Enum):
+    """What is assumed, or speaks against a prediction; the texts are stored in the tables."""
+
+    # The keyed replay
+    NOT_REPLAYABLE = "the strategy in use is not known, so it cannot be replayed on another partition count"
+    KEYS_AS_RECORDED = "no known strategy explains the recorded keys: what is in use stands as recorded"
+    EMPTY_KEY_STAYS = "an empty key stays where it was: strategies of this family differ over it"
+    KEYLESS_STAYS = "records without a key stay where they were"
+    SPREAD_EVENLY = "records whose key has no name, no hash or no partition any more are spread evenly"
+    RANGES_HOLD = "ranges hold any spread"
+    LEADERS_DRAWN = "leaders of new partitions are drawn"
+    # The partitioner and the settings of a session
+    SESSIONS_POOLED = "batches without producer ids: all such producers are taken for one"
+    TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
+    JAVA_ALIKE = "records with keys alone do not tell one Java partitioner from another; their places are known"
+    OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
+    OTHER_SETTING = "configured is {name}={value}, but the data say {low:g} to {high:g}"
+    # The brokers
+    DELAY_UNKNOWN = "broker {broker}: no metrics tell its delay; it is assumed to be none"
+    NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
+    TRAILING_AVERAGE = "broker {broker}: its latency is mostly that of the minute before: Kafka's averages trail"
+    PARTLY_BUSY = (
+        "broker {broker}: its connection is neither idle nor saturated: a delay of {low:.1f} to {high:.1f} ms fits"
+    )
+    PARTLY_SLOW = (
+        "broker {broker}: slow for a part of the time, then with a delay of {low:.1f} to {high:.1f} ms, "
+        "found by simulation"
+    )
+    SIMULATED_LATENCY = (
+        "broker {broker}: requests take as long as the metrics say with a delay of {low:.1f} to {high:.1f} ms, "
+        "found by simulation"
+    )
+    SMALL_BATCHES = "broker {broker}: its batches are no larger than other brokers': taken to have no delay"
+    BATCHES_FIT = "broker {broker}: its batches fit a delay of {low:g} {high}{doubt}"
+    # The producer under a candidate
+    DEFAULTS_OF_CLIENT = "settings of {old} that {new} does not share have {new}'s defaults"
+    RATIO_UNKNOWN = "{codec} is taken to halve these records: they were not compressed, so its ratio is not known"
+    OF_SIMULATOR = "{text}"
+    # The recorded data
+    NOT_SIMULATED = "{reason}"
+    NO_RECORDS = "the window holds no record"
+    NO_ARRIVALS = "no arrivals are stored"
+    ARRIVALS_MISSING = "the arrivals of {missing} of {total} records are not known"
+    NO_CREATE_TIME = "LogAppendTime: when its records were sent is lost"
+    SAMPLED = "a sample of the window's time was read and stands for all of it"
+    OUTLIERS = "{count} timestamps are far off: their records are placed by append order"
+    LATE_RECORDS = "{count} records are earlier than the one before in their batch: several threads"
+    ABORTED_RECORDS = "{count} records of aborted transactions are replayed: they were load"
+    NO_PRODUCER_IDS = "no producer ids: all producers of the topic are replayed as one"
+    ONE_PARTITION = "one partition: every candidate puts all records there"
+    OFFSETS_GONE = "{count} offsets are gone from the log ({why}): what is left is not all that was sent"
+    COMPACTED_TOPIC = "the topic is compacted: none of the window's records is taken to be gone yet"
+    CRC_ERRORS = "{count} batches do not match their checksums"
+    LATE_LOG_START = "the log of {partitions} begins inside the window: what was before is not known"
+    LEADERS_ELECTED = (
+        "leaders of {partitions} were elected in the window: every record is replayed to the one at its end"
+    )
+    EMPTY_MINUTES = "{count} minutes of the window hold no record: taken for silence, not for loss"
+    NO_METRICS = "no producer metrics of this window: how long brokers take is told by batches or assumed"
+    OTHER_CLIENTS = (
+        "metrics contradict the log: {count} clients sent bytes that are in no session, and a session has none"
+    )
+    SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is told by batches or assumed"
+    OTHER_BYTES = "metrics contradict the log: a producer's bytes differ by {percent:.0f} %"
+    # The back-test
+    NOT_PREDICTED = "what is in use could not be replayed"
+    SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
+    BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
+    MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
+    P99_LATENCY_OFF = "the latency's p99 is predicted {ratio:.2f} times the observed"
+
+    def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names
+        """The sentence with its figures.
+
+        >>> Caveat.CRC_ERRORS.say(count=3).text
+        '3 batches do not match their checksums'
+        """
+        return Statement(self, self.value.format(**figures))

@@ -1,0 +1,1 @@
+"""Which client, partitioner and settings a producer session used, from its records and batches."""

@@ -1,0 +1,270 @@
+"""What partitioner and settings a producer session used for a topic: configured, or read from its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.partitioner.bounds import Bounds, bound_batch_bytes, bound_linger_ms
+from pipeline.calibration.partitioner.clients import (
+    ClientChoice,
+    choose_client,
+    choose_for_keys,
+    find_choice,
+    list_strategies,
+    rule_of,
+)
+from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, follows_keys, without_keys
+from pipeline.calibration.partitioner.settings import Setting, infer_settings, measure_compression
+from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
+from pipeline.calibration.session_traffic import CREATE_TIME
+from pipeline.partitioners.registry import STRATEGIES
+from pipeline.simulator.clients.client import MS, Compression
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
+from pipeline.simulator.clients.producer_settings import resolve_producer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+
+LEAST_EVENTS = 12
+_SURE = 0.99
+_UNSEEN_VARIANT = 0.9  # how likely a setting that leaves no trace is at its default
+_FITS, _FITS_NOT = 0.05, 0.3
+# Versions that stand for a client of which a strategy alone is configured.
+_USUAL_VERSIONS = {JAVA: "4.1.1", LIBRDKAFKA: "2.10.0"}
+
+
+@dataclass(frozen=True)
+class ConfiguredProducer:
+    """What the configuration or a metrics source says of a producer; None where it does not.
+
+    Attributes:
+        strategy: Name in `pipeline.partitioners`.
+        client: `kafka-clients` or `librdkafka`.
+        version: The client's.
+        config: By the client's own names.
+    """
+
+    strategy: str | None = None
+    client: str | None = None
+    version: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a session used for a topic.
+
+    Attributes:
+        strategy: Name in `pipeline.partitioners`; None where it is not known.
+        client: As `resolve_producer` takes it; "" where the simulator has no such client.
+        version: The same; it stands for the range.
+        version_range: In words.
+        settings: By the client's own names.
+        confidence: That the strategy is the one, 0 to 1.
+        runner_up: The next best strategy, or "".
+        source: `CONFIGURED`, `INFERRED` or `NONE`.
+        reason: In words.
+        assumptions: What the data leave open or contradict.
+    """
+
+    strategy: str | None
+    client: str
+    version: str
+    version_range: str
+    settings: Mapping[str, Setting]
+    confidence: float
+    runner_up: str
+    source: Origin
+    reason: str
+    assumptions: tuple[Statement, ...] = ()
+
+    @property
+    def config(self) -> dict[str, str]:
+        """What differs from the client's defaults, as `resolve_producer` takes it."""
+        return {name: setting.value for name, setting in self.settings.items() if setting.source != Origin.DEFAULT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Evidence:
+    """What the data say."""
+
+    linger: Bounds
+    batch_bytes: Bounds
+    order: RuleEvidence | None
+    notes: tuple[Statement, ...]
+    reason: str = ""
+    choice: ClientChoice | None = None
+    rule: SwitchRule | None = None
+    confidence: float = 0.0
+    runner_up: str = ""
+    chances: Mapping[SwitchRule, float] = field(default_factory=dict)
+
+
+def identify_baseline(
+    traffic: SessionTraffic,
+    batches: SessionBatches,
+    partition_count: int,
+    *,
+    key_family: str | None = None,
+    configured: ConfiguredProducer | None = None,
+) -> Baseline:
+    """Identifies the partitioner and the settings in use.
+
+    Args:
+        traffic: The session's records in a topic and window.
+        batches: And its batches.
+        partition_count: Partitions of the topic with a leader.
+        key_family: The verdict about the topic's keys: a family's name; anything else is no family.
+        configured: What is known otherwise; it wins, and what the data have against it is noted.
+    """
+    found = _read_data(traffic, batches, partition_count, key_family)
+    configured = configured or ConfiguredProducer()
+    is_known = configured.strategy is not None or configured.version is not None
+    choice = _choose_configured(found, configured) if is_known else found.choice
+    notes = (*found.notes, *(_list_contradictions(found, configured, choice) if is_known else ()))
+    if choice is None:
+        return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, found.reason, notes)
+    bounds = {"linger": found.linger, "batch_bytes": found.batch_bytes}
+    settings = infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order)
+    settings |= {name: Setting(value, Origin.CONFIGURED) for name, value in configured.config.items()}
+    return Baseline(
+        strategy=choice.strategy,
+        client=choice.client,
+        version=choice.version,
+        version_range=choice.version_range,
+        settings=settings,
+        confidence=1.0 if is_known else found.confidence,
+        runner_up="" if is_known else found.runner_up,
+        source=Origin.CONFIGURED if is_known else Origin.INFERRED,
+        reason=found.reason,
+        assumptions=notes,
+    )
+
+
+def _read_data(
+    traffic: SessionTraffic, batches: SessionBatches, partition_count: int, key_family: str | None
+) -> _Evidence:
+    is_keyed, is_idempotent = traffic.is_keyed, not traffic.is_pooled
+    ignores_keys = bool(is_keyed.any()) and not list_strategies(key_family)
+    record_bytes = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
+    batch_bytes = bound_batch_bytes(batches, record_bytes)
+    full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
+    order = _weigh(without_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
+    ranked = order.rank(is_idempotent=is_idempotent) if order else {}
+    rule = next(iter(ranked)) if order and order.event_count >= LEAST_EVENTS else None
+    sticks = rule in {SwitchRule.BATCH, SwitchRule.BYTES} and not is_keyed.any()
+    linger = bound_linger_ms(batches, traffic, sticks=sticks, full_bytes=full_bytes)
+    notes = []
+    if traffic.is_pooled:
+        notes.append(Caveat.SESSIONS_POOLED.say())
+    if traffic.timestamp_type != CREATE_TIME:
+        notes.append(Caveat.TIMES_OF_APPEND.say())
+    found = _Evidence(linger=linger, batch_bytes=batch_bytes, order=order, notes=tuple(notes))
+    if ignores_keys and follows_keys(traffic):
+        return replace(found, reason="each key has its partition, by no hash that is known")
+    if rule is None or order is None:
+        return _judge_keys(found, key_family, partition_count, is_idempotent=is_idempotent)
+    facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
+    choice = choose_client(rule, key_family, linger, **facts)
+    confidence = ranked[rule] * _fit(order.broken_ratio[rule])
+    second = list(ranked)[1]
+    runner_up = choose_client(second, key_family, linger, **facts).strategy
+    if choice.strategy == "java-builtin":
+        confidence *= _UNSEEN_VARIANT
+        runner_up = "java-builtin-uniform" if ranked[second] < 1 - _UNSEEN_VARIANT else runner_up
+    return replace(
+        found,
+        choice=choice,
+        rule=rule,
+        confidence=confidence,
+        runner_up=runner_up,
+        reason=_explain(order, rule),
+        chances=ranked,
+    )
+
+
+def _judge_keys(found: _Evidence, key_family: str | None, partition_count: int, *, is_idempotent: bool) -> _Evidence:
+    """What keys alone say, where the order of batches says nothing."""
+    choice = choose_for_keys(key_family, found.linger, is_idempotent=is_idempotent)
+    if choice is None:
+        return replace(found, reason=_explain_silence(partition_count, found.order))
+    notes = (*found.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else found.notes
+    runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
+    reason = f"keys placed by {key_family}"
+    return replace(found, choice=choice, confidence=0.5, runner_up=runner_up, reason=reason, notes=notes)
+
+
+def _weigh(
+    traffic: SessionTraffic, batches: SessionBatches, partition_count: int, batch_bytes: Bounds
+) -> RuleEvidence | None:
+    if partition_count < 2 or not len(batches) or traffic.is_keyed.all():
+        return None
+    compression = measure_compression(traffic, batches)
+    bins = collect_bins(traffic, batches, byte_ratio=compression.ratio_ppm / 1e6 if compression else 1.0)
+    tried = [int(batch_bytes.value)] if batch_bytes.value else []
+    return weigh_rules(bins, partition_count, batch_bytes=tried, least_bytes=int(batch_bytes.low))
+
+
+def _fit(broken_ratio: float) -> float:
+    """How far the best rule is believed: wholly while hardly anything breaks it."""
+    return min(1.0, max(0.2, 1 - (broken_ratio - _FITS) / (_FITS_NOT - _FITS)))
+
+
+def _explain(order: RuleEvidence, rule: SwitchRule) -> str:
+    limit = {
+        SwitchRule.BYTES: f", from {order.limit_bytes} bytes on",
+        SwitchRule.TIME: f", after {order.limit_ms} ms",
+    }.get(rule, "")
+    return (
+        f"partitions change {rule.value}{limit}: {order.broken_ratio[rule]:.1%} of {order.event_count} batches"
+        f" say otherwise; {order.stay_ratio:.1%} were opened on the partition of the one before"
+    )
+
+
+def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
+    if partition_count < 2:
+        return "one partition: every partitioner does the same"
+    if order is None:
+        return "no record without a key, and no known hash explains the keys"
+    return f"{order.event_count} batches after another; expected {LEAST_EVENTS} or more"
+
+
+def _choose_configured(found: _Evidence, configured: ConfiguredProducer) -> ClientChoice | None:
+    """What the configuration says; where it names a strategy only, the version is the data's or the usual one."""
+    strategy = configured.strategy
+    client = configured.client or JAVA
+    if configured.client is None and strategy is not None:
+        client = STRATEGIES[strategy].client if strategy in STRATEGIES else ""
+    if client not in _USUAL_VERSIONS:
+        return ClientChoice(strategy, "", "", "", 0.0, is_idempotent=False) if strategy else None
+    same = found.choice if found.choice and found.choice.strategy == strategy else None
+    usual = same or (find_choice(strategy) if strategy else None)
+    version = configured.version or (usual.version if usual else _USUAL_VERSIONS[client])
+    resolved = resolve_producer(
+        client, version, dict(configured.config), strategy=strategy, compression=Compression(1_000_000)
+    )
+    linger_ms = resolve_producer(client, version, {}).settings.linger_ns / MS
+    shown = configured.version or (usual.version_range if usual else version)
+    return ClientChoice(resolved.strategy, client, version, shown, linger_ms, resolved.settings.is_idempotent)
+
+
+def _list_contradictions(
+    found: _Evidence, configured: ConfiguredProducer, choice: ClientChoice | None
+) -> list[Statement]:
+    """What the data have against the configuration."""
+    against = []
+    rule = rule_of(choice.strategy) if choice else None
+    if choice and rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
+        against.append(Caveat.OTHER_STRATEGY.say(strategy=choice.strategy, reason=found.reason))
+    for name, bounds in (("linger.ms", found.linger), ("batch.size", found.batch_bytes)):
+        given = configured.config.get(name)
+        if given is not None and bounds.value is not None and not bounds.low <= float(given) <= bounds.most:
+            figures = {"low": bounds.low, "high": bounds.most}
+            against.append(Caveat.OTHER_SETTING.say(name=name, value=given, **figures))
+    return against

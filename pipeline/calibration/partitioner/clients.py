@@ -1,0 +1,135 @@
+"""Which client, version and strategy go with a switching rule: chosen among what the strategies declare of themselves."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.calibration.partitioner.switch_rules import SwitchRule
+from pipeline.partitioners.recorded import list_families
+from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, PLACEMENTS
+from pipeline.simulator.clients.producer_settings import resolve_producer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.calibration.partitioner.bounds import Bounds
+
+RULES = {
+    Placement.BUILT_IN: SwitchRule.BYTES,
+    Placement.BUILT_IN_DRAFT: SwitchRule.BYTES,
+    Placement.STICKY: SwitchRule.BATCH,
+    Placement.ROUND_ROBIN: SwitchRule.ROUND_ROBIN,
+    Placement.ROUND_ROBIN_OLD: SwitchRule.ROUND_ROBIN,
+    Placement.ROUND_ROBIN_TWO_TURN: SwitchRule.ROUND_ROBIN_HALF,
+    Placement.TIMED_STICKY: SwitchRule.TIME,
+    Placement.RANDOM: SwitchRule.RANDOM,
+}
+"""What the order of batches shows of each placement; one that is not listed is never inferred."""
+
+
+@dataclass(frozen=True)
+class ClientChoice:
+    """A client that does something by default or when configured so.
+
+    Attributes:
+        strategy: Name in `pipeline.partitioners`.
+        client: `kafka-clients` or `librdkafka`; "" for one that is not simulated.
+        version: The one that stands for the range.
+        version_range: In words.
+        linger_ms: Its default.
+        is_idempotent: Its default.
+    """
+
+    strategy: str
+    client: str
+    version: str
+    version_range: str
+    linger_ms: float
+    is_idempotent: bool
+
+    def misfits(self, linger: Bounds, *, is_idempotent: bool) -> tuple[bool, bool]:
+        """Whether idempotence, and `linger.ms`, contradict its defaults."""
+        return self.is_idempotent != is_idempotent, not linger.low <= self.linger_ms < linger.most
+
+
+@functools.cache
+def list_choices(rule: SwitchRule) -> tuple[ClientChoice, ...]:
+    """Every client that switches so; of equals the first is taken."""
+    found = []
+    for name, (placement, _, _) in PLACEMENTS.items():
+        if RULES.get(placement) is rule:
+            strategy = STRATEGIES[name]
+            for span in strategy.spans:
+                defaults = resolve_producer(strategy.client, span.version, {}, strategy=name).settings
+                linger_ms, is_idempotent = defaults.linger_ns / MS, defaults.is_idempotent
+                found.append(ClientChoice(name, strategy.client, span.version, span.words, linger_ms, is_idempotent))
+    return tuple(found)
+
+
+def choose_client(
+    rule: SwitchRule, key_family: str | None, linger: Bounds, *, is_idempotent: bool, ignores_keys: bool
+) -> ClientChoice:
+    """The client that fits best.
+
+    Args:
+        rule: How keyless records got their partitions.
+        key_family: A family's name, where a hash placed the keys.
+        linger: Bounds on `linger.ms`.
+        is_idempotent: The batches have a producer id; else they may be of many producers.
+        ignores_keys: Records with keys follow the rule too.
+    """
+    strategies = list_strategies(key_family)
+
+    def rank(choice: ClientChoice) -> tuple[bool, ...]:
+        return (
+            _ignores_keys(choice.strategy) != ignores_keys,
+            bool(strategies) and choice.strategy not in strategies,
+            *choice.misfits(linger, is_idempotent=is_idempotent),
+        )
+
+    return min(list_choices(rule), key=rank)
+
+
+def _ignores_keys(strategy: str) -> bool:
+    """A strategy that ignores keys where another one switches alike and does not; round robin never looks at keys."""
+    placement, _, ignores = PLACEMENTS[strategy]
+    return ignores and any(other is placement and not looks_away for other, _, looks_away in PLACEMENTS.values())
+
+
+def choose_for_keys(key_family: str | None, linger: Bounds, *, is_idempotent: bool) -> ClientChoice | None:
+    """The client where all records have keys, or None where no simulated client uses their hash."""
+    strategies = list_strategies(key_family)
+    fitting = [
+        choice
+        for rule in (SwitchRule.BYTES, SwitchRule.BATCH, SwitchRule.TIME)
+        for choice in list_choices(rule)
+        if choice.strategy in strategies
+    ]
+    return min(fitting, key=lambda choice: choice.misfits(linger, is_idempotent=is_idempotent), default=None)
+
+
+def list_strategies(key_family: str | None) -> Sequence[str]:
+    """The strategies of a family that the simulator follows; none for what is no family's name."""
+    return [
+        name
+        for family in list_families()
+        if family.name == key_family
+        for name in family.strategies
+        if name in PLACEMENTS
+    ]
+
+
+def find_choice(strategy: str) -> ClientChoice | None:
+    """The usual client of a strategy."""
+    rule = rule_of(strategy)
+    choices = list_choices(rule) if rule else ()
+    return next((choice for choice in choices if choice.strategy == strategy), None)
+
+
+def rule_of(strategy: str) -> SwitchRule | None:
+    """By which rule a strategy gives keyless records their partitions; None where the order of batches does not show it."""
+    return RULES.get(PLACEMENTS[strategy][0]) if strategy in PLACEMENTS else None

@@ -1,0 +1,288 @@
+"""Weighs which rule made a producer switch partitions, from the order in which keyless records got theirs.
+
+From one keyless record of a session to the next it *joins* the open batch, a batch is opened on the current partition
+(*stay*), or another partition is next (*change*). Each rule makes something impossible:
+
+| rule | where | impossible |
+|---|---|---|
+| a batch each (KIP-480) | Java 2.4 to 3.2, `DefaultPartitioner` to 3.9 | a stay |
+| bytes (KIP-794) | Java since 3.3 | a change before `batch.size` bytes |
+| time | librdkafka since 1.6 | a change before the sticky time, going on after it unless drawn again |
+| random | librdkafka before 1.6, and others | nothing, but going on has a chance of 1 / partitions |
+| round robin | `RoundRobinPartitioner` | counts that differ by more than one |
+
+In each rule's likelihood the share of impossible events is fitted, since ties within a millisecond, other threads and
+records with keys in the same batches blur what is seen. The limits of bytes and time are fitted too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pipeline.calibration.partitioner import switch_kernels as kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.partitioner.keyless_bins import KeylessBins
+
+_EVEN_RATIO = 0.98
+_MOST_EVEN_BINS = 200_000
+_USUAL_BYTES = (*(1 << power for power in range(10, 21)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+_USUAL_MS = (1, 2, 4, 5, 10, 20, 40, 50, 100, 200, 400, 1_000, 2_000)
+_LEAST_CHANCE = 1e-3
+_USUAL_BONUS = 10.0  # nats by which a limit that people write is preferred to one between
+_MOST_BROKEN = 0.1  # a rule that is violated more often is rejected
+_MOST_STAYS = 0.3
+_TEMPER = 0.02
+_ODD_LIMIT = 0.05  # part of the users whose limit is no number that people usually write
+_TIED, _TIED_CHANCE = 0.5, 0.6
+# Hardly a client with producer ids switches by time or at random: it may be something that no rule here describes.
+_ODD_CHANCE = 0.6
+_TOLERANCE_PARTS = 8
+_TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
+
+
+class SwitchRule(StrEnum):
+    """When a producer gives up its current partition for the next one."""
+
+    BATCH = "with every batch"
+    BYTES = "after batch.size bytes"
+    TIME = "after a time"
+    RANDOM = "random for every record"
+    ROUND_ROBIN = "in turn"
+    ROUND_ROBIN_HALF = "in turn, half of the partitions"
+
+
+_PRIORS = {
+    SwitchRule.BATCH: (0.25, 0.2),
+    SwitchRule.BYTES: (0.6, 0.1),
+    SwitchRule.TIME: (0.05, 0.35),
+    SwitchRule.RANDOM: (0.04, 0.25),
+    SwitchRule.ROUND_ROBIN: (0.03, 0.05),
+    SwitchRule.ROUND_ROBIN_HALF: (0.03, 0.05),
+}
+"""With producer ids, and without."""
+
+
+class _Weight(NamedTuple):
+    log_likelihood: float
+    broken_ratio: float
+
+
+@dataclass(frozen=True)
+class RuleEvidence:
+    """What the order of partitions says.
+
+    Attributes:
+        log_likelihood: By rule; nats.
+        broken_ratio: By rule: the share of what it forbids among what it could forbid.
+        event_count: Stays and changes.
+        limit_bytes: The best one for `SwitchRule.BYTES`.
+        limit_ms: The best one for `SwitchRule.TIME`.
+        stay_ratio: Of batches opened, those on the current partition.
+        tied_ratio: Those opened in a millisecond with records on several partitions: their order is not known.
+    """
+
+    log_likelihood: Mapping[SwitchRule, float]
+    broken_ratio: Mapping[SwitchRule, float]
+    event_count: int
+    limit_bytes: int
+    limit_ms: int
+    stay_ratio: float
+    tied_ratio: float
+
+    def rank(self, *, is_idempotent: bool) -> dict[SwitchRule, float]:
+        """Rules with their probabilities, the likeliest first.
+
+        Events are not independent and no rule is quite what a client does, so a likelihood counts for a part of itself, and
+        nothing is believed beyond 1 in 1,000. Where most batches lie in ties, a batch each and random choice look alike.
+
+        Args:
+            is_idempotent: The batches have producer ids: as Java's by default since 3.0, librdkafka's only when asked for.
+        """
+        scores = {
+            rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])
+            for rule, value in self.log_likelihood.items()
+        }
+        scores[SwitchRule.BYTES] += 0 if self.limit_bytes in _USUAL_BYTES else math.log(_ODD_LIMIT)
+        scores[SwitchRule.TIME] += 0 if self.limit_ms in _USUAL_MS else math.log(_ODD_LIMIT)
+        best = max(scores.values())
+        weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
+        total = sum(weights.values())
+        ranked = sorted(weights, key=lambda rule: -weights[rule])
+        found = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
+        if is_idempotent and ranked[0] in {SwitchRule.TIME, SwitchRule.RANDOM}:
+            found[ranked[0]] = min(found[ranked[0]], _ODD_CHANCE)
+        if {ranked[0], ranked[1]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > _TIED:
+            found[ranked[0]] = min(found[ranked[0]], _TIED_CHANCE)
+        return found
+
+
+def weigh_rules(
+    bins: KeylessBins, partition_count: int, *, batch_bytes: Iterable[int] = (), least_bytes: int = 1
+) -> RuleEvidence:
+    """Weighs every rule.
+
+    Args:
+        bins: See `collect_bins`.
+        partition_count: Partitions with a leader; 2 or more.
+        batch_bytes: Values of `batch.size` to try besides the usual ones.
+        least_bytes: It is not smaller.
+    """
+    stays_ms, stays_bytes = _measure_stays(bins)
+    tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
+    tried_ms = {*_USUAL_MS, *_take_quantiles(stays_ms)}
+    by_bytes = {
+        limit: _weigh_bytes(_count_by_bytes(bins, limit), partition_count)
+        for limit in sorted(tried_bytes)
+        if limit >= least_bytes
+    }
+    by_ms = {limit: _weigh_time(_count_by_time(bins, limit), partition_count) for limit in sorted(tried_ms)}
+    limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
+    limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
+    counts, openings = _count_by_bytes(bins, limit_bytes), _count_openings(bins)
+    weights = {
+        SwitchRule.BATCH: _weigh_batch(openings, partition_count),
+        SwitchRule.BYTES: by_bytes[limit_bytes],
+        SwitchRule.TIME: by_ms[limit_ms],
+        SwitchRule.RANDOM: _weigh_random(bins, counts, partition_count),
+        **_weigh_round_robin(bins, partition_count, counts),
+    }
+    events = int(counts[kernels.STAYS] + counts[kernels.CHANGES])
+    return RuleEvidence(
+        log_likelihood={rule: weight.log_likelihood for rule, weight in weights.items()},
+        broken_ratio={rule: weight.broken_ratio for rule, weight in weights.items()},
+        event_count=events,
+        limit_bytes=limit_bytes,
+        limit_ms=limit_ms,
+        stay_ratio=counts[kernels.STAYS] / events if events else 0.0,
+        tied_ratio=openings[kernels.TIED] / (events + 1),
+    )
+
+
+def _count_by_bytes(bins: KeylessBins, limit_bytes: int) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    columns = (bins.at_ms, bins.partition, bins.record_count, bins.body_bytes, bins.opened_count)
+    kernels.count_by_bytes(*columns, limit_bytes, counts)
+    return counts
+
+
+def _count_by_time(bins: KeylessBins, limit_ms: int) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    tolerance_ms = max(1, limit_ms // _TOLERANCE_PARTS)
+    kernels.count_by_time(bins.at_ms, bins.partition, bins.record_count, limit_ms, tolerance_ms, counts)
+    return counts
+
+
+def _count_openings(bins: KeylessBins) -> NDArray[np.int64]:
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    kernels.count_openings(bins.at_ms, bins.partition, bins.record_count, bins.opened_count, counts)
+    return counts
+
+
+def _measure_stays(bins: KeylessBins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Milliseconds from one change of partition to the next, and the bytes between."""
+    if not len(bins.at_ms):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.append(True, np.diff(bins.partition) != 0))
+    total = bins.body_bytes + kernels.HEADER_BYTES * bins.opened_count
+    return np.diff(bins.at_ms[starts]), np.add.reduceat(total, starts)
+
+
+def _take_quantiles(lengths: NDArray[np.int64]) -> set[int]:
+    return {max(1, int(value)) for value in np.quantile(lengths, _TENTHS)} if len(lengths) else set()
+
+
+def _share(count: float, total: float) -> float:
+    """A fitted chance, away from 0 and 1."""
+    return (count + 0.5) / (total + 1)
+
+
+def _sum_logs(*terms: tuple[float, float]) -> float:
+    """The sum of count x log(chance)."""
+    return float(sum(count * math.log(max(chance, 1e-300)) for count, chance in terms if count))
+
+
+def _weigh_joins(counts: NDArray[np.int64], partition_count: int) -> float:
+    """Where a batch goes on, so does its partition."""
+    joins, changes = counts[kernels.JOINS], counts[kernels.CHANGES_JOINING]
+    broken = min(_share(changes, joins + changes), _MOST_BROKEN)
+    return _sum_logs((joins, 1 - broken), (changes, broken / (partition_count - 1)))
+
+
+def _weigh_batch(counts: NDArray[np.int64], partition_count: int) -> _Weight:
+    stays, changes = counts[kernels.STAYS], counts[kernels.CHANGES]
+    # Random choice stays with a chance of 1 / partitions: what stays as often is not this rule.
+    broken = min(_share(stays, stays + changes), _MOST_BROKEN, _MOST_STAYS / partition_count)
+    openings = _sum_logs((stays, broken), (changes, (1 - broken) / (partition_count - 1)))
+    return _Weight(_weigh_joins(counts, partition_count) + openings, _share(stays, stays + changes))
+
+
+def _weigh_bytes(counts: NDArray[np.int64], partition_count: int) -> _Weight:
+    stays, changes = counts[kernels.STAYS_BELOW_BYTES], counts[kernels.CHANGES_BELOW_BYTES]
+    drawn = counts[kernels.STAYS_BEYOND_BYTES] + counts[kernels.CHANGES_BEYOND_BYTES]
+    openings = _weigh_limit(stays, changes, drawn, partition_count)
+    return _Weight(_weigh_joins(counts, partition_count) + openings, _share(changes, counts[kernels.CHANGES]))
+
+
+def _weigh_time(counts: NDArray[np.int64], partition_count: int) -> _Weight:
+    stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
+    drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
+    broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
+    return _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
+
+
+def _weigh_limit(stays: float, changes: float, drawn: float, partition_count: int) -> float:
+    """Below a limit nothing changes, beyond it every partition is as likely."""
+    broken = min(_share(changes, stays + changes), _MOST_BROKEN)
+    return _sum_logs((stays, 1 - broken), (changes, broken / (partition_count - 1)), (drawn, 1 / partition_count))
+
+
+def _weigh_random(bins: KeylessBins, counts: NDArray[np.int64], partition_count: int) -> _Weight:
+    """All orders of a millisecond's records are as likely: there are n! / (k! l! ...) of them."""
+    if not len(bins.at_ms):
+        return _Weight(0.0, 0.0)
+    starts = np.flatnonzero(np.append(True, np.diff(bins.at_ms) != 0))
+    orders = _log_factorial(np.add.reduceat(bins.record_count, starts)).sum()
+    orders -= _log_factorial(bins.record_count).sum()
+    return _Weight(_sum_logs((_count_records(counts), 1 / partition_count)) + float(orders), 0.0)
+
+
+def _log_factorial(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    values, indexes = np.unique(numbers, return_inverse=True)
+    return np.array([math.lgamma(each + 1) for each in values.tolist()])[indexes]
+
+
+def _count_records(counts: NDArray[np.int64]) -> int:
+    """All records but the first."""
+    events = (kernels.STAYS, kernels.JOINS, kernels.CHANGES, kernels.CHANGES_JOINING)
+    return int(sum(counts[event] for event in events))
+
+
+def _weigh_round_robin(bins: KeylessBins, partition_count: int, counts: NDArray[np.int64]) -> dict[SwitchRule, _Weight]:
+    """At the end of a millisecond no partition in use is more than a record ahead of another."""
+    part = slice(_MOST_EVEN_BINS)
+    at_ms, record_count = bins.at_ms[part], bins.record_count[part]
+    used, numbers = np.unique(bins.partition[part], return_inverse=True)
+    moments = len(np.unique(at_ms))
+    if len(used) < 2 or record_count.sum() < 3 * len(used):
+        return {}
+    even = kernels.count_even_moments(at_ms, numbers.astype(np.int64), record_count, len(used), 1)
+    broken = _share(moments - even, moments)
+    if broken > 1 - _EVEN_RATIO and moments >= 1 / (1 - _EVEN_RATIO):
+        return {}
+    weight = _Weight(_sum_logs((_count_records(counts), 1 - broken)), broken)
+    if len(used) == partition_count:
+        return {SwitchRule.ROUND_ROBIN: weight}
+    # The defect of 2.4 to 3.9.1 passes over every other partition where their number is even (KAFKA-9965).
+    if partition_count % 2 == 0 and len(used) == partition_count // 2:
+        return {SwitchRule.ROUND_ROBIN_HALF: weight}
+    return {}

@@ -1,0 +1,201 @@
+"""Delays and variants found in the batches alone: what is in use is simulated until its batches are the recorded ones.
+
+Records per batch and the share of each broker decide; a delay is taken from them only where the misfit has a clear minimum.
+From the log alone that is often not so: a broker that was saturated shows full batches under any delay.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.service.fit import LEAST_DELAY_MS
+from pipeline.calibration.service.model import Parameter
+from pipeline.calibration.service.trial import (
+    BrokerFigures,
+    choose_minute,
+    cut_beginning,
+    observe,
+    simulate_delay,
+    simulate_trial,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.service.model import ServiceModel
+    from pipeline.calibration.service.trial import SessionTopic
+
+_GRID_MS = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
+_REFINEMENTS = 3
+# How far records per batch of slow brokers and of others, and shares, may be off for reasons that are not simulated.
+_SLOW_ERROR, _OTHER_ERROR, _SHARE_ERROR = 0.05, 0.2, 0.015
+_SLOW_RATIO = 1.5
+_CLEAR = 6.0  # rise of the misfit, in squared standard deviations, on both sides of a clear minimum
+_CLEAR_WIDTH_RATIO, _CLEAR_WIDTH_MS = 0.5, 2.0
+_LEAST_BATCHES = 50
+_WELL = 4.0  # misfit for each figure below which the fit is accepted
+
+ADAPTIVE, UNIFORM = "java-builtin", "java-builtin-uniform"
+# Few turn `partitioner.adaptive.partitioning.enable` off.
+_PRIOR = {ADAPTIVE: 0.9, UNIFORM: 0.1}
+_VARIANT_SEEDS = range(1, 7)
+_MOST_CHANCE = 0.95
+_VARIANT_WELL = (
+    6.0  # misfit over three brokers above which neither variant describes the recording; more brokers have more
+)
+
+
+def fit_batches(
+    topics: Sequence[SessionTopic],
+    models: dict[int, ServiceModel],
+    unknown: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+) -> dict[int, ServiceModel]:
+    """Looks for delays in the batches of brokers whose batches are larger than others'.
+
+    Args:
+        topics: Of one session in a window.
+        models: Of all brokers; changed in place.
+        unknown: Brokers whose delay nothing else shows.
+        start_ms: The window's start, epoch milliseconds.
+        end_ms: Its end.
+
+    Returns:
+        The models.
+    """
+    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
+    if not cut:
+        return models
+    seen = observe(cut, list(models))
+    size = dict(zip(models, seen.records_per_batch.tolist(), strict=True))
+    count = dict(zip(models, seen.batch_count.tolist(), strict=True))
+    least = min((size[own] for own in models if count[own] >= _LEAST_BATCHES), default=0.0)
+    for broker_id in sorted(unknown, key=lambda own: -size[own]):
+        if count[broker_id] < _LEAST_BATCHES:
+            continue
+        model = models[broker_id]
+        is_slow = size[broker_id] >= _SLOW_RATIO * least
+        if is_slow:
+            delay, is_clear, said = _search(cut, models, broker_id, seen, least)
+        else:
+            delay = Parameter(0.0, 0.0, model.delay_ms.high, Origin.INFERRED)
+            is_clear, said = model.is_identifiable, Caveat.SMALL_BATCHES.say(broker=broker_id)
+        models[broker_id] = model.noting(said)
+        if (is_slow and is_clear) or not model.is_settled:
+            models[broker_id] = replace(models[broker_id], delay_ms=delay, delay_series=(), is_identifiable=is_clear)
+    return models
+
+
+def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: float) -> float:
+    """Squared deviations of records per batch and of shares, each by its error and the seeds' spread; on average.
+
+    Args:
+        runs: Simulated.
+        seen: Recorded.
+        least: Records per batch of the quickest broker.
+    """
+    is_slow = seen.records_per_batch >= _SLOW_RATIO * least
+    size_error = np.where(is_slow, _SLOW_ERROR, _OTHER_ERROR) * seen.records_per_batch
+    share_error = np.full(len(size_error), _SHARE_ERROR)
+    total = 0.0
+    for name, error in (("records_per_batch", size_error), ("share", share_error)):
+        values: NDArray[np.float64] = np.stack([getattr(run, name) for run in runs])
+        deviation = (values.mean(axis=0) - getattr(seen, name)) / np.hypot(error, values.std(axis=0))
+        total += float((deviation**2).sum())
+    return total
+
+
+def _search(
+    topics: Sequence[SessionTopic],
+    models: Mapping[int, ServiceModel],
+    broker_id: int,
+    seen: BrokerFigures,
+    least: float,
+) -> tuple[Parameter, bool, Statement]:
+    """The delay with the least misfit, its range, whether that is a clear minimum, and that in words."""
+    misfits: dict[float, float] = {}
+
+    def look(delay_ms: float) -> None:
+        if delay_ms not in misfits:
+            misfits[delay_ms] = measure_misfit(simulate_delay(topics, models, broker_id, delay_ms), seen, least)
+
+    for delay_ms in _GRID_MS:
+        look(delay_ms)
+    for _ in range(_REFINEMENTS):
+        best, tried = min(misfits, key=misfits.__getitem__), sorted(misfits)
+        number = tried.index(best)
+        for other in tried[max(number - 1, 0) : number + 2]:
+            look((best + other) / 2)
+    for _ in range(_REFINEMENTS):
+        low, near_low, near_high, high = _bound_minimum(misfits)
+        look((low + near_low) / 2)
+        look((near_high + high) / 2)
+    best = min(misfits, key=misfits.__getitem__)
+    low, _, near_high, high = _bound_minimum(misfits)
+    is_open = near_high == high
+    fits_well = misfits[best] <= 2 * _WELL * len(models)
+    is_clear = fits_well and not is_open and high - low <= max(_CLEAR_WIDTH_RATIO * best, _CLEAR_WIDTH_MS)
+    doubt = ": no clear minimum, not identifiable" if fits_well else ", none of them well: not identifiable"
+    said = Caveat.BATCHES_FIT.say(
+        broker=broker_id, low=low, high="ms or more" if is_open else f"to {high:g} ms", doubt="" if is_clear else doubt
+    )
+    return Parameter(best, low, math.inf if is_open else high, Origin.INFERRED), is_clear, said
+
+
+def _bound_minimum(misfits: Mapping[float, float]) -> tuple[float, float, float, float]:
+    """Of the delays tried the last too small one, the first and the last that fit as well as the best, the first too large."""
+    tried, least = sorted(misfits), min(misfits.values())
+    near = [number for number, each in enumerate(tried) if misfits[each] <= least + _CLEAR]
+    before, after = max(near[0] - 1, 0), min(near[-1] + 1, len(tried) - 1)
+    return tried[before], tried[near[0]], tried[near[-1]], tried[after]
+
+
+def choose_variant(
+    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], start_ms: int, end_ms: int
+) -> Baseline:
+    """Distinguishes the adaptive partitioner from the uniform one, where a broker is slow enough to make a difference.
+
+    Args:
+        topics: Of one session in a window; the first one's baseline is looked at.
+        models: Of all brokers, sharpened.
+        start_ms: The window's start, epoch milliseconds.
+        end_ms: Its end.
+
+    Returns:
+        The baseline, unchanged where it is another partitioner, is configured, or no delay is known.
+    """
+    baseline = topics[0].baseline
+    is_slow = any(model.is_identifiable and model.delay_ms.value >= LEAST_DELAY_MS for model in models.values())
+    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
+    if baseline.strategy != ADAPTIVE or baseline.source != Origin.INFERRED or not is_slow or not cut:
+        return baseline
+    seen = observe(cut, list(models))
+    least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
+    misfits = {}
+    for strategy in _PRIOR:
+        runs = [simulate_trial(cut, list(models.values()), seed, strategy=strategy) for seed in _VARIANT_SEEDS]
+        misfits[strategy] = measure_misfit(runs, seen, least)
+    best = min(misfits.values())
+    figures = f"{misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
+    reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"
+    if best > _VARIANT_WELL * len(models) / 3:
+        return replace(baseline, reason=f"{reason}: neither fits well, left open")
+    weights = {each: prior * math.exp((best - misfits[each]) / 2) for each, prior in _PRIOR.items()}
+    chosen = max(weights, key=weights.__getitem__)
+    chance = min(weights[chosen] / sum(weights.values()), _MOST_CHANCE)
+    return replace(
+        baseline,
+        strategy=chosen,
+        confidence=min(1.0, baseline.confidence / _PRIOR[ADAPTIVE]) * chance,
+        runner_up=UNIFORM if chosen == ADAPTIVE else ADAPTIVE,
+        reason=reason,
+    )
