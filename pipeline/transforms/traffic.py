@@ -18,6 +18,10 @@ _SUMS = (
     *("record_count", "control_record_count", "batch_count", "size_bytes", "covered_offset_count", "data_bytes"),
     *("missing_offset_count", "compacted_record_count", "crc_error_count", "time_outlier_count", "upper", "lower"),
 )
+_OF_BATCHES = (
+    *("is_control", "record_count", "size_bytes", "base_offset", "last_offset", "missing_offset_count", "is_crc_ok"),
+    *("is_time_outlier", "lateness_ms", "producer_id"),
+)
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
 
 
@@ -31,7 +35,7 @@ def sum_batches(batches: pa.Table) -> pa.Table:
     records, size = pl.col("record_count"), pl.col("size_bytes")
     covered = pl.col("last_offset") - pl.col("base_offset") + 1
     upper, lower = split_squares(size)
-    sums = pl.DataFrame(batches).group_by(GRAIN).agg(
+    sums = pl.DataFrame(batches.select([*GRAIN, *_OF_BATCHES])).group_by(GRAIN).agg(
         records.filter(is_data).sum(),
         records.filter(~is_data).sum().alias("control_record_count"),
         is_data.cast(pl.Int64).sum().alias("batch_count"),

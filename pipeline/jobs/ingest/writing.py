@@ -52,6 +52,8 @@ def within(rows: pa.Table, *, windows: tuple[TimeWindow, ...]) -> pa.Table:
     """The rows of some windows, by `window_start` or `window_start_ms`."""
     starts = [window.start_ms for window in windows]
     if "window_start_ms" in rows.column_names:
-        return rows.filter(pc.is_in(rows["window_start_ms"], pa.array(starts, pa.int64())))
-    instants = pa.array([1000 * start for start in starts], pa.timestamp("us", tz="UTC"))
-    return rows.filter(pc.is_in(rows["window_start"], instants))
+        is_within = pc.is_in(rows["window_start_ms"], pa.array(starts, pa.int64()))
+    else:
+        instants = pa.array([1000 * start for start in starts], pa.timestamp("us", tz="UTC"))
+        is_within = pc.is_in(rows["window_start"], instants)
+    return rows if pc.all(is_within).as_py() else rows.filter(is_within)

@@ -57,10 +57,16 @@ _SMALL = (Kind.SUMMARIES, Kind.OTHERS)
 
 
 class Piece(NamedTuple):
-    """Some rows of one kind."""
+    """Some rows of one kind; compressed where Spark moves or keeps them."""
 
     kind: Kind
     rows: pa.Table
+
+    def __reduce__(self) -> tuple[Callable[[Kind, bytes], Piece], tuple[Kind, bytes]]:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(self.rows)
+        return _unpack_piece, (self.kind, sink.getvalue().to_pybytes())
 
     @property
     def row_count(self) -> int:
@@ -68,6 +74,11 @@ class Piece(NamedTuple):
         if self.kind is Kind.ARRIVALS:
             return int(self.rows["record_count"].to_numpy().sum())
         return int(self.rows.num_rows)
+
+
+def _unpack_piece(kind: Kind, packed: bytes) -> Piece:
+    with pa.ipc.open_stream(packed) as reader:
+        return Piece(kind, reader.read_all())
 
 
 class ReadTask(Protocol):
