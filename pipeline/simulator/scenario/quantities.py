@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo
 
-from pipeline.config.section import Section, WrongValuesError
+from pipeline.config.section import ConfigPath, Section, WrongValuesError
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 _Part = TypeVar("_Part")
 _MOST_S = 10 * 365 * 86_400
@@ -33,15 +33,13 @@ class ScenarioPart(Section):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-def _find_file(name: Path, info: ValidationInfo) -> Path:
-    path = Path(info.context or "") / name
+def _check_file(path: Path) -> Path:
     if not path.is_file():
         raise ValueError(f"no file {path}")
     return path
 
 
-ScenarioFolderFile = Annotated[Path, AfterValidator(_find_file)]
-"""A file in the scenario file's folder, which is the context of the validation."""
+ExistingFile = Annotated[ConfigPath, AfterValidator(_check_file)]
 
 
 class _Exponential(Section):
@@ -91,7 +89,7 @@ class _Series(Section):
 
 
 class _SeriesFile(Section):
-    file: ScenarioFolderFile
+    file: ExistingFile
 
 
 _MILLISECONDS = TypeAdapter(Milliseconds)

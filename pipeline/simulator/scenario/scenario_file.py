@@ -138,7 +138,7 @@ def parse_scenario(text: str, file: str) -> ScenarioFile:
 
 def _read_scenario(file: YamlFile) -> ScenarioFile:
     path = Path(file.name)
-    section = file.validate(ScenarioSection, context=path.parent)
+    section = file.validate(ScenarioSection, context={"folder": path.parent})
     try:
         return _build(section, section.name or path.stem)
     except WrongValuesError as error:

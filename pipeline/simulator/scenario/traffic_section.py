@@ -17,7 +17,7 @@ from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import PLACEMENTS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
-from pipeline.simulator.scenario.quantities import Quantity, QuantityS, ScenarioFolderFile, ScenarioPart, Seconds, Share
+from pipeline.simulator.scenario.quantities import ExistingFile, Quantity, QuantityS, ScenarioPart, Seconds, Share
 from pipeline.simulator.scenario.recorded_traffic import read_recorded
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Target, Traffic
 
@@ -77,7 +77,7 @@ class RecordedArrivals(ScenarioPart):
     """A .parquet or .csv file with columns at_ms, value_bytes; where there, key and partition."""
 
     kind: Literal["recorded"]
-    file: ScenarioFolderFile
+    file: ExistingFile
 
 
 class KeysSection(ScenarioPart):
