@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression
@@ -20,7 +17,7 @@ from pipeline.model.window import MINUTE_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
     from pipeline.calibration.partitioner.baseline import ConfiguredProducer
     from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
     """Start of the window and sessions to their rows."""
 
-FINDINGS = StructType([StructField("finding", BinaryType())])
 ARRIVAL_COLUMNS = (
     *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start", "timestamp_type", "part"),
     *("record_count", "unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count"),
@@ -109,46 +105,32 @@ class CalibrationPlan:
 
 
 def find_sessions(
-    tasks: DataFrame,
-    dealt: Sequence[Sequence[Session]],
-    plan: CalibrationPlan,
-    *,
-    read_arrivals: ReadRows,
-    read_batches: ReadRows,
-) -> DataFrame:
-    """Looks at sessions.
+    sessions: Sequence[Session], plan: CalibrationPlan, *, read_arrivals: ReadRows, read_batches: ReadRows
+) -> Iterator[SessionFinding]:
+    """Looks at the sessions of one task.
 
     Args:
-        tasks: `id`, a row for each task, as `spark.range` makes them.
-        dealt: The sessions of each task.
+        sessions: Which.
         plan: What is known of topics.
-        read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`; called where the tasks run, like the next.
+        read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`.
         read_batches: Gives rows of `silver.record_batches`, `BATCH_COLUMNS`.
 
-    Returns:
-        Findings for `read_findings`, a row for each session and topic.
+    Yields:
+        A finding for each session and topic.
     """
-
-    def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for batch in batches:
-            for start_ms, *session in (found for task in batch["id"].to_pylist() for found in dealt[task]):
-                by_window[start_ms].append((session[0], session[1]))
-        for start_ms, sessions in sorted(by_window.items()):
-            stored = read_batches(start_ms, sessions)
-            for traffic in iter_sessions(read_arrivals(start_ms, sessions)):
-                if (start_ms, traffic.topic, traffic.topic_id) not in plan.partition_counts:
-                    continue
-                found = pickle.dumps(_look_at(start_ms, traffic, stored, plan))
-                yield pa.RecordBatch.from_pydict({"finding": pa.array([found], pa.binary())})
-
-    return tasks.mapInArrow(find, FINDINGS)
+    by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for start_ms, *session in sessions:
+        by_window[start_ms].append((session[0], session[1]))
+    for start_ms, found in sorted(by_window.items()):
+        stored = read_batches(start_ms, found)
+        for traffic in iter_sessions(read_arrivals(start_ms, found)):
+            if (start_ms, traffic.topic, traffic.topic_id) in plan.partition_counts:
+                yield _look_at(start_ms, traffic, stored, plan)
 
 
-def read_findings(rows: pa.Table) -> list[SessionFinding]:
-    """The rows of `find_sessions`, collected, in order of window, session and topic."""
-    found = [pickle.loads(row) for row in rows["finding"].to_pylist()]  # noqa: S301  (made by our own tasks)
-    return sorted(found, key=lambda f: (f.start_ms, f.producer_id, f.producer_epoch, f.topic, f.topic_id))
+def in_order(findings: Iterable[SessionFinding]) -> list[SessionFinding]:
+    """Findings by window, session and topic."""
+    return sorted(findings, key=lambda f: (f.start_ms, f.producer_id, f.producer_epoch, f.topic, f.topic_id))
 
 
 def _look_at(start_ms: int, traffic: SessionTraffic, stored: pa.Table, plan: CalibrationPlan) -> SessionFinding:

@@ -1,7 +1,7 @@
-"""Rows about keys on their way to the tasks that place them: cut into buckets of keys, many rows in one.
+"""Rows about keys on their way to the tasks that place them: cut into buckets of keys, as arrays.
 
-Row by row, Spark takes half a minute to move what takes a few seconds as packed columns; so a task that has read a file
-sends, for each bucket, one row that holds all columns of all its rows.
+Row by row, Spark takes half a minute to move what takes a few seconds as columns; so a task that has read a file sends all
+columns of a bucket's rows as one value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from pipeline.errors import InputError
 from pipeline.partitioners.columns import view_offsets
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
 
     from pipeline.replay.plan import ReplayPlan
 
@@ -32,13 +30,6 @@ TRAFFIC, HASHES, ANSWERS, UNNAMED = "traffic", "hashes", "answers", "unnamed"
 """What a packed row holds: rows of `silver.key_traffic` about a key, of `key_hashes`, of `key_answers`; other traffic."""
 UNNAMED_KINDS = ("no_key", "other_keys", "unreadable")
 AMOUNTS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
-PACKED = StructType(
-    [
-        StructField("bucket", IntegerType()),
-        StructField("content", StringType()),
-        StructField("payload", BinaryType()),
-    ]
-)
 KEY_ID_DIGITS = 32
 TEXT_COLUMN = "java_string"
 """It has no value for keys that are not UTF-8."""
@@ -47,50 +38,27 @@ _TRAFFIC_COLUMNS = ("window_start", "topic", "topic_id", "partition", "kind", "k
 _Columns = dict[str, "NDArray[Any]"]
 
 
-def pack_files(files: DataFrame, plan: ReplayPlan, read_file: ReadFile) -> DataFrame:
-    """Reads files and packs their rows.
+def pack_file(
+    file: tuple[str, str], plan: ReplayPlan, read_file: ReadFile
+) -> Iterator[tuple[int, tuple[str, _Columns]]]:
+    """Reads a file and cuts its rows into buckets.
 
     Args:
-        files: `content` and `path` of each file.
+        file: Its content and path.
         plan: What is to be replayed: rows of other windows and topics are left out.
-        read_file: Gives a file's rows, some columns of them; called where the tasks run.
+        read_file: Gives a file's rows, some columns of them.
 
-    Returns:
-        `bucket`, `content`, `payload`; bucket -1 for traffic that has no key.
+    Yields:
+        Bucket, -1 for traffic that has no key; what the rows are, and their columns.
     """
-
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for content, path in zip(batch["content"].to_pylist(), batch["path"].to_pylist(), strict=True):
-                for bucket, kind, columns in _CONTENTS[content](plan, path, read_file):
-                    yield pa.RecordBatch.from_pydict(
-                        {
-                            "bucket": pa.array([bucket], pa.int32()),
-                            "content": [kind],
-                            "payload": pa.array([_as_payload(columns)], pa.binary()),
-                        }
-                    )
-
-    return files.mapInArrow(pack, PACKED)
+    content, path = file
+    for bucket, kind, columns in _CONTENTS[content](plan, path, read_file):
+        yield bucket, (kind, {name: _narrow(values) for name, values in columns.items()})
 
 
-def unpack(payloads: Iterable[bytes]) -> _Columns:
-    """The columns of several payloads, one after another, in no certain order of rows."""
-    tables = [pa.ipc.open_stream(payload).read_all() for payload in payloads]
-    if not tables:
-        return {}
-    return {
-        name: np.concatenate([table[name].combine_chunks().to_numpy(zero_copy_only=False) for table in tables])
-        for name in tables[0].column_names
-    }
-
-
-def _as_payload(columns: _Columns) -> bytes:
-    batch = pa.RecordBatch.from_pydict({name: _narrow(values) for name, values in columns.items()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(sink.getvalue())
+def join_columns(pieces: Sequence[_Columns]) -> _Columns:
+    """The columns of several pieces, one after another, in no certain order of rows."""
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in (pieces[0] if pieces else ())}
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

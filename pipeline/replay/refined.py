@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
@@ -17,16 +13,13 @@ from pipeline.calibration.within_ms import Pattern
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pipeline.calibration.partitioner.baseline import Baseline
     from pipeline.calibration.service.fit import NodeMetrics
     from pipeline.calibration.service.model import ServiceModel
     from pipeline.replay.calibrated import ReadRows, SessionFinding, SessionKey
 
-REFINED = StructType([StructField("refined", BinaryType())])
 LEAST_RECORDS = 1_000
 """Fewer in a window tell too little to be simulated for."""
 
@@ -77,42 +70,17 @@ def can_refine(findings: Sequence[SessionFinding], models: Mapping[int, ServiceM
     return keyless >= LEAST_RECORDS and is_followed and is_open
 
 
-def refine_sessions(
-    tasks: DataFrame,
-    dealt: Sequence[Sequence[RefineTask]],
-    *,
-    read_arrivals: ReadRows,
-    read_batches: ReadRows,
-) -> DataFrame:
-    """Looks closer at sessions.
+def refine_session(task: RefineTask, *, read_arrivals: ReadRows, read_batches: ReadRows) -> Refined:
+    """Looks closer at a session.
 
     Args:
-        tasks: `id`, a row for each task, as `spark.range` makes them.
-        dealt: What each task looks at.
+        task: Which, and what is known of it.
         read_arrivals: As `find_sessions` takes it, like the next.
         read_batches: Gives rows of `silver.record_batches`.
-
-    Returns:
-        Rows for `read_refined`.
     """
-
-    def refine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for task in (one for batch in batches for number in batch["id"].to_pylist() for one in dealt[number]):
-            start_ms, producer_id, epoch, *_ = task.session
-            arrivals = read_arrivals(start_ms, [(producer_id, epoch)])
-            found = _refine(task, arrivals, read_batches(start_ms, [(producer_id, epoch)]))
-            yield pa.RecordBatch.from_pydict({"refined": pa.array([pickle.dumps(found)], pa.binary())})
-
-    return tasks.mapInArrow(refine, REFINED)
-
-
-def read_refined(rows: pa.Table) -> dict[SessionKey, Refined]:
-    """The rows of `refine_sessions`, collected."""
-    found = [pickle.loads(row) for row in rows["refined"].to_pylist()]  # noqa: S301  (made by our own tasks)
-    return {one.session: one for one in found}
-
-
-def _refine(task: RefineTask, arrivals: pa.Table, stored: pa.Table) -> Refined:
+    start_ms, producer_id, epoch, *_ = task.session
+    arrivals = read_arrivals(start_ms, [(producer_id, epoch)])
+    stored = read_batches(start_ms, [(producer_id, epoch)])
     wanted = {(finding.topic, finding.topic_id): finding for finding in task.findings}
     traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in iter_sessions(arrivals)}
     topics = [
@@ -122,7 +90,6 @@ def _refine(task: RefineTask, arrivals: pa.Table, stored: pa.Table) -> Refined:
         for place, f in wanted.items()
         if place in traffics and place in task.leaders
     ]
-    start_ms = task.session[0]
     models = sharpen_services(topics, task.models, task.nodes, start_ms, task.end_ms)
     return Refined(task.session, models, choose_variant(topics, models, start_ms, task.end_ms))
 

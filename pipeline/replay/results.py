@@ -28,8 +28,6 @@ from pipeline.replay.verdicts import judge_topic, verdict_row
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import pyarrow as pa
-
     from pipeline.replay.buckets import Sums
     from pipeline.replay.plan import ReplayPlan
 
@@ -60,12 +58,12 @@ class ReplayRows:
     back_tests: list[Row] = field(default_factory=list)
 
 
-def make_rows(plan: ReplayPlan, partial: pa.Table, cluster: ClusterFacts) -> ReplayRows:
+def make_rows(plan: ReplayPlan, partial: Iterable[Sums], cluster: ClusterFacts) -> ReplayRows:
     """Derives all rows of the replayed windows.
 
     Args:
         plan: What was replayed.
-        partial: Rows of `replay_keys`, collected.
+        partial: What the buckets add up to.
         cluster: Leaders and brokers.
 
     Raises:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from pipeline.replay.unit_arrivals import prepare_arrivals
 from pipeline.replay.unit_runs import CELLS, TopicRun, run_unit
@@ -21,8 +20,6 @@ from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, LatencyHis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame
-
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.replay.key_places import KeyHashes
     from pipeline.replay.run_plan import RunPlan
@@ -30,18 +27,6 @@ if TYPE_CHECKING:
 
     ReadArrivals = Callable[[ReplayUnit], Iterable[SessionTraffic]]
     ReadHashes = Callable[[ReplayUnit], KeyHashes]
-
-RUNS = StructType(
-    [
-        StructField("unit", IntegerType()),
-        StructField("topic", IntegerType()),
-        StructField("candidate", IntegerType()),
-        StructField("seed", IntegerType()),
-        StructField("cells", BinaryType()),
-        StructField("totals", BinaryType()),
-        StructField("latencies", BinaryType()),
-    ]
-)
 
 
 class RunRow(NamedTuple):
@@ -55,32 +40,21 @@ class RunRow(NamedTuple):
 
 
 def simulate_runs(
-    tasks: DataFrame,
-    dealt: Sequence[Sequence[tuple[int, int, int]]],
-    plan: RunPlan,
-    *,
-    read_arrivals: ReadArrivals,
-    read_hashes: ReadHashes,
-) -> DataFrame:
-    """Simulates runs.
+    runs: Sequence[tuple[int, int, int]], plan: RunPlan, *, read_arrivals: ReadArrivals, read_hashes: ReadHashes
+) -> Iterator[pa.RecordBatch]:
+    """Simulates the runs of one task.
 
     Args:
-        tasks: `id`, a row for each task, as `spark.range` makes them; best in a partition of its own.
-        dealt: The runs of each task, from `deal_runs`.
+        runs: From `deal_runs`.
         plan: What they are about.
-        read_arrivals: Gives a unit's arrivals; called where the tasks run, like the next.
+        read_arrivals: Gives a unit's arrivals.
         read_hashes: Gives the hashes of a unit's keys.
 
-    Returns:
+    Yields:
         A row for each run and topic; `read_runs` reads them.
     """
-
-    def simulate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        runs = [run for batch in batches for task in batch["id"].to_pylist() for run in dealt[task]]
-        for rows in _simulate_each(plan, runs, read_arrivals, read_hashes):
-            yield _as_batch(rows)
-
-    return tasks.mapInArrow(simulate, RUNS)
+    for rows in _simulate_each(plan, runs, read_arrivals, read_hashes):
+        yield _as_batch(rows)
 
 
 def _simulate_each(
@@ -110,13 +84,13 @@ def _as_batch(rows: Sequence[RunRow]) -> pa.RecordBatch:
     )
 
 
-def read_runs(rows: pa.Table) -> Iterator[RunRow]:
+def read_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[RunRow]:
     """The rows of `simulate_runs`, collected.
 
     Args:
-        rows: In any order.
+        batches: In any order.
     """
-    for row in rows.to_pylist():
+    for row in (row for batch in batches for row in batch.to_pylist()):
         sent, failed, refused, first_ns, last_ns, told_ns, *extremes = np.frombuffer(row["totals"], "<i8").tolist()
         places, found = np.frombuffer(row["latencies"], "<i8").reshape(2, -1)
         counts = np.zeros(BUCKET_COUNT, np.int64)

@@ -8,6 +8,7 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipeline.calibration.rows import baseline_columns, service_columns
@@ -20,8 +21,8 @@ from pipeline.jobs.replay.sessions import look_at_sessions
 from pipeline.jobs.replay.simulation import simulate_traffic
 from pipeline.jobs.replay.topics import iter_topics
 from pipeline.model.window import TimeWindow, instant_of
-from pipeline.replay.keyed import replay_keys
-from pipeline.replay.packing import ANSWERS, HASHES, TRAFFIC
+from pipeline.replay.keyed import replay_packed
+from pipeline.replay.packing import ANSWERS, HASHES, TRAFFIC, pack_file
 from pipeline.replay.plan import FAMILIES, AnswerColumn, check_candidates, plan_replay
 from pipeline.replay.results import ReplayRows, make_rows
 from pipeline.replay.topic_replay import add_topic
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.jobs.replay.services import SessionServices
+    from pipeline.replay.buckets import Sums
     from pipeline.replay.calibrated import SessionFinding, SessionKey
     from pipeline.replay.plan import ReplayPlan
     from pipeline.replay.results import ClusterFacts
@@ -195,7 +196,7 @@ def read_sums(
     plan_of: Callable[[int], ReplayPlan],
     *,
     rows_per_bucket: int,
-) -> tuple[ReplayPlan, pa.Table | None]:
+) -> tuple[ReplayPlan, list[Sums] | None]:
     """Places the keys of some windows.
 
     Args:
@@ -207,7 +208,7 @@ def read_sums(
         rows_per_bucket: Rows about keys that a process holds at once, roughly.
 
     Returns:
-        The plan, and partial sums as `replay_keys` gives them, collected; None where no file holds anything.
+        The plan, and partial sums; None where no file holds anything.
     """
     paths = {TRAFFIC: list_files(warehouse, KEY_TRAFFIC, cluster, windows)}
     plan = plan_of(max(1, -(-count_file_rows(paths[TRAFFIC]) // rows_per_bucket)))
@@ -217,8 +218,11 @@ def read_sums(
     files = [(content, path) for content, found in paths.items() for path in found]
     if not files or not plan.topics:
         return plan, None
-    frame = spark.createDataFrame(files, "content string, path string").repartition(len(files))
-    return plan, replay_keys(frame, plan, iter_file_rows).toArrow()
+    packed = spark.sparkContext.parallelize(files, len(files)).flatMap(
+        partial(pack_file, plan=plan, read_file=iter_file_rows)
+    )
+    buckets = packed.groupByKey(plan.bucket_count + 1)  # and one of what has no key
+    return plan, buckets.flatMap(partial(replay_packed, plan=plan)).collect()
 
 
 def _replace(run: RunContext, table: Table, rows: list[dict[str, object]], windows: tuple[TimeWindow, ...]) -> int:

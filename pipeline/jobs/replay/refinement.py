@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.calibration.partitioner.settings import settle_linger
 from pipeline.jobs.replay.sessions import count_tasks, read_sessions
 from pipeline.replay.calibrated import ARRIVAL_COLUMNS, BATCH_COLUMNS
-from pipeline.replay.refined import RefineTask, can_refine, read_refined, refine_sessions, take_refined
-from pipeline.replay.units import deal
+from pipeline.replay.refined import RefineTask, can_refine, refine_session, take_refined
 from pipeline.storage.files import list_files
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.silver import RECORD_BATCHES
@@ -53,16 +52,15 @@ def refine(
     tasks = _list_tasks(run, findings, services, cluster)
     if not tasks:
         return findings, dict(services)
-    dealt = deal([1] * len(tasks), count_tasks(spark))
     arrivals = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     batches = list_files(run.warehouse, RECORD_BATCHES, run.cluster_name, windows)
-    rows = refine_sessions(
-        spark.range(0, len(dealt), 1, len(dealt)),
-        [tuple(tasks[piece] for piece in task) for task in dealt],
+    refine = partial(
+        refine_session,
         read_arrivals=partial(read_sessions, arrivals, ARRIVAL_COLUMNS),
         read_batches=partial(read_sessions, batches, BATCH_COLUMNS, every_epoch=True),
     )
-    refined = read_refined(rows.toArrow())
+    spread = spark.sparkContext.parallelize(tasks, min(len(tasks), count_tasks(spark)))
+    refined = {one.session: one for one in spread.map(refine).collect()}
     sharper = {
         session: replace(found, models=refined[session].models) if session in refined else found
         for session, found in services.items()

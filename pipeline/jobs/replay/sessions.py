@@ -16,7 +16,7 @@ from pipeline.replay.calibrated import (
     CalibrationPlan,
     SessionFinding,
     find_sessions,
-    read_findings,
+    in_order,
 )
 from pipeline.replay.plan import strategy_in_use
 from pipeline.replay.producers import is_simulated
@@ -74,14 +74,14 @@ def look_at_sessions(
     batches = list_files(run.warehouse, RECORD_BATCHES, run.cluster_name, windows)
     tasks = deal([_SESSION_RECORDS + count for count in sessions.values()], count_tasks(spark))
     listed = list(sessions)
-    found = find_sessions(
-        spark.range(0, len(tasks), 1, len(tasks)),
-        [tuple(listed[piece] for piece in task) for task in tasks],
-        plan,
+    find = partial(
+        find_sessions,
+        plan=plan,
         read_arrivals=partial(read_sessions, arrivals, ARRIVAL_COLUMNS),
         read_batches=partial(read_sessions, batches, BATCH_COLUMNS, every_epoch=True),
     )
-    return read_findings(found.toArrow())
+    dealt = [tuple(listed[piece] for piece in task) for task in tasks]
+    return in_order(spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(find).collect())
 
 
 def count_tasks(spark: SparkSession) -> int:

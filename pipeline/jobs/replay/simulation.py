@@ -25,7 +25,7 @@ from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_HASHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -86,14 +86,14 @@ def simulate_traffic(
         return Simulation(plan, {})
     arrivals = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     hashes = list_files(run.warehouse, KEY_HASHES, run.cluster_name, windows)
-    frame = simulate_runs(
-        spark.range(0, len(dealt), 1, len(dealt)),
-        dealt,
-        plan,
+    simulate = partial(
+        simulate_runs,
+        plan=plan,
         read_arrivals=partial(_read_unit, arrivals),
         read_hashes=partial(_read_hashes, hashes),
     )
-    return Simulation(plan, _merge_runs(plan, frame.toArrow()))
+    rows = spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(simulate).collect()
+    return Simulation(plan, _merge_runs(plan, rows))
 
 
 def make_units(
@@ -190,7 +190,7 @@ def _read_hashes(paths: Sequence[str], unit: ReplayUnit) -> KeyHashes:
     return KeyHashes(keys, rows["is_empty"].to_numpy(zero_copy_only=False)[first], hashes)
 
 
-def _merge_runs(plan: RunPlan, rows: pa.Table) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
+def _merge_runs(plan: RunPlan, rows: Iterable[pa.RecordBatch]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
     """Adds up the units that write to a topic; a candidate that makes the same run as another has its runs."""
     parts: dict[tuple[TopicWindow, int, int], list[tuple[int, TopicRun]]] = defaultdict(list)
     for row in read_runs(rows):
