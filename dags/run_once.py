@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.cli.demo import Demo, prepare_demo
+from pipeline.cli.progress import Progress
 from pipeline.cli.replay_summary import describe_keys, describe_shares
 from pipeline.config_file import load_config
 from pipeline.storage.row_counts import count_rows
@@ -70,7 +71,8 @@ class Console:
     def phase(self, name: str) -> Iterator[None]:
         """Prints what a block took, and when it ended."""
         started_s = time.monotonic()
-        yield
+        with Progress(self._out).step(name):
+            yield
         now_s = time.monotonic()
         self.say(f"  {name:<34} {now_s - started_s:6.1f} s   at {now_s - self._started_s:6.1f} s")
 

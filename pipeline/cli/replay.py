@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     """Ingest and replay in a warehouse of their own."""
+    from pipeline.cli.progress import Progress
     from pipeline.cli.replay_rows import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
     from pipeline.runs import plan_runs
@@ -90,7 +91,10 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     replay.check(config)
     (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
     run = dataclasses.replace(read, windows=tuple(inputs.span.split(inputs.window_ms)))
+    progress = Progress()
     with running_session(config.spark) as spark:
-        ingested = ingest.run(spark, read)
-        replayed = replay.run(spark, run, run.windows)
+        with progress.step("reading the records"):
+            ingested = ingest.run(spark, read)
+        with progress.step("replaying them"):
+            replayed = replay.run(spark, run, run.windows)
     return describe_replay(run, notes=(*ingested.notes, *replayed.notes))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from expectations import gates
 from expectations.replay_gate import check_replayed
+from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.storage.session import running_session
@@ -112,12 +114,16 @@ def take_steps(
     errors: list[PipelineError] = []
     if replay_windows in steps:
         replay.check(runs[0].config)
-    with running_session(runs[0].config.spark, app_name=runs[0].run_id) as spark:
+    progress = Progress()
+    with ExitStack() as session:
+        with progress.step("starting Spark"):
+            spark = session.enter_context(running_session(runs[0].config.spark, app_name=runs[0].run_id))
         for run in runs:
             reports = []
             for step in steps:
                 try:
-                    reports.append(step(spark, run))
+                    with progress.step(f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"):
+                        reports.append(step(spark, run))
                 except PipelineError as error:
                     on_error(run, step, error)
                     errors.append(error)
