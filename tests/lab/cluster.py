@@ -122,7 +122,7 @@ class Cluster:
         config = {name.replace("_", "."): str(value) for name, value in configs.items()}
         admin = AdminClient({"bootstrap.servers": self.internal_bootstrap, "logger": logging.getLogger("lab")})
         new = (
-            NewTopic(topic, replica_assignment=replicas, config=config)
+            NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas, config=config)
             if replicas
             else NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=config)
         )
