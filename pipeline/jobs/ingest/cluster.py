@@ -15,8 +15,7 @@ from pipeline.sources.files.cluster_rows import (
     iter_consumer_group_rows,
     retention_ms,
 )
-from pipeline.sources.files.problem_rows import iter_quarantine_rows
-from pipeline.sources.files.segment_rows import iter_segment_rows
+from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
 from pipeline.sources.live.reading import iter_live_group_rows
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import merge_rows, replace_rows

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.sources.cluster_reading import GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import leader_epoch_rows
-from pipeline.sources.files.problem_rows import problems_of
+from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
-from pipeline.sources.live.offset_rows import list_shortfalls, offset_summary_rows
+from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
+from pipeline.sources.live.range_scan import plan_range_tasks
 from pipeline.sources.live.reading import with_losses
-from pipeline.sources.live.source import plan_range_tasks
 from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
 from pipeline.sources.metrics.metric_readings import reports_brokers, sample_intervals_ms
 from pipeline.sources.metrics.sample_arrivals import count_samples

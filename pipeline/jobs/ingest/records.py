@@ -12,8 +12,8 @@ from pipeline.jobs.ingest.found import counts_keys, reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, merge, replace, within
 from pipeline.sources.files.cluster_rows import compacted_topics
-from pipeline.sources.files.problem_rows import problems_of
-from pipeline.sources.live.offset_rows import iter_offset_traffic_rows
+from pipeline.sources.files.file_rows import problems_of
+from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.records.pieces import Kind, Parts
 from pipeline.sources.records.scan_settings import PSEUDONYMOUS
 from pipeline.storage.frames import fit_rows, rows_of

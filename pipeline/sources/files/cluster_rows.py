@@ -185,14 +185,15 @@ def iter_consumer_group_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row per group, partition and moment of description, for the moments within the windows."""
     for observed_at_ms, member in groups:
-        for window in windows:
-            if observed_at_ms in window:
-                yield {
-                    "cluster": cluster,
-                    "window_start": instant_of(window.start_ms),
-                    "observed_at": instant_of(observed_at_ms),
-                    **asdict(member),
-                }
+        yield from (
+            group_row(cluster, window, observed_at_ms, member) for window in windows if observed_at_ms in window
+        )
+
+
+def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: ConsumerGroupMember) -> dict[str, Any]:
+    """A row of `bronze.consumer_groups`."""
+    observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
+    return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
 
 
 def leader_epoch_rows(history: ClusterHistory) -> list[dict[str, Any]]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.section import Duration
+from pipeline.errors import ConfigError, InputError
+from pipeline.model.finding import Finding
+from pipeline.model.log import Problem
 from pipeline.sources.metrics.http_access import HttpAccess, check_url
 from pipeline.sources.metrics.page_sources import PageFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from pipeline.model.finding import Finding
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.metrics.http_text import HttpReader
     from pipeline.sources.metrics.metric_readings import MetricReading
     from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
     from pipeline.sources.source import SampleQuestion
@@ -74,11 +80,25 @@ class ExporterUrls(PageFolder):
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
         """Scrapes every URL once into its folder, unless the run is about the past, and lists all pages."""
-        from pipeline.sources.metrics.scrape import scrape
-
-        problems = () if question.is_recorded else tuple(scrape(self, question))
+        problems = () if question.is_recorded else tuple(self._scrape(question))
         found = super().read_samples(question)
-        return found.with_problems(question.name, problems)
+        return replace(found, problems={question.name: (*problems, *found.problems[question.name])})
+
+    def _scrape(self, question: SampleQuestion) -> Iterator[Problem]:
+        from pipeline.sources.metrics.http_text import HttpReader, shown
+
+        try:
+            http = HttpReader(self.access, question.pause)
+        except ConfigError as error:
+            yield Problem(path=str(self.path), reason=str(error))
+            return
+        with http:
+            for folder, url in self.urls.items():
+                try:
+                    keep_page(http, url, self.path / folder, question.now_ms)
+                except (InputError, OSError) as error:
+                    reason = error.reason if isinstance(error, InputError) else f"cannot be kept: {error}"
+                    yield Problem(path=shown(url), reason=reason)
 
     def expected_instances(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow) -> set[str]:
         """Every exporter configured."""
@@ -90,6 +110,31 @@ class ExporterUrls(PageFolder):
 
     def probe(self) -> Iterator[Finding]:
         """Reads every page once."""
-        from pipeline.sources.metrics.scrape import probe_page
+        from pipeline.sources.metrics.http_text import HttpReader, shown
 
-        return (probe_page(url, self.access.quick(), time.sleep) for url in self.urls.values())
+        for url in self.urls.values():
+            try:
+                with HttpReader(self.access.quick(), time.sleep) as http:
+                    found = f"{shown(url)}: a page of {len(http.read(url).text):,} characters"
+            except (InputError, ConfigError) as error:
+                yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
+            else:
+                yield Finding(name="", is_ok=True, found=found)
+
+
+def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
+    """Reads an exporter's page and keeps it as `<folder>/<epoch ms>.prom`.
+
+    Raises `InputError` where it cannot be read or is no page of metrics, `OSError` where it cannot be kept.
+    """
+    from pipeline.sources.metrics.http_text import shown
+
+    answer = http.read(url, accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=1")
+    if answer.content_type == "text/html" or re.match(r"\s*<(!doctype|html)", answer.text, re.IGNORECASE):
+        raise InputError("an HTML page where metrics were expected: is /metrics missing from the URL?", path=shown(url))
+    if answer.content_type == "application/openmetrics-text" and not answer.text.rstrip().endswith("# EOF"):
+        raise InputError("half a page: OpenMetrics without its # EOF", path=shown(url))
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{now_ms}.partial"
+    partial.write_text(answer.text, encoding="utf-8")
+    partial.replace(folder / f"{now_ms}.prom")

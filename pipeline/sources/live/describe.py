@@ -181,10 +181,7 @@ def _group_rows(
 
 
 def _owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
-    assignment = member.get("member_assignment") or {}
-    if not isinstance(assignment, dict):
-        return
-    for entry in assignment.get("assigned_partitions") or ():
-        topic = entry["topic"] if isinstance(entry, dict) else entry[0]
-        partitions = entry["partitions"] if isinstance(entry, dict) else entry[1]
-        yield from (TopicPartition(topic, number) for number in partitions)
+    assignment = member.get("member_assignment")
+    if isinstance(assignment, dict):  # bytes where it could not be decoded
+        for entry in assignment["assigned_partitions"]:
+            yield from (TopicPartition(entry["topic"], number) for number in entry["partitions"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
-from pipeline.model.window import instant_of, milliseconds_of, spanning
+from pipeline.model.window import milliseconds_of, spanning
+from pipeline.sources.files.cluster_rows import group_row
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.describe import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
@@ -147,13 +148,7 @@ def _with_plan(
 
 def iter_live_group_rows(cluster: str, reading: LiveReading, window: TimeWindow) -> Iterator[dict[str, Any]]:
     """Rows of `bronze.consumer_groups`: groups as they were at the run's now, in the run's last window."""
-    for observed_at_ms, member in reading.groups:
-        yield {
-            "cluster": cluster,
-            "window_start": instant_of(window.start_ms),
-            "observed_at": instant_of(observed_at_ms),
-            **asdict(member),
-        }
+    return (group_row(cluster, window, observed_at_ms, member) for observed_at_ms, member in reading.groups)
 
 
 def with_losses(reading: LiveReading, lost: Iterable[Shortfall]) -> LiveReading:

@@ -6,13 +6,13 @@ Each source fails alone: what is wrong with one becomes its problem, the others 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.sources.source import MetricSource, SampleQuestion, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -42,10 +42,6 @@ class MetricReading:
     def is_empty(self) -> bool:
         """Whether no source held anything."""
         return not self.pages and not self.batches
-
-    def with_problems(self, name: str, problems: Iterable[Problem]) -> MetricReading:
-        """The same with problems of a source before its others."""
-        return replace(self, problems={**self.problems, name: (*problems, *self.problems.get(name, ()))})
 
 
 def read_metrics(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.sources.files.problem_rows import problems_of
+from pipeline.sources.files.file_rows import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
