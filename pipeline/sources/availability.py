@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.sources.metrics.metric_readings import name_metric_sources
-from pipeline.sources.metrics.sample_arrivals import arrivals_of_pages
+from pipeline.sources.metrics.sample_counts import samples_of_pages
 from pipeline.sources.source import StateSource, sources_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.metrics.metric_pages import MetricPage
-    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.source import SourceAvailability
 
 
@@ -26,7 +26,7 @@ def iter_availability(
     newest_batch_ms: int | None,
     *,
     listed: Mapping[str, tuple[MetricPage, ...]],
-    samples: Sequence[InstanceArrivals] = (),
+    samples: Sequence[InstanceSamples] = (),
 ) -> Iterator[tuple[TimeWindow, str, SourceAvailability]]:
     """Window, source and what it brought. Metrics sources count apart, others by kind.
 
@@ -44,8 +44,8 @@ def iter_availability(
             if found is not None:
                 yield window, kind, found
     for name, metrics in name_metric_sources(cluster).items():
-        own = [arrival for arrival in samples if arrival.source == name]
+        own = [sample for sample in samples if sample.source == name]
         if name in listed:
-            own = arrivals_of_pages(listed[name], windows[0].duration_ms)
+            own = samples_of_pages(listed[name], windows[0].duration_ms)
         for window in windows:
             yield window, name, metrics.availability(own, window)

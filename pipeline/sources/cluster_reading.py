@@ -64,7 +64,7 @@ class ClusterReading:
     live: LiveReading | None = None
 
     def relative(self, path: str) -> str:
-        """A path as it is under its source root, with the root's own name; unchanged where it lies in none."""
+        """A path as it is under its source root, with the root's own name; unchanged where it is under none."""
         for root in self.roots:
             if Path(path).is_relative_to(root):
                 return str(Path(root.name, Path(path).relative_to(root)))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pipeline.sources.files.tool_texts import Described
     from pipeline.sources.metrics.metric_pages import MetricPage
     from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.numbers import How
 
 _T = TypeVar("_T")
@@ -189,31 +189,31 @@ class MetricSource(Source):
 
         return parse_exposition_page(page, text, reader)
 
-    def availability(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow) -> SourceAvailability:
-        """What the source brought into a window; `arrivals` are of all windows."""
-        inside = [arrival for arrival in arrivals if arrival.start_ms == window.start_ms]
-        missing = sorted(self.expected_instances(arrivals, window) - {arrival.instance for arrival in inside})
+    def availability(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> SourceAvailability:
+        """What the source brought into a window; `samples` are of all windows."""
+        inside = [sample for sample in samples if sample.start_ms == window.start_ms]
+        missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
         expected_count = None
         if self.interval_ms is not None:  # silence is not health: if no instance is known, one is assumed
             at_least = max(1, window.duration_ms // self.interval_ms)
-            expected_count = self.count_expected(arrivals, window, self.interval_ms) if inside else at_least
+            expected_count = self.count_expected(samples, window, self.interval_ms) if inside else at_least
         return SourceAvailability(
             expected_count,
-            sum(arrival.instant_count for arrival in inside),
+            sum(sample.instant_count for sample in inside),
             name_some("no sample of", missing),
-            max((arrival.last_ms for arrival in arrivals), default=None),
+            max((sample.last_ms for sample in samples), default=None),
         )
 
-    def expected_instances(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow) -> set[str]:
+    def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
         """Instances that brought samples before the window's end and after its start."""
-        before = {arrival.instance for arrival in arrivals if arrival.first_ms < window.end_ms}
-        return before & {arrival.instance for arrival in arrivals if arrival.last_ms >= window.start_ms}
+        before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
+        return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
 
-    def count_expected(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow, interval_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """Instants expected in a window in which any arrived."""
-        from pipeline.sources.metrics.sample_arrivals import count_expected
+        from pipeline.sources.metrics.sample_counts import count_expected
 
-        return count_expected(arrivals, window, interval_ms, after_last_ms=interval_ms)
+        return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
 
 
 def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:

@@ -65,7 +65,7 @@ def test_segments_facts(shared_data, segments_tree, inspect, archive):
             [] if fact["top1"] is None else [fact["top1"]]
         )
         assert [row["first_offset"], row["last_offset"]] == fact["off"]
-        assert [p for p in row["problems"] if "beside it" not in p["reason"]] == []
+        assert [p for p in row["problems"] if "next to it" not in p["reason"]] == []
     assert {row["size_bytes"] for row in rows.values()} <= {0}  # the facts leave empty segments out
 
 

@@ -17,7 +17,7 @@ from pipeline.sources.live.range_scan import plan_range_tasks
 from pipeline.sources.live.reading import with_losses
 from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
 from pipeline.sources.metrics.metric_readings import reports_brokers, sample_intervals_ms
-from pipeline.sources.metrics.sample_arrivals import count_samples
+from pipeline.sources.metrics.sample_counts import count_samples
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import Kind, Scan
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.records.pieces import ReadTask
 
 
@@ -58,7 +58,7 @@ class Found:
 
     reading: ClusterReading
     metrics: MetricReading
-    arrivals: tuple[InstanceArrivals, ...]
+    arrivals: tuple[InstanceSamples, ...]
     settings: ScanSettings
     scan: Scan
     summaries: list[dict[str, Any]]

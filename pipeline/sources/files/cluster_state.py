@@ -151,7 +151,7 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
 
 
 def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
-    """A problem for every log directory of another cluster than the first one's, as far as `cluster.id` tells."""
+    """A problem for every log directory of another cluster than the first one's, as far as `cluster.id` is known."""
     known = [directory for directory in tree.directories if directory.cluster_id is not None]
     return [
         Problem(

@@ -1,4 +1,4 @@
-"""Where an offset or an instant lies in a partition: which segment, then through its indexes, as a broker finds it.
+"""Finds an offset or an instant in a partition: the segment, then the position through its indexes, as a broker does.
 
 References:
     `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).

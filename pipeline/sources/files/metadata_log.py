@@ -28,7 +28,7 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
 
     A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
     snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
-    where it lies.
+    where it is.
     """
     problems: list[Problem] = []
     snapshot = _choose_snapshot(directory, problems)

@@ -1,4 +1,4 @@
-"""Files that the configuration names: themselves, by patterns, or by the folders they lie in."""
+"""Files that the configuration names: themselves, by patterns, or by their folders."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
         indexes = {".index": segment.index_path, ".timeindex": segment.time_index_path}
         absent = [ending for ending, path in indexes.items() if not path]
         if absent and segment.size_bytes:
-            reason = f"no {' and no '.join(absent)} beside it: read all the same"
+            reason = f"no {' and no '.join(absent)} next to it: read all the same"
             walk.problem(Path(segment.path), reason, severity=_SUSPECT)
     return segments
 

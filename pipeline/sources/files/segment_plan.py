@@ -1,7 +1,7 @@
 """Which segment files a run reads: one replica of every partition, the files that can hold the time asked for.
 
 Replicas are counted once: the leader's log, else the longest. A segment whose newest timestamp (last entry of its
-time index) lies before the range, by more than the tolerance for disorder, is left out.
+time index) is before the range, by more than the tolerance for disorder, is left out.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.http_text import HttpReader
     from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.source import SampleQuestion
 
 
@@ -100,11 +100,11 @@ class ExporterUrls(PageFolder):
                     reason = error.reason if isinstance(error, InputError) else f"cannot be kept: {error}"
                     yield Problem(path=shown(url), reason=reason)
 
-    def expected_instances(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow) -> set[str]:
+    def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
         """Every exporter configured."""
         return set(self.urls)
 
-    def count_expected(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow, interval_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """Once an interval each."""
         return len(self.urls) * max(1, window.duration_ms // interval_ms)
 

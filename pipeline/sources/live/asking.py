@@ -64,8 +64,8 @@ def describe_error(error: BaseException | None) -> str:
         return "no answer"
     name = type(error).__name__.removesuffix("Error")
     said = str(error.args[0]) if error.args else ""
-    tells = said and said != name and not said.startswith("Request ")  # the library's own dump of both messages
-    return f"{name}: {said[:_SAID_LIMIT]}" if tells else name
+    says_more = said and said != name and not said.startswith("Request ")  # the library's own dump of both messages
+    return f"{name}: {said[:_SAID_LIMIT]}" if says_more else name
 
 
 def refuse_error(code: int) -> None:

@@ -28,7 +28,7 @@ _QUESTIONS = (
     ("broker configs", "DescribeConfigs on the cluster"),
     ("reassignments", "Describe on the cluster"),
 )
-"""What is asked beside records, and the permission it takes."""
+"""What is asked besides records, and the permission it takes."""
 
 
 def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:

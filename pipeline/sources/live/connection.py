@@ -57,7 +57,7 @@ class Connection:
         return self._admin
 
     def refresh_metadata(self) -> None:
-        """Learns anew which brokers there are and where; raises `KafkaError` where no broker answers."""
+        """Asks again which brokers there are and where; raises `KafkaError` where no broker answers."""
 
         async def refreshed() -> Any:
             return await self._manager.cluster.refresh_metadata()
@@ -85,7 +85,7 @@ class Connection:
 def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
     """Connects and learns the brokers.
 
-    The address is chosen by a probe of our own: the library would try one until the time is up, log in again and again
+    The address is chosen by a probe: the library would try one until the time is up, log in again and again
     where a login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
 
     Raises:

@@ -124,7 +124,7 @@ def _encrypt(plain: socket.socket, host: str, port: int, settings: ClientSetting
 
 
 def _speaks_kafka(host: str, port: int, timeout_s: float | None, settings: ClientSettings) -> bool:
-    """Whether the port a TLS handshake failed on answers plain requests; asked over a connection of its own."""
+    """Whether the port a TLS handshake failed on answers plain requests; asked over another connection."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as plain:
             return _Wire(plain, settings).ask(ApiVersionsRequest(version=0)) is not None
@@ -208,6 +208,6 @@ def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:
     if wire.ask(MetadataRequest(topics=[], version=1)) is not None:
         return
     if not settings.uses_sasl:
-        reason = "the broker answers nobody who has not logged in: security.protocol should be with SASL"
+        reason = "the broker answers only after a login: security.protocol should be with SASL"
         raise _ProbeError(reason, is_final=True)
     raise _ProbeError("the broker closed the connection after the login")

@@ -1,8 +1,8 @@
-"""Raw record batches of an offset range, by Fetch requests of our own.
+"""Raw record batches of an offset range, read by Fetch requests.
 
 One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
 0: everything up to the high watermark, aborted data and markers included. Topics are named by id where the broker knows
-ids (3.1): one deleted and made anew under its old name is another topic. A moved leader, a restarted broker and a
+ids (3.1): one that was deleted and recreated is another topic. A moved leader, a restarted broker and a
 throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the lost offsets
 are reported.
 
@@ -84,7 +84,7 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
                 return
         elif code and code not in _MOVED:
             is_gone = code == _UNKNOWN_TOPIC_ID
-            state.stopped = "the topic was deleted, or made anew" if is_gone else f"the broker refuses: {reason}"
+            state.stopped = "the topic was deleted, or recreated" if is_gone else f"the broker refuses: {reason}"
             return
         else:
             state.retry_count += 1
@@ -109,7 +109,7 @@ def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | No
 
 
 class _Retry:
-    """Pauses that grow, until the time is up; any success starts anew."""
+    """Pauses that grow, until the time is up; any success starts again."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
@@ -164,7 +164,7 @@ def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state
         return False
     log_start = found[key].offset
     if log_start <= state.next_offset:
-        state.stopped = f"offset {state.next_offset} is beyond the log's end: it was cut, or the topic was made anew"
+        state.stopped = f"offset {state.next_offset} is beyond the log's end: it was cut, or the topic was recreated"
         return False
     state.lost.append((state.next_offset, min(log_start, read.end_offset)))
     state.next_offset = log_start

@@ -2,7 +2,7 @@
 
 Records: the offsets between the window's ends. That is an upper bound: transaction markers and records that compaction
 took have offsets too. Bytes: those offsets times the mean bytes of an offset, taken from how much the leader's log grew
-since an earlier run, else from all it holds. A log that was cut, a topic made anew, a leader that changed or retention
+since an earlier run, else from all it holds. A log that was cut, a topic recreated, a leader that changed or retention
 within a window make a number unknowable: the run reports a shortfall.
 """
 
@@ -128,14 +128,14 @@ def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -
 
 
 def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> Iterator[str]:
-    """Why what the partition got cannot be told, in any window."""
+    """Why what the partition got is unknown, in any window."""
     if key not in state.leader_sizes:
-        yield "the size of its log is not told: the bytes are not known"
+        yield "the size of its log is unknown, and so are the bytes it got"
     if earlier is None:
         return
     partition, size_bytes = state.partitions[key], state.leader_sizes.get(key)
     if earlier.topic_id and earlier.topic_id != (partition.topic_id or ""):
-        yield "the topic was deleted and made anew since the run before: what the old one got is not known"
+        yield "the topic was deleted and recreated since the run before: what the old one got is unknown"
     elif earlier.log_end_offset is not None and state.high_watermarks[key].offset < earlier.log_end_offset:
         yield "its log was cut since the run before"
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:

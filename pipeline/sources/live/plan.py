@@ -3,8 +3,8 @@
 The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
 timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
 more than the lateness allowed. A batch belongs to the range that holds its base offset; the first range of a partition
-also takes the batch its start lies within. Where the configuration asks for a part of the records only, reruns read the same
-part.
+also takes the batch its start is within. Where the configuration asks for a part of the records only, reruns read the
+same part.
 """
 
 from __future__ import annotations

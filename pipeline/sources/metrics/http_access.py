@@ -46,7 +46,7 @@ class HttpAccess(Section):
         timeout_s: For each answer, from asking to its last byte.
         max_bytes: Most bytes of an answer, after decompression.
         attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.
-        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to beside the one asked.
+        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to besides the one asked.
     """
 
     basic_auth: BasicAuth | None = None

@@ -171,7 +171,7 @@ def _may_pass(error: httpx.TransportError) -> bool:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What lies at the bottom of an error of httpx."""
+    """The first cause of an error of httpx."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return error

@@ -1,6 +1,6 @@
 """Metrics kept as files, and the tasks that parse them.
 
-Exporter pages lie at `<root>/<instance>/<epoch ms>.prom`; texts of clients lie anywhere. Tasks yield rows of
+Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are anywhere. Tasks yield rows of
 `SAMPLE_SCHEMA`: of kind `sample`, and of kind `problem` for files or lines that could not be read.
 """
 

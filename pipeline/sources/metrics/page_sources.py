@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage
     from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.metrics.sample_arrivals import InstanceArrivals
+    from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.source import SampleQuestion
 
 
@@ -45,11 +45,11 @@ class PageFolder(MetricSource):
         name = question.name
         return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
 
-    def count_expected(self, arrivals: Sequence[InstanceArrivals], window: TimeWindow, interval_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """One page an interval, from each instance's first page to its last."""
-        from pipeline.sources.metrics.sample_arrivals import count_expected
+        from pipeline.sources.metrics.sample_counts import count_expected
 
-        return count_expected(arrivals, window, interval_ms, after_last_ms=0)
+        return count_expected(samples, window, interval_ms, after_last_ms=0)
 
 
 class MetricTexts(MetricSource):

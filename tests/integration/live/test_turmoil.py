@@ -57,7 +57,7 @@ def test_a_topic_made_anew_while_it_is_read_is_not_taken_for_the_old_one(cluster
         found = scan_range(connection, read, now_ms, on_reply=make_anew)
     assert len(replies) == 1
     assert 0 < int(found.scanned.headers.record_count.sum()) < 1500
-    assert "deleted, or made anew" in found.lost[-1]
+    assert "deleted, or recreated" in found.lost[-1]
 
 
 def test_a_topic_made_anew_since_the_run_before_is_told_where_offsets_are_looked_up(cluster):
@@ -74,7 +74,7 @@ def test_a_topic_made_anew_since_the_run_before_is_told_where_offsets_are_looked
     with connect(live_source(cluster)) as connection:
         state = read_live_state(connection, topics=["again"])
         _, missing = read_offset_traffic(connection, state, [span_of(cluster)], state.in_scope, [earlier])
-    assert "deleted and made anew since the run before" in missing[0].reason
+    assert "deleted and recreated since the run before" in missing[0].reason
 
 
 def test_the_broker_s_own_retention_overtakes_the_reading(cluster):

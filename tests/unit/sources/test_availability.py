@@ -29,7 +29,7 @@ from pipeline.sources.metrics.metric_pages import (
     discover_texts,
     pages_within,
 )
-from pipeline.sources.metrics.sample_arrivals import InstanceArrivals, arrivals_of_pages, count_expected
+from pipeline.sources.metrics.sample_counts import InstanceSamples, count_expected, samples_of_pages
 from tests.unit.sources.trees import log_directory
 
 S = 1000
@@ -132,7 +132,7 @@ def sampled(kind, instance, *seconds):
     for window in WINDOWS:
         instants = [second * S for second in seconds if second * S in window]
         if instants:
-            yield InstanceArrivals(kind, instance, window.start_ms, len(instants), min(instants), max(instants))
+            yield InstanceSamples(kind, instance, window.start_ms, len(instants), min(instants), max(instants))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_brought_nothing_is_named():
     urls = ExporterUrls(kind="exporter_urls", producers={"a": "http://a"}, brokers={1: "http://b"}, path=Path("p"))
     assert missing(urls, scrapes("a", 61)) == ["no sample of 1, a", "no sample of 1"]
     server = Prometheus(kind="prometheus", url="http://p")
-    gone = [*sampled("prometheus", "a:1", 10), InstanceArrivals("prometheus", "a:1", 120 * S, 1, 130 * S, 130 * S)]
+    gone = [*sampled("prometheus", "a:1", 10), InstanceSamples("prometheus", "a:1", 120 * S, 1, 130 * S, 130 * S)]
     assert missing(server, samples=[*gone, *sampled("prometheus", "b:1", 10)]) == ["", "no sample of a:1"]
     many = [t._replace(instance=f"{t.instance}{n}") for n in range(7) for t in gone]
     assert missing(server, samples=many)[1] == "no sample of a:10, a:11, a:12, a:13, a:14 and 2 more"
@@ -206,7 +206,7 @@ def test_pages_of_a_span_come_with_the_one_before():
 
 
 def test_expected_pages_never_go_below_nothing():
-    pages = arrivals_of_pages(scrapes("a", 500, 600), 60 * S)
+    pages = samples_of_pages(scrapes("a", 500, 600), 60 * S)
     assert count_expected(pages, WINDOWS[0], 5 * S, after_last_ms=0) == 0
 
 

@@ -75,8 +75,8 @@ def test_bytes_per_offset(past, wanted):
     [
         (state(), None, None),
         (state(), earlier(), None),
-        (state(size=None), None, "size of its log is not told"),
-        (state(), earlier(topic_id="old"), "made anew"),
+        (state(size=None), None, "size of its log is unknown"),
+        (state(), earlier(topic_id="old"), "recreated"),
         (state(end=90), earlier(), "was cut"),
         (state(), earlier(leader_id=2, leader_epoch=6), "its leader changed"),
         (state(size=9_000), earlier(), "compaction has taken"),

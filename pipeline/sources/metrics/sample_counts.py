@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.sources.metrics.metric_pages import MetricPage
 
 
-class InstanceArrivals(NamedTuple):
+class InstanceSamples(NamedTuple):
     """Distinct instants of an instance's samples within a window: how many, the earliest, the latest."""
 
     source: str
@@ -33,13 +33,13 @@ class SampleCounts(NamedTuple):
 
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
-    arrivals: tuple[InstanceArrivals, ...]
+    arrivals: tuple[InstanceSamples, ...]
 
 
 def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
     """Reads counts of samples, from `transforms.samples`, as what arrived.
 
-    `counted` has the fields of `InstanceArrivals` and `row_count`; `problems` are rows of `SAMPLE_SCHEMA` of that kind.
+    `counted` has the fields of `InstanceSamples` and `row_count`; `problems` are rows of `SAMPLE_SCHEMA` of that kind.
     """
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
@@ -47,34 +47,34 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     for row in counted.to_pylist():
         if row["start_ms"] in by_start:  # others serve as predecessors only
             counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
-        arrivals.append(InstanceArrivals(*(row[name] for name in InstanceArrivals._fields)))
+        arrivals.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
     found: dict[str, list[Problem]] = defaultdict(list)
     for row in problems.to_pylist():
         found[row["source"]] += problems_of([row])
     return SampleCounts(counts, dict(found), tuple(sorted(arrivals)))
 
 
-def arrivals_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceArrivals]:
+def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:
     """When the pages of one source were scraped, by instance and window."""
     instants: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for page in pages:
         start_ms = page.observed_at_ms - page.observed_at_ms % window_ms
         instants[page.source, page.instance, start_ms].append(page.observed_at_ms)
-    return [InstanceArrivals(*key, len(at), min(at), max(at)) for key, at in sorted(instants.items())]
+    return [InstanceSamples(*key, len(at), min(at), max(at)) for key, at in sorted(instants.items())]
 
 
 def count_expected(
-    arrivals: Iterable[InstanceArrivals], window: TimeWindow, interval_ms: int, *, after_last_ms: int
+    samples: Iterable[InstanceSamples], window: TimeWindow, interval_ms: int, *, after_last_ms: int
 ) -> int:
     """How many instants a window should hold: one an interval while each instance was known.
 
-    `arrivals` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
+    `samples` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
     """
     first_ms: dict[str, int] = {}
     last_ms: dict[str, int] = {}
-    for arrival in arrivals:
-        first_ms[arrival.instance] = min(first_ms.get(arrival.instance, arrival.first_ms), arrival.first_ms)
-        last_ms[arrival.instance] = max(last_ms.get(arrival.instance, arrival.last_ms), arrival.last_ms)
+    for sample in samples:
+        first_ms[sample.instance] = min(first_ms.get(sample.instance, sample.first_ms), sample.first_ms)
+        last_ms[sample.instance] = max(last_ms.get(sample.instance, sample.last_ms), sample.last_ms)
     lived_ms = (
         min(window.end_ms, last_ms[instance] + after_last_ms) - max(window.start_ms, first_ms[instance])
         for instance in first_ms
