@@ -17,6 +17,8 @@ from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 
 _NOTHING = np.empty(0, np.int64)
@@ -52,11 +54,15 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
 
     The search begins in the last segment whose base offset is at or below the offset.
     """
+
+    def find(segment: SegmentFile, index: OffsetIndex, _: TimeIndex) -> OffsetLookup:
+        return find_offset(segment.path, offset, index_offsets=index.offset, index_positions=index.position)
+
     segments = partition.segments
-    floor = max((i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset), default=None)
-    if floor is None:
-        return SegmentLookup(directory=directory, partition=partition)
-    return _search(directory, partition, segments[floor:], offset=offset)
+    floor = max(
+        (i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset), default=len(segments)
+    )
+    return _search(directory, partition, segments[floor:], find)
 
 
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
@@ -65,16 +71,26 @@ def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_m
     A broker asks only the first segment whose largest timestamp reaches the instant; searching them in order finds the
     same record.
     """
-    return _search(directory, partition, partition.segments, at_ms=at_ms)
+
+    def find(segment: SegmentFile, index: OffsetIndex, times: TimeIndex) -> TimestampLookup:
+        return find_timestamp(
+            segment.path,
+            at_ms,
+            time_index_timestamps_ms=times.timestamp_ms,
+            time_index_offsets=times.offset,
+            index_offsets=index.offset,
+            index_positions=index.position,
+            start_offset=segment.base_offset or 0,
+        )
+
+    return _search(directory, partition, partition.segments, find)
 
 
 def _search(
     directory: LogDirectory,
     partition: PartitionDirectory,
     segments: tuple[SegmentFile, ...],
-    *,
-    offset: int | None = None,
-    at_ms: int | None = None,
+    find: Callable[[SegmentFile, OffsetIndex, TimeIndex], OffsetLookup | TimestampLookup],
 ) -> SegmentLookup:
     way = start = SegmentLookup(directory=directory, partition=partition)
     for passed, segment in enumerate(segments):
@@ -82,7 +98,7 @@ def _search(
         try:
             index = read_offset_index(segment.index_path, base_offset) if segment.index_path else _NO_OFFSETS
             times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
-            found = _find(segment, index, times, offset=offset, at_ms=at_ms)
+            found = find(segment, index, times)
         except (OSError, InputError) as error:
             return replace(
                 start, segment=segment, segments_passed=passed, problem=Problem.of_error(segment.path, error)
@@ -91,19 +107,3 @@ def _search(
         if found.batch is not None:
             break
     return way
-
-
-def _find(
-    segment: SegmentFile, index: OffsetIndex, times: TimeIndex, *, offset: int | None, at_ms: int | None
-) -> OffsetLookup | TimestampLookup:
-    if offset is not None:
-        return find_offset(segment.path, offset, index_offsets=index.offset, index_positions=index.position)
-    return find_timestamp(
-        segment.path,
-        at_ms or 0,
-        time_index_timestamps_ms=times.timestamp_ms,
-        time_index_offsets=times.offset,
-        index_offsets=index.offset,
-        index_positions=index.position,
-        start_offset=segment.base_offset or 0,
-    )

@@ -46,28 +46,28 @@ class Secrets:
     key_password: str | None = None
 
 
+def _kafka_name(name: str) -> str:
+    return name.replace("_", ".").replace(".variable", "_variable")
+
+
 class ClientSettings(Section):
     """How to connect; names are Kafka's. Certificates and keys are PEM files.
 
     `sasl.password_variable` and `ssl.key.password_variable` name environment variables.
     """
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, alias_generator=_kafka_name)
 
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", alias="security.protocol"
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(None, alias="sasl.mechanism")
-    sasl_username: str | None = Field(None, alias="sasl.username")
-    sasl_password_variable: str | None = Field(None, alias="sasl.password_variable")
-    ssl_truststore_location: ConfigPath | None = Field(None, alias="ssl.truststore.location")
-    ssl_keystore_location: ConfigPath | None = Field(None, alias="ssl.keystore.location")
-    ssl_key_location: ConfigPath | None = Field(None, alias="ssl.key.location")
-    ssl_key_password_variable: str | None = Field(None, alias="ssl.key.password_variable")
-    ssl_endpoint_identification_algorithm: Literal["https", ""] = Field(
-        "https", alias="ssl.endpoint.identification.algorithm"
-    )
-    client_id: str = Field("partition-health", alias="client.id")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password_variable: str | None = None
+    ssl_truststore_location: ConfigPath | None = None
+    ssl_keystore_location: ConfigPath | None = None
+    ssl_key_location: ConfigPath | None = None
+    ssl_key_password_variable: str | None = None
+    ssl_endpoint_identification_algorithm: Literal["https", ""] = "https"
+    client_id: str = "partition-health"
 
     @model_validator(mode="after")
     def _sasl_is_whole(self) -> ClientSettings:

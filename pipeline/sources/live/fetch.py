@@ -68,12 +68,13 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
     for long are tried once more.
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
-    retry = _Retry(_SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds())
+    limit_s = _SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds()
+    pauses = _pauses(time.monotonic() + limit_s)
     while state.next_offset < read.end_offset:
         row, reason = _ask(connection, _request(read, state.next_offset, limit_bytes), leader_id)
         code = 0 if row is None else row.error_code
         if row is not None and code == 0 and row.records:
-            retry.succeeded()
+            pauses = _pauses(time.monotonic() + limit_s)
             before = state.next_offset
             yield bytes(row.records)
             if state.next_offset == before:
@@ -88,10 +89,12 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
             return
         else:
             state.retry_count += 1
-            if not retry.wait():
+            pause_s = next(pauses, None)
+            if pause_s is None:
                 given_up.add(leader_id)
                 state.stopped = f"broker {leader_id} given up: {reason}"
                 return
+            time.sleep(pause_s)
             leader_id = _find_leader(connection, read, leader_id)
 
 
@@ -108,24 +111,12 @@ def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | No
     return row, "nothing there, below the high watermark known before"
 
 
-class _Retry:
-    """Pauses that grow, until the time is up; any success starts again."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self.succeeded()
-
-    def succeeded(self) -> None:
-        self._deadline = time.monotonic() + self._limit_s
-        self._pause_s = _PAUSE_S
-
-    def wait(self) -> bool:
-        """Sleeps a while; False where the time is up."""
-        if time.monotonic() + self._pause_s > self._deadline:
-            return False
-        time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        return True
+def _pauses(deadline: float) -> Iterator[float]:
+    """Pauses that grow, seconds, as long as they end before a deadline of the monotonic clock."""
+    pause_s = _PAUSE_S
+    while time.monotonic() + pause_s <= deadline:
+        yield pause_s
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,53 +40,26 @@ _HOPELESS = frozenset({401, 403, 404, 429})
 _GIVE_UP = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A run of points: from the first to the last, both included, a step apart."""
-
-    first_ms: int
-    last_ms: int
-    step_ms: int
-
-    @property
-    def point_count(self) -> int:
-        """How many points a series has at most."""
-        return (self.last_ms - self.first_ms) // self.step_ms + 1
-
-    def halves(self) -> tuple[Page, Page]:
-        """The page cut in two."""
-        middle_ms = self.first_ms + (self.point_count // 2 - 1) * self.step_ms
-        return replace(self, last_ms=middle_ms), replace(self, first_ms=middle_ms + self.step_ms)
-
-
-def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> tuple[Page, ...]:
+def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> list[range]:
     """The multiples of the step, counted from the epoch, in a span, and one before it: counters need a predecessor.
 
     >>> from pipeline.model.window import TimeWindow
-    >>> [page.point_count for page in plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)]
-    [60, 41]
+    >>> plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)
+    [range(-1000, 59000, 1000), range(59000, 100000, 1000)]
     """
-    first_ms = -(-span.start_ms // step_ms) * step_ms - step_ms
-    return _cut(
-        Page(first_ms=first_ms, last_ms=(span.end_ms - 1) // step_ms * step_ms, step_ms=step_ms), points_per_page
-    )
+    return _cut(range(-(-span.start_ms // step_ms) * step_ms - step_ms, span.end_ms, step_ms), points_per_page)
 
 
 def plan_coarse_pages(
     span: TimeWindow, step_ms: int, window_ms: int, *, points_per_page: int = POINTS_PER_PAGE
-) -> tuple[Page, ...]:
+) -> list[range]:
     """One point a window, the last multiple of the step in it; the span is whole windows."""
-    first_ms = span.start_ms + window_ms - min(step_ms, window_ms)
-    last_ms = first_ms + (span.duration_ms // window_ms - 1) * window_ms
-    return _cut(Page(first_ms=first_ms, last_ms=last_ms, step_ms=window_ms), points_per_page)
+    return _cut(range(span.start_ms + window_ms - min(step_ms, window_ms), span.end_ms, window_ms), points_per_page)
 
 
-def _cut(page: Page, points_per_page: int) -> tuple[Page, ...]:
-    width_ms = points_per_page * page.step_ms
-    return tuple(
-        replace(page, first_ms=at, last_ms=min(at + width_ms - page.step_ms, page.last_ms))
-        for at in range(page.first_ms, page.last_ms + 1, width_ms)
-    )
+def _cut(instants_ms: range, points_per_page: int) -> list[range]:
+    starts = range(0, len(instants_ms), points_per_page)
+    return [instants_ms[start : start + points_per_page] for start in starts]
 
 
 def read_prometheus(source: Prometheus, question: SampleQuestion) -> MetricReading:
@@ -151,16 +123,17 @@ class _Server:
         self._warnings.update(map(str, document.get("warnings") or ()))
         return data
 
-    def read_page(self, query: Query, page: Page) -> Iterator[pa.RecordBatch]:
-        """Rows of one page, by instance; a page that is too much for the server is asked for in halves."""
-        asked = {"start": page.first_ms, "end": page.last_ms, "step": page.step_ms}
+    def read_page(self, query: Query, page: range) -> Iterator[pa.RecordBatch]:
+        """Rows of one page of instants, by instance; one that is too much for the server is asked for in halves."""
+        asked = {"start": page[0], "end": page[-1], "step": page.step}
         seconds = {name: f"{at_ms / 1000:.3f}" for name, at_ms in asked.items()}
         try:
             data = self.ask("query_range", {"query": query.promql, **seconds})
         except HttpStatusError as error:
-            if error.status != _TOO_MUCH or page.point_count < 2:
+            if error.status != _TOO_MUCH or len(page) < 2:
                 raise
-            for half in page.halves():
+            middle = len(page) // 2
+            for half in (page[:middle], page[middle:]):
                 yield from self.read_page(query, half)
             return
         if data["resultType"] != "matrix":

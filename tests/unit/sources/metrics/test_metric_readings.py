@@ -96,14 +96,14 @@ def test_a_missing_variable_is_a_problem_of_its_source():
 
 def test_points_lie_on_the_step_with_one_before():
     pages = plan_pages(TimeWindow(60_000, 180_000), 30_000)
-    assert [(page.first_ms, page.last_ms, page.point_count) for page in pages] == [(30_000, 150_000, 5)]
+    assert [(page[0], page[-1], len(page)) for page in pages] == [(30_000, 150_000, 5)]
     cut = plan_pages(TimeWindow(60_000, 180_000), 30_000, points_per_page=2)
-    assert [(page.first_ms, page.last_ms) for page in cut] == [(30_000, 60_000), (90_000, 120_000), (150_000, 150_000)]
+    assert [(page[0], page[-1]) for page in cut] == [(30_000, 60_000), (90_000, 120_000), (150_000, 150_000)]
     day = plan_pages(TimeWindow(0, 86_400_000), 1000)
-    assert max(page.point_count for page in day) == 11_000
-    assert sum(page.point_count for page in day) == 86_401
+    assert max(len(page) for page in day) == 11_000
+    assert sum(len(page) for page in day) == 86_401
     coarse = plan_coarse_pages(TimeWindow(60_000, 180_000), 30_000, 60_000)
-    assert [(page.first_ms, page.last_ms, page.step_ms) for page in coarse] == [(90_000, 150_000, 60_000)]
+    assert [(page[0], page[-1], page.step) for page in coarse] == [(90_000, 150_000, 60_000)]
 
 
 def test_a_page_too_large_for_the_server_is_asked_for_in_halves():
