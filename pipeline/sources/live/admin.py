@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.sources.live.asking import Failures
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
 
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1
@@ -55,7 +55,7 @@ class OffsetAt(NamedTuple):
     timestamp_ms: int
 
 
-def ask_metadata(connection: Connection) -> Metadata:
+def ask_metadata(connection: ClusterConnection) -> Metadata:
     """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers."""
     last: KafkaError | None = None
     for _ in range(ATTEMPTS):
@@ -108,7 +108,7 @@ def parse_topic_id(text: str) -> uuid.UUID:
 
 
 def ask_offsets(
-    connection: Connection, leaders: Mapping[TopicPartition, int], timestamp: int, failures: Failures
+    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], timestamp: int, failures: Failures
 ) -> dict[TopicPartition, OffsetAt]:
     """Offsets of partitions at an instant (milliseconds, `EARLIEST` or `LATEST`); -1 where no record is that young.
 

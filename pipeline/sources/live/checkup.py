@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pipeline.sources.kinds.live_cluster import LiveCluster
     from pipeline.sources.live.admin import Metadata
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (
@@ -69,7 +69,7 @@ def _examine_brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Findin
         yield Finding(name=f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
 
 
-def _ask_everything(connection: Connection, metadata: Metadata) -> dict[str, str]:
+def _ask_everything(connection: ClusterConnection, metadata: Metadata) -> dict[str, str]:
     """Asks each question about one broker, topic or partition; gives why it is refused, by question."""
     brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
     failures = Failures()
@@ -80,7 +80,7 @@ def _ask_everything(connection: Connection, metadata: Metadata) -> dict[str, str
     return failures.questions
 
 
-def _examine_records(connection: Connection, metadata: Metadata) -> Finding:
+def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Finding:
     """Fetches one batch from the first partition that has one."""
     failures = Failures()
     leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[:PAGE_PARTITIONS]}

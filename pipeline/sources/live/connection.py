@@ -29,7 +29,7 @@ RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
 
 
-class Connection:
+class ClusterConnection:
     """Connections to a cluster's brokers, made as they are needed.
 
     Has a thread: make it after a fork, and close it, as a context manager or by `close`.
@@ -82,7 +82,7 @@ class Connection:
         self.close()
 
 
-def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
+def connect(source: LiveCluster, secrets: Secrets | None = None) -> ClusterConnection:
     """Connects and learns the brokers.
 
     The address is chosen by a probe: the library would try one until the time is up, log in again and again
@@ -110,7 +110,7 @@ def connect(source: LiveCluster, secrets: Secrets | None = None) -> Connection:
     except (KafkaError, OSError) as error:
         addresses = ", ".join(source.bootstrap_servers)
         raise SourceUnreachableError(f"live cluster {addresses}: {type(error).__name__}: {error}") from error
-    return Connection(admin, source)
+    return ClusterConnection(admin, source)
 
 
 def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.sources.live.asking import Failures
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.state import LiveState
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 def ask_log_directories(
-    connection: Connection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
+    connection: ClusterConnection, broker_ids: Iterable[int], partitions: Iterable[TopicPartition], failures: Failures
 ) -> tuple[list[DescribedReplica], dict[int, dict[str, DirectorySpace]]]:
     """Replicas of the partitions on every broker's disks; volumes by broker and log directory, of brokers from 3.3 on."""
     spaces: dict[int, dict[str, DirectorySpace]] = {}
@@ -75,7 +75,7 @@ def ask_log_directories(
 
 
 def ask_topic_configs(
-    connection: Connection, topics: Iterable[str], names: Sequence[str], failures: Failures
+    connection: ClusterConnection, topics: Iterable[str], names: Sequence[str], failures: Failures
 ) -> dict[str, dict[str, str]]:
     """Values of some configs by topic, defaults included."""
     found: dict[str, dict[str, str]] = {}
@@ -86,7 +86,7 @@ def ask_topic_configs(
 
 
 def ask_broker_configs(
-    connection: Connection, broker_ids: Iterable[int], names: Sequence[str], failures: Failures
+    connection: ClusterConnection, broker_ids: Iterable[int], names: Sequence[str], failures: Failures
 ) -> dict[int, dict[str, str]]:
     """Values of some configs by broker; each broker knows its own only."""
     found: dict[int, dict[str, str]] = {}
@@ -98,7 +98,7 @@ def ask_broker_configs(
 
 
 def _ask_configs(
-    connection: Connection, resources: list[Any], broker_id: int | None, question: str, failures: Failures
+    connection: ClusterConnection, resources: list[Any], broker_id: int | None, question: str, failures: Failures
 ) -> dict[str, dict[str, str]]:
     try:
         reply = connection.send(DescribeConfigsRequest(resources=resources, include_synonyms=False), broker_id)
@@ -114,7 +114,7 @@ def _ask_configs(
 
 
 def ask_reassignments(
-    connection: Connection, failures: Failures
+    connection: ClusterConnection, failures: Failures
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Replicas being added and removed, by topic-partition."""
     try:
@@ -128,7 +128,7 @@ def ask_reassignments(
     }
 
 
-def ask_groups(connection: Connection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
+def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
     """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
 
     Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`.

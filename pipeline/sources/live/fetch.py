@@ -28,7 +28,7 @@ from pipeline.sources.live.asking import Failures, describe_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.plan import FetchRead
 
 BY_NAME_VERSION = 12
@@ -60,7 +60,9 @@ class FetchState:
     retry_count: int = 0
 
 
-def iter_replies(connection: Connection, read: FetchRead, state: FetchState, given_up: set[int]) -> Iterator[bytes]:
+def iter_replies(
+    connection: ClusterConnection, read: FetchRead, state: FetchState, given_up: set[int]
+) -> Iterator[bytes]:
     """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
 
     The last batch of a set may be cut; the first may begin below the offset asked for. Before it asks for more, the
@@ -98,7 +100,7 @@ def iter_replies(connection: Connection, read: FetchRead, state: FetchState, giv
             leader_id = _find_leader(connection, read, leader_id)
 
 
-def _ask(connection: Connection, request: Any, leader_id: int) -> tuple[Any | None, str]:
+def _ask(connection: ClusterConnection, request: Any, leader_id: int) -> tuple[Any | None, str]:
     """The partition's part of the reply, None where there is none; and why there are no records, in words."""
     try:
         row = _only_partition(connection.send(request, leader_id))
@@ -146,7 +148,7 @@ def _only_partition(reply: Any) -> Any | None:
     return reply.responses[0].partitions[0] if reply.responses else None
 
 
-def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state: FetchState) -> bool:
+def _skip_deleted(connection: ClusterConnection, read: FetchRead, leader_id: int, state: FetchState) -> bool:
     """Goes on at the log's present start where retention has overtaken the reading; False where there is no more."""
     key = TopicPartition(read.topic, read.partition)
     found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, Failures())
@@ -162,7 +164,7 @@ def _skip_deleted(connection: Connection, read: FetchRead, leader_id: int, state
     return log_start < read.end_offset
 
 
-def _find_leader(connection: Connection, read: FetchRead, known: int) -> int:
+def _find_leader(connection: ClusterConnection, read: FetchRead, known: int) -> int:
     """Who leads now; the leader known before where no broker answers."""
     try:
         metadata = admin.ask_metadata(connection)

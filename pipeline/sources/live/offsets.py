@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.earlier_state import EarlierState
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.live.state import LiveState
 
@@ -55,7 +55,7 @@ class OffsetTraffic:
 
 
 def read_offset_traffic(
-    connection: Connection,
+    connection: ClusterConnection,
     state: LiveState,
     windows: Sequence[TimeWindow],
     partitions: Collection[TopicPartition],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.log import TopicPartition
     from pipeline.sources.live.admin import OffsetAt
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.state import LiveState
 
 RANGE_BYTES = 128 << 20
@@ -90,7 +90,7 @@ class Shortfall:
 
 
 def plan_fetches(
-    connection: Connection,
+    connection: ClusterConnection,
     state: LiveState,
     partitions: Iterable[TopicPartition],
     span: TimeWindow,

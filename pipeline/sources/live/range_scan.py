@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pipeline.codec.records.arrivals import BatchTimes
     from pipeline.model.log import Problem
     from pipeline.sources.kinds.live_cluster import LiveCluster, Secrets
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.records.batch_rows import LeaderEpochs
@@ -67,7 +67,7 @@ class ScannedRange:
 
 
 def scan_range(
-    connection: Connection,
+    connection: ClusterConnection,
     read: FetchRead,
     as_of_ms: int,
     *,
@@ -198,7 +198,7 @@ class RangeTask:
         finally:
             connection.close()
 
-    def _read(self, connection: Connection, read: FetchRead, given_up: set[int]) -> Iterator[Piece]:
+    def _read(self, connection: ClusterConnection, read: FetchRead, given_up: set[int]) -> Iterator[Piece]:
         replies: list[tuple[bytes, HeaderScan]] = []
         keep = (lambda *reply: replies.append(reply)) if self._reads_records else None
         found = scan_range(connection, read, self.settings.as_of_ms, given_up=given_up, on_reply=keep)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
     from pipeline.sources.kinds.live_cluster import LiveCluster
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.source import ClusterQuestion
 
 
@@ -116,7 +116,7 @@ def read_live_cluster(source: LiveCluster, question: ClusterQuestion) -> LiveRea
 
 
 def _with_plan(
-    reading: LiveReading, connection: Connection, state: LiveState, question: ClusterQuestion
+    reading: LiveReading, connection: ClusterConnection, state: LiveState, question: ClusterQuestion
 ) -> LiveReading:
     """Which records are fetched, and what offsets say of the others."""
     source, windows = reading.source, question.windows

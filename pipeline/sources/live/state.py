@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.model.cluster import DirectorySpace
     from pipeline.model.earlier_state import EarlierState
     from pipeline.sources.live.admin import Metadata, OffsetAt
-    from pipeline.sources.live.connection import Connection
+    from pipeline.sources.live.connection import ClusterConnection
 
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -67,7 +67,7 @@ class LiveState:
 
 
 def read_live_state(
-    connection: Connection,
+    connection: ClusterConnection,
     *,
     topics: Collection[str] = (),
     internal_topics: bool = True,

@@ -17,7 +17,7 @@ _STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
 _STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """Metrics asked for together: an anchored pattern of exposed names, further matchers, one point a window or all."""
 
     name: str
@@ -26,55 +26,57 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(
+    MetricFamily(
         "kafka_producer_producer_node_metrics_"
         "(request|request_total|outgoing_byte|outgoing_byte_total|request_latency_avg|request_latency_max)"
     ),
-    Family(
+    MetricFamily(
         "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
         "|produce_throttle_time_avg|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
         "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
     ),
-    Family("kafka_producer_app_info_start_time_ms"),
-    Family(
+    MetricFamily("kafka_producer_app_info_start_time_ms"),
+    MetricFamily(
         "kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin|replicationbytesin|replicationbytesout"
         "|bytesrejected|failedproducerequests|totalproducerequests)(persec)?_total"
     ),
-    Family(
+    MetricFamily(
         "kafka_server_BrokerTopicMetrics_Count",
         matchers='name=~"(BytesIn|BytesOut|MessagesIn|ReplicationBytesIn|ReplicationBytesOut|BytesRejected'
         '|FailedProduceRequests|TotalProduceRequests)PerSec"',
     ),
-    Family(
+    MetricFamily(
         f"kafka_network_requestmetrics_({_STAGES})timems",
         matchers='request="Produce",quantile=~"0.50|0.5|0.99"',
     ),
-    Family(f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'),
-    Family(
+    MetricFamily(
+        f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'
+    ),
+    MetricFamily(
         "kafka_network_RequestMetrics_(Mean|Count|50thPercentile|99thPercentile)",
         matchers=f'request="Produce",name=~"({_STAGES_DEFAULT})TimeMs"',
     ),
-    Family(
+    MetricFamily(
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
         "(_percent|percent_count|percent_count_total|percent_oneminuterate)"
     ),
-    Family(
+    MetricFamily(
         "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)",
         matchers='name="RequestHandlerAvgIdlePercent"',
     ),
-    Family("kafka_network_socketserver_networkprocessoravgidle_?percent"),
-    Family("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
-    Family(
+    MetricFamily("kafka_network_socketserver_networkprocessoravgidle_?percent"),
+    MetricFamily("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
+    MetricFamily(
         "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)",
     ),
-    Family(
+    MetricFamily(
         "kafka_server_ReplicaManager_Value",
         matchers='name=~"LeaderCount|PartitionCount|UnderReplicatedPartitions|OfflineReplicaCount"',
     ),
-    Family("kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
-    Family("kafka_log_log_size", is_coarse=True),
-    Family("kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
-    Family("kafka_topic_partition_current_offset", is_coarse=True),
+    MetricFamily("kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
+    MetricFamily("kafka_log_log_size", is_coarse=True),
+    MetricFamily("kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
+    MetricFamily("kafka_topic_partition_current_offset", is_coarse=True),
 )
 
 
