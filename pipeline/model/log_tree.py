@@ -104,6 +104,12 @@ class PartitionDirectory:
         return self.topic == CLUSTER_METADATA_TOPIC
 
     @property
+    def length(self) -> tuple[int, int]:
+        """Base offset (-1: no segment) and size of the last segment: of two copies of a log the longer one is greater."""
+        last = self.segments[-1] if self.segments else None
+        return (-1, 0) if last is None else (last.base_offset or 0, last.size_bytes)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all `.log` files, as `kafka-log-dirs` counts them."""
         return sum(segment.size_bytes for segment in self.segments)

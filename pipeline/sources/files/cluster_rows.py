@@ -125,7 +125,11 @@ def iter_cluster_state_rows(
                     "cluster": cluster,
                     "window_start": instant_of(window.start_ms),
                     **_partition_columns(state, partition, found),
-                    **_replica_columns(partition, position, replica_id),
+                    "replica_id": replica_id,
+                    "replica_position": position,
+                    "is_leader": replica_id == partition.leader_id,
+                    "is_preferred_leader": position == 0,
+                    "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
                     "reassignment": _reassignment(partition, replica_id, moving),
                     **_disk_columns(found, leader, relative),
                 }
@@ -141,16 +145,6 @@ def _partition_columns(state: ClusterState, partition: PartitionState, found: Re
         "leader_epoch": partition.leader_epoch,
         "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
         "state_source": state.state_source,
-    }
-
-
-def _replica_columns(partition: PartitionState, position: int, replica_id: int) -> dict[str, Any]:
-    return {
-        "replica_id": replica_id,
-        "replica_position": position,
-        "is_leader": replica_id == partition.leader_id,
-        "is_preferred_leader": position == 0,
-        "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
     }
 
 

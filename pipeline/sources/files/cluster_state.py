@@ -39,7 +39,10 @@ def read_cluster_history(
     The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
     """
     problems = _name_foreign_clusters(tree)
-    for directory in _order_metadata_directories(tree):
+    copies = [found for _, found in tree.iter_partitions(kind=DirectoryKind.LIVE) if found.is_cluster_metadata]
+    for directory in sorted(
+        copies, key=lambda copy: (-copy.length[0], -copy.length[1], copy.path)
+    ):  # the longest first
         history, found = read_metadata_log(directory)
         problems += found
         if history is not None:
@@ -162,15 +165,3 @@ def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
         for directory in known
         if directory.cluster_id != known[0].cluster_id
     ]
-
-
-def _order_metadata_directories(tree: LogTree) -> list[PartitionDirectory]:
-    """Copies of the metadata log, the longest first."""
-
-    def length(directory: PartitionDirectory) -> tuple[int, int, str]:
-        last = directory.segments[-1] if directory.segments else None
-        base = -1 if last is None or last.base_offset is None else last.base_offset
-        return (-base, -last.size_bytes if last else 0, directory.path)
-
-    found = (partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
-    return sorted((partition for partition in found if partition.is_cluster_metadata), key=length)

@@ -85,10 +85,8 @@ def choose_replicas(
 
 
 def _rank(directory: LogDirectory, partition: PartitionDirectory, leader: int | None) -> tuple[bool, int, int, int]:
-    last = partition.segments[-1] if partition.segments else None
-    end = (last.base_offset or 0) if last else -1
     broker_id = -1 if directory.broker_id is None else directory.broker_id
-    return (leader is not None and broker_id == leader, end, last.size_bytes if last else 0, -broker_id)
+    return (leader is not None and broker_id == leader, *partition.length, -broker_id)
 
 
 def plan_reads(

@@ -34,6 +34,7 @@ class LiveState:
 
     Attributes:
         history: One state, now: brokers that a replica list names and that do not answer are fenced.
+        partitions: All that we may see, as they are now.
         in_scope: Partitions whose records are wanted; the state is that of all we may see.
         replicas: What the brokers' disks hold; sizes only where they may be asked for.
         log_starts: First offset that can be read, by partition whose leader answers.
@@ -44,10 +45,10 @@ class LiveState:
         leader_sizes: Bytes of the leaders' logs, where known.
         silent_brokers: Brokers that gave no answer, and why.
         failures: Everything that was not answered.
-        partitions: All that we may see, as they are now.
     """
 
     history: ClusterHistory
+    partitions: Mapping[TopicPartition, PartitionState]
     in_scope: tuple[TopicPartition, ...]
     replicas: tuple[ReplicaState, ...]
     log_starts: Mapping[TopicPartition, OffsetAt]
@@ -58,12 +59,6 @@ class LiveState:
     leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
-
-    partitions: Mapping[TopicPartition, PartitionState] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Takes the partitions out of the history once: callers look up thousands."""
-        object.__setattr__(self, "partitions", self.history.state_at(0).partitions)
 
 
 def read_live_state(
@@ -102,6 +97,7 @@ def read_live_state(
     configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
         history=_history(metadata, partitions, configs, earlier),
+        partitions=partitions,
         in_scope=in_scope,
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,

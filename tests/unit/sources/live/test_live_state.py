@@ -45,6 +45,7 @@ def state(*, start=0, end=200, size=30_000, silent=None):
     now = partition()
     return LiveState(
         history=ClusterHistory(state_source=LIVE_CLUSTER, partitions={KEY: Timeline.always(now)}),
+        partitions={KEY: now},
         in_scope=(KEY,),
         replicas=(),
         log_starts={KEY: OffsetAt(start, -1)},
@@ -86,12 +87,6 @@ def test_bytes_per_offset(past, wanted):
 def test_what_makes_a_partition_unknowable(now, past, word):
     found = list(offsets._unknowable(KEY, now, past))
     assert (found == []) if word is None else (word in found[0])
-
-
-def test_the_partitions_are_taken_out_of_the_history_once():
-    now = state()
-    assert now.partitions is now.partitions
-    assert now.partitions[KEY].leader_id == 1
 
 
 def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
