@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.model.log_tree import LogTree
-from pipeline.sources.files.tool_texts import Described
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.source import ClusterQuestion, RecordSource, Source, TextSource, sources_of
+from pipeline.sources.source import ClusterQuestion, Described, RecordSource, Source, TextSource, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

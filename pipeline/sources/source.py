@@ -18,32 +18,30 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
-from pipeline.sources.numbers import Number, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
-    import pyarrow as pa
-
-    from pipeline.codec.metrics.exposition import ExpositionReader
+    from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
+    from pipeline.model.cluster import ClusterHistory, PartitionState, ReplicaState
+    from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
-    from pipeline.sources.files.tool_texts import Described
-    from pipeline.sources.metrics.metric_pages import MetricPage
-    from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.metrics.sample_counts import InstanceSamples
-    from pipeline.sources.numbers import How
+    from pipeline.sources.files.cluster_rows import Moving
+    from pipeline.sources.numbers import How, Number
 
 _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")
@@ -133,6 +131,58 @@ class RecordSource(StateSource):
         """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
 
 
+@dataclass(slots=True, kw_only=True)
+class Described:
+    """What the texts describe; every `TextSource` adds its part.
+
+    Attributes:
+        history: Leaders, replicas and configs; None where no text says.
+        replicas: By partition, broker, and whether it is a copy on its way between disks.
+        high_watermarks: By partition.
+        groups: Instant, and what a group consumes of a partition.
+        moving: Partitions that are being moved; with a broker, between its disks.
+        problems: What was wrong, by kind of source.
+    """
+
+    history: ClusterHistory | None = None
+    replicas: dict[tuple[TopicPartition, int | None, bool], DescribedReplica] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    groups: list[tuple[int, ConsumerGroupMember]] = field(default_factory=list)
+    moving: set[Moving] = field(default_factory=set)
+    problems: dict[str, list[Problem]] = field(default_factory=lambda: defaultdict(list))
+
+    def list_replicas(
+        self, partitions: Mapping[TopicPartition, PartitionState], *, besides: Sequence[ReplicaState]
+    ) -> tuple[ReplicaState, ...]:
+        """Replicas described and not found on disks (`besides`), by topic-partition and broker.
+
+        A follower's log ends below the high watermark by its lag; `partitions` say who leads.
+        """
+        known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
+        return tuple(
+            self._as_state(replica, partitions.get(key[0]))
+            for key, replica in sorted(self.replicas.items())
+            if key not in known
+        )
+
+    def _as_state(self, replica: DescribedReplica, partition: PartitionState | None) -> ReplicaState:
+        from pipeline.model.cluster import ReplicaState
+
+        high_watermark = self.high_watermarks.get(replica.topic_partition)
+        is_leader = partition is not None and partition.leader_id == replica.broker_id
+        return ReplicaState(
+            topic=replica.topic_partition.topic,
+            topic_id=None if partition is None else partition.topic_id,
+            partition=replica.topic_partition.partition,
+            broker_id=replica.broker_id,
+            log_directory=replica.log_directory,
+            log_end_offset=None if high_watermark is None or replica.is_future else high_watermark - replica.offset_lag,
+            high_watermark=high_watermark if is_leader else None,
+            size_bytes=replica.size_bytes,
+            is_future=replica.is_future,
+        )
+
+
 class TextSource(StateSource):
     """What one of Kafka's tools printed about the cluster."""
 
@@ -147,73 +197,6 @@ class TextSource(StateSource):
         except (OSError, UnicodeDecodeError, InputError) as error:
             described.problems[self.kind].append(Problem.of_error(path, error))
             return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleQuestion:
-    """Which samples of metrics a run wants, under which name of the source.
-
-    Attributes:
-        is_recorded: The run is about the past: what exporters say now is of no use.
-        pause: Waits for so many seconds between attempts of a request.
-    """
-
-    name: str
-    span: TimeWindow
-    window_ms: int
-    now_ms: int
-    is_recorded: bool
-    pause: Callable[[float], None]
-
-
-class MetricSource(Source):
-    """Where samples of metrics come from; `reports_brokers` where brokers' metrics may be among them."""
-
-    column = "metrics"
-    provides = rated("exact", Number.LATENCY, Number.RULES, Number.AVAILABILITY)
-    reports_brokers: ClassVar[bool] = False
-
-    @property
-    def interval_ms(self) -> int | None:
-        """Distance of two samples of an instance; None where nothing is expected."""
-        return None
-
-    @abstractmethod
-    def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Reads samples, or lists the files that Spark is to read; what is wrong becomes a problem."""
-
-    @classmethod
-    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one listed file; `reader` knows the series of the instance's pages before."""
-        from pipeline.sources.metrics.metric_pages import parse_exposition_page
-
-        return parse_exposition_page(page, text, reader)
-
-    def availability(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> SourceAvailability:
-        """What the source brought into a window; `samples` are of all windows."""
-        inside = [sample for sample in samples if sample.start_ms == window.start_ms]
-        missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
-        expected_count = None
-        if self.interval_ms is not None:  # silence is not health: if no instance is known, one is assumed
-            at_least = max(1, window.duration_ms // self.interval_ms)
-            expected_count = self.count_expected(samples, window, self.interval_ms) if inside else at_least
-        return SourceAvailability(
-            expected_count,
-            sum(sample.instant_count for sample in inside),
-            name_some("no sample of", missing),
-            max((sample.last_ms for sample in samples), default=None),
-        )
-
-    def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
-        """Instances that brought samples before the window's end and after its start."""
-        before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
-        return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
-
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        """Instants expected in a window in which any arrived."""
-        from pipeline.sources.metrics.sample_counts import count_expected
-
-        return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
 
 
 def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:

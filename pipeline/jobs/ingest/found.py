@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.metrics.metric_readings import MetricReading
+    from pipeline.sources.metrics.metric_source import MetricReading
     from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.records.pieces import ReadTask
 

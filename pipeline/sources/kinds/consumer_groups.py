@@ -8,12 +8,11 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
-from pipeline.sources.source import SourceAvailability, TextSource
+from pipeline.sources.source import Described, SourceAvailability, TextSource
 
 if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
-    from pipeline.sources.files.tool_texts import Described
 
 
 class ConsumerGroups(TextSource):

@@ -8,15 +8,13 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import RecordSource, SourceAvailability, name_some
+from pipeline.sources.source import ClusterQuestion, Described, RecordSource, SourceAvailability, name_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
-    from pipeline.sources.files.tool_texts import Described
-    from pipeline.sources.source import ClusterQuestion
 
 
 class DumpLog(RecordSource):

@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.sources.metrics.http_access import HttpAccess, check_url
-from pipeline.sources.metrics.page_sources import PageFolder
+from pipeline.sources.metrics.metric_source import MetricReading, PageFolder, SampleQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.http_text import HttpReader
-    from pipeline.sources.metrics.metric_readings import MetricReading
     from pipeline.sources.metrics.sample_counts import InstanceSamples
-    from pipeline.sources.source import SampleQuestion
 
 
 class ExporterUrls(PageFolder):

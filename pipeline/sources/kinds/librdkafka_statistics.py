@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pipeline.config.section import Duration
 from pipeline.model.window import milliseconds_of
-from pipeline.sources.metrics.page_sources import MetricTexts
+from pipeline.sources.metrics.metric_source import MetricTexts
 
 if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_text import MetricText

@@ -17,7 +17,7 @@ from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.finding import Finding
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import RecordSource, SourceAvailability
+from pipeline.sources.source import ClusterQuestion, Described, RecordSource, SourceAvailability
 
 if TYPE_CHECKING:
     import ssl
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.window import TimeWindow
     from pipeline.sources.cluster_reading import ClusterReading
-    from pipeline.sources.files.tool_texts import Described
     from pipeline.sources.numbers import How
-    from pipeline.sources.source import ClusterQuestion
 
 _PROBE_TIMEOUT = timedelta(seconds=5)
 _BY_OFFSETS = "live_cluster, read: offsets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pipeline.sources.metrics.page_sources import MetricTexts
+from pipeline.sources.metrics.metric_source import MetricTexts
 
 if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_text import MetricText

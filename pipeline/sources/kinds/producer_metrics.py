@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 from pipeline.config.section import Duration
-from pipeline.sources.metrics.page_sources import PageFolder
+from pipeline.sources.metrics.metric_source import PageFolder
 
 
 class ProducerMetrics(PageFolder):

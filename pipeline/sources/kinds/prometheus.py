@@ -13,13 +13,10 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.metrics.http_access import HttpAccess, check_url
-from pipeline.sources.source import MetricSource
+from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pipeline.sources.metrics.metric_readings import MetricReading
-    from pipeline.sources.source import SampleQuestion
 
 
 class Prometheus(MetricSource):

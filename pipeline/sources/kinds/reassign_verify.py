@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
-from pipeline.sources.source import TextSource
-
-if TYPE_CHECKING:
-    from pipeline.sources.files.tool_texts import Described
+from pipeline.sources.source import Described, TextSource
 
 
 class ReassignVerify(TextSource):

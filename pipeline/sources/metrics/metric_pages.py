@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_names import Series
     from pipeline.codec.metrics.metric_text import BadLine, MetricText
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.source import MetricSource
+    from pipeline.sources.metrics.metric_source import MetricSource
 
 MAX_SKEW_MS = 60_000
 

@@ -6,42 +6,16 @@ Each source fails alone: what is wrong with one becomes its problem, the others 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.sources.source import MetricSource, SampleQuestion, sources_of
+from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
+from pipeline.sources.source import sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable
 
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.metrics.metric_pages import MetricPage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricReading:
-    """What one metrics source held, or all of a cluster.
-
-    Attributes:
-        listed: All scrapes kept as files, by source name, of any time.
-        pages: Files to be parsed: those of the span, and what counters need from before.
-        batches: Rows of `SAMPLE_SCHEMA` that came over HTTP.
-        problems: What was wrong, by source name.
-    """
-
-    listed: Mapping[str, tuple[MetricPage, ...]] = field(default_factory=dict)
-    pages: tuple[MetricPage, ...] = ()
-    batches: tuple[pa.RecordBatch, ...] = ()
-    problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no source held anything."""
-        return not self.pages and not self.batches
 
 
 def read_metrics(

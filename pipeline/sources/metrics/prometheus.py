@@ -20,7 +20,7 @@ from pipeline.errors import ConfigError, HttpStatusError, InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
-from pipeline.sources.metrics.metric_readings import MetricReading
+from pipeline.sources.metrics.metric_source import MetricReading
 from pipeline.sources.metrics.prometheus_queries import Query, iter_queries
 from pipeline.sources.metrics.sample_rows import sample_batch
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.window import TimeWindow
     from pipeline.sources.kinds.prometheus import Prometheus
-    from pipeline.sources.source import SampleQuestion
+    from pipeline.sources.metrics.metric_source import SampleQuestion
 
 POINTS_PER_PAGE = 11_000
 MAX_SKEW_MS = 60_000

@@ -11,7 +11,8 @@ import pytest
 from pipeline.config.pipeline_config import Cluster
 from pipeline.sources.capabilities import COLUMNS
 from pipeline.sources.kinds import KINDS
-from pipeline.sources.source import MetricSource, RecordSource, Source, TextSource
+from pipeline.sources.metrics.metric_source import MetricSource
+from pipeline.sources.source import RecordSource, Source, TextSource
 
 ROOT = Path(__file__).parents[4]
 PATHS = [path for folder in ("pipeline", "dags", "expectations") for path in sorted((ROOT / folder).rglob("*.py"))]

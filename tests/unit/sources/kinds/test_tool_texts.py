@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.files.tool_texts import Described
 from pipeline.sources.kinds.get_offsets import GetOffsets
 from pipeline.sources.kinds.log_dirs_describe import LogDirsDescribe
 from pipeline.sources.kinds.reassign_verify import ReassignVerify
+from pipeline.sources.source import Described
 
 LOG_DIRS = """Querying brokers for log directories information
 Received log directory information from brokers 1,2
