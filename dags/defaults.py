@@ -14,12 +14,6 @@ from dags.plugin import WRITER_POOL
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, StorageConflictError
 
-OWNER = "platform"
-TAGS = ("partition-health",)
-
-START_DATE = datetime(2020, 1, 1, tzinfo=UTC)
-"""Before any recording that may be backfilled; no DAG catches up by itself."""
-
 INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ingested")
 """Committed windows of `bronze` and `silver`; partitioned by the window's start."""
 
@@ -36,8 +30,8 @@ RETRY_POLICY = ExceptionRetryPolicy(
 )
 """Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""
 
-DEFAULT_ARGS: dict[str, Any] = {
-    "owner": OWNER,
+_DEFAULT_ARGS: dict[str, Any] = {
+    "owner": "platform",
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
     "retry_policy": RETRY_POLICY,
@@ -45,34 +39,40 @@ DEFAULT_ARGS: dict[str, Any] = {
     "execution_timeout": timedelta(hours=2),
     "on_failure_callback": FailureMail(),
 }
+_PARAMS = {
+    "window": Param(
+        None,
+        type=["null", "string"],
+        title="Windows",
+        description="START/DURATION or START/END, such as 2026-11-21T09:00:00Z/PT6H; for runs without partition key.",
+    ),
+    "cluster": Param(
+        None, type=["null", "string"], title="Cluster", description="One cluster of the configuration; else all."
+    ),
+    "notify": Param(
+        None,
+        type=["null", "boolean"],
+        title="Notify",
+        description="Notify for all incidents or none; by default for those of recent windows (mail.tell_within).",
+    ),
+}
 
 
-def late_alert() -> DeadlineAlert:
-    """Tells people of a run that is not over `late_after` after it was queued."""
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=load_config().late_after,
-        callback=SyncCallback(tell_late),
-        name="late",
-    )
-
-
-def range_params() -> dict[str, Param]:
-    """Parameters of a run that is about a range of windows instead of one partition."""
-    return {
-        "window": Param(
-            None,
-            type=["null", "string"],
-            title="Windows",
-            description="START/DURATION or START/END, such as 2026-11-21T09:00:00Z/PT6H; for runs without partition key.",
-        ),
-        "cluster": Param(
-            None, type=["null", "string"], title="Cluster", description="One cluster of the configuration; else all."
-        ),
-        "notify": Param(
-            None,
-            type=["null", "boolean"],
-            title="Notify",
-            description="Tell people of incidents, or nobody; without an answer of windows that are news (mail.tell_within).",
-        ),
+def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:
+    """What a DAG has in common with the others; one about windows takes a range of them and reports when it is late."""
+    settings: dict[str, Any] = {
+        "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": _DEFAULT_ARGS,
+        "tags": ["partition-health"],
     }
+    if of_windows:
+        settings["params"] = _PARAMS
+        settings["deadline"] = DeadlineAlert(
+            reference=DeadlineReference.DAGRUN_QUEUED_AT,
+            interval=load_config().late_after,
+            callback=SyncCallback(tell_late),
+            name="late",
+        )
+    return settings

@@ -22,19 +22,13 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import DEFAULT_ARGS, REPLAYED, START_DATE, TAGS, late_alert, range_params
+from dags.defaults import REPLAYED, dag_settings
 
 with DAG(
     dag_id="health",
     schedule=PartitionedAssetTimetable(assets=REPLAYED),
-    start_date=START_DATE,
-    catchup=False,
-    max_active_runs=1,
-    default_args=DEFAULT_ARGS,
-    params=range_params(),
-    deadline=late_alert(),
-    tags=[*TAGS],
     doc_md=__doc__,
+    **dag_settings(),
 ) as dag:
 
     @task
@@ -42,7 +36,7 @@ with DAG(
         """Measures, judges, queues incident mails; says whether the gate failed."""
         from dags.runs import take_step
 
-        reports = take_step("judge_health", dag_run, ti, params).values()
+        reports = take_step("judge_windows", dag_run, ti, params).values()
         summary = "\n".join("\n  ".join((report.verdict, *report.notes)) for report in reports)
         return {"failed": not all(report.is_healthy for report in reports), "summary": summary}
 
@@ -50,13 +44,13 @@ with DAG(
     def deliver_alerts(ti: Any = None) -> list[str]:
         """Sends what is queued, also from earlier runs; needs no Spark."""
         from dags.mail import deliver_queued
-        from dags.runs import epoch_ms
+        from pipeline.model.window import milliseconds_of
 
-        return deliver_queued(now_ms=epoch_ms(ti.start_date))
+        return deliver_queued(now_ms=milliseconds_of(ti.start_date))
 
     @task(retries=0, pool="default_pool", on_failure_callback=None)
     def health_verdict(judged: dict[str, Any]) -> str:
-        """Fails when the health gate failed, after the mails left; its own failure is told by those mails."""
+        """Fails when the health gate failed, after the mails left; those mails report its failure."""
         from pipeline.errors import HealthGateError
 
         if judged["failed"]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
-from dags.defaults import DEFAULT_ARGS, INGESTED, START_DATE, TAGS, late_alert, range_params
+from dags.defaults import INGESTED, dag_settings
 from dags.schedule import last_tick, plan_schedule
 from pipeline.config_file import load_config
 
@@ -36,15 +36,9 @@ with DAG(
     schedule=CronPartitionTimetable(
         _SCHEDULE.cron, timezone="UTC", run_offset=_SCHEDULE.run_offset, key_format=_SCHEDULE.key_format
     ),
-    start_date=START_DATE,
     end_date=last_tick(_CONFIG),
-    catchup=False,
-    max_active_runs=1,
-    default_args=DEFAULT_ARGS,
-    params=range_params(),
-    deadline=late_alert(),
-    tags=[*TAGS],
     doc_md=__doc__,
+    **dag_settings(),
 ) as dag:
 
     @task(outlets=[INGESTED])

@@ -64,7 +64,8 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
 def deliver_queued(now_ms: int) -> list[str]:
     """Sends what is queued in `gold.alert_outbox`; a line per message."""
     config = load_config()
-    return list(deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms).lines())
+    report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)
+    return [*(f"{message.subject_line} -> {place}" for message, place in report.deliveries), *report.notes]
 
 
 def deliver_text(subject: str, text: str) -> str:

@@ -11,26 +11,22 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from dags.defaults import DEFAULT_ARGS, START_DATE, TAGS
+from dags.defaults import dag_settings
 
 with DAG(
     dag_id="maintenance",
     schedule="30 2 * * *",
-    start_date=START_DATE,
-    catchup=False,
-    max_active_runs=1,
-    default_args=DEFAULT_ARGS,
-    tags=[*TAGS],
     doc_md=__doc__,
+    **dag_settings(of_windows=False),
 ) as dag:
 
     @task
     def maintain(ti: Any = None) -> list[str]:
         """Compaction, then vacuum, table by table."""
-        from dags.runs import epoch_ms
         from pipeline.config_file import load_config
         from pipeline.jobs import maintain as job
+        from pipeline.model.window import milliseconds_of
 
-        return list(job.run(load_config(), now_ms=epoch_ms(ti.start_date)).notes)
+        return list(job.run(load_config(), now_ms=milliseconds_of(ti.start_date)).notes)
 
     maintain()

@@ -1,13 +1,14 @@
-"""Tells the platform's people that a task failed: by mail where SMTP is configured, else as a file in the outbox."""
+"""Reports failed and late runs to the platform's people: by mail where SMTP is configured, else as a file in the outbox."""
 
 from __future__ import annotations
 
+import json
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jinja2
 from airflow.sdk.bases.notifier import BaseNotifier
-
-from dags.task_log import last_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,36 +16,9 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 TRACEBACK_LINES = 15
-
-
-def describe_failure(context: Any) -> tuple[str, str]:  # Airflow's typed mapping
-    """Subject and text about a failed task.
-
-    Args:
-        context: Airflow's context of the task, with `exception` where the task raised one.
-    """
-    ti, dag_run = context["ti"], context["dag_run"]
-    error = context.get("exception")
-    windows = dag_run.partition_key or context.get("params", {}).get("window") or "no window"
-    subject = f"[partition health] task {ti.dag_id}.{ti.task_id} failed: {windows}"
-    lines = [
-        f"Task      {ti.dag_id}.{ti.task_id}, try {ti.try_number}",
-        f"Run       {dag_run.run_id}",
-        f"Window    {windows}",
-        f"Log       {ti.log_url}",
-        "",
-        f"{type(error).__name__}: {error}"
-        if error is not None
-        else "Airflow gives no exception (killed or timed out).",
-    ]
-    if isinstance(error, BaseException) and error.__traceback__ is not None:
-        frames = "".join(traceback.format_tb(error.__traceback__)).splitlines()
-        lines += ["", *frames[-TRACEBACK_LINES:]]
-    log_lines = last_lines(ti)
-    if log_lines:
-        lines += ["", f"The last {len(log_lines)} lines of its log:", "", *log_lines]
-    lines += ["", "What to do: see the triage notes of the DAG (its page in Airflow, tab Details).", ""]
-    return subject, "\n".join(lines)
+LOG_LINES = 20
+_LOG_TAIL_BYTES = 64 * 1024
+_LONGEST_LINE = 300
 
 
 class FailureMail(BaseNotifier):
@@ -54,37 +28,87 @@ class FailureMail(BaseNotifier):
         """Sends the mail; an error while sending is raised, and Airflow logs it."""
         from dags.mail import deliver_text  # keeps DAG files light
 
-        subject, text = describe_failure(context)
-        deliver_text(subject, text)
+        deliver_text(*describe_failure(context))
 
 
-def describe_lateness(context: Mapping[str, Any]) -> tuple[str, str]:
-    """Subject and text about a run that is not over in time.
+def describe_failure(context: Any) -> tuple[str, str]:
+    """Subject and text about a failed task, from Airflow's context of it."""
+    ti, dag_run = context["ti"], context["dag_run"]
+    error = context.get("exception")
+    windows = dag_run.partition_key or context.get("params", {}).get("window") or "no window"
+    lines = [
+        f"Task      {ti.dag_id}.{ti.task_id}, try {ti.try_number}",
+        f"Run       {dag_run.run_id}",
+        f"Window    {windows}",
+        f"Log       {ti.log_url}",
+        "",
+        f"{type(error).__name__}: {error}" if error else "Airflow gives no exception (killed or timed out).",
+    ]
+    if isinstance(error, BaseException) and error.__traceback__ is not None:
+        lines += ["", *"".join(traceback.format_tb(error.__traceback__)).splitlines()[-TRACEBACK_LINES:]]
+    log_lines = read_tail(_log_path(ti))
+    if log_lines:
+        lines += ["", f"The last {len(log_lines)} lines of its log:", "", *log_lines]
+    lines += ["", "What to do: see the triage notes of the DAG (its page in Airflow, tab Details).", ""]
+    return f"[partition health] task {ti.dag_id}.{ti.task_id} failed: {windows}", "\n".join(lines)
+
+
+def _log_path(ti: Any) -> Path:
+    """Where Airflow writes the log of a try on this machine."""
+    from airflow.sdk.configuration import conf  # reads and makes files of its own
+
+    template = jinja2.Template(conf.get("logging", "log_filename_template"))
+    return Path(str(conf.get("logging", "base_log_folder")), template.render(ti=ti, try_number=ti.try_number))
+
+
+def read_tail(path: Path) -> tuple[str, ...]:
+    """The last lines of a log; none where there is no such file, as with remote logging.
 
     Args:
-        context: What Airflow tells of a missed deadline: `dag_run`, and `deadline` with its `deadline_time`.
+        path: Lines of text, or of JSON with `timestamp`, `level` and `event`.
     """
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, log.seek(0, 2) - _LOG_TAIL_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(_as_text(line)[:_LONGEST_LINE] for line in lines[-LOG_LINES:])
+
+
+def _as_text(line: str) -> str:
+    """`{"timestamp": …, "level": …, "event": …}` as time, level, event; other lines as they are."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(entry, dict) or "event" not in entry:
+        return line
+    event = " ".join(str(entry["event"]).split())
+    return f"{str(entry.get('timestamp', ''))[:19]} {entry.get('level', '')} {event}"
+
+
+def tell_late(context: Mapping[str, Any]) -> None:
+    """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
+
+    Args:
+        context: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
+    """
+    from dags.mail import deliver_text  # keeps DAG files light
+
     dag_run = context["dag_run"]
     windows = dag_run.get("partition_key") or (dag_run.get("conf") or {}).get("window") or "no window"
-    subject = f"[partition health] {dag_run['dag_id']} is late: {windows}"
     lines = (
         f"Run       {dag_run['dag_id']}, {dag_run.get('dag_run_id') or dag_run.get('run_id')}",
         f"Window    {windows}",
         f"Queued    {dag_run.get('queued_at')}",
         f"Due       {context['deadline']['deadline_time']}",
         "",
-        "It is not over in time: until it is, nobody knows how healthy this window was.",
+        "The run is late. This window is unjudged until it finishes.",
         "",
         "What to do: see the run in Airflow. Queued and not started: the scheduler or its workers are busy or away, or an",
         "earlier run holds the writer pool. Running for long: its log says which step. `late_after` in the configuration",
         "sets the time.",
         "",
     )
-    return subject, "\n".join(lines)
-
-
-def tell_late(context: Mapping[str, Any]) -> None:
-    """Mails `describe_lateness` over the configuration's server: Airflow shows connections to tasks alone."""
-    from dags.mail import deliver_text  # keeps DAG files light
-
-    deliver_text(*describe_lateness(context))
+    deliver_text(f"[partition health] {dag_run['dag_id']} is late: {windows}", "\n".join(lines))

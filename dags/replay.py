@@ -21,19 +21,13 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import DEFAULT_ARGS, INGESTED, REPLAYED, START_DATE, TAGS, late_alert, range_params
+from dags.defaults import INGESTED, REPLAYED, dag_settings
 
 with DAG(
     dag_id="replay",
     schedule=PartitionedAssetTimetable(assets=INGESTED),
-    start_date=START_DATE,
-    catchup=False,
-    max_active_runs=1,
-    default_args=DEFAULT_ARGS,
-    params=range_params(),
-    deadline=late_alert(),
-    tags=[*TAGS],
     doc_md=__doc__,
+    **dag_settings(),
 ) as dag:
 
     @task

@@ -13,7 +13,6 @@ from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from pipeline.cli.steps import Step, StepReport
     from pipeline.config.pipeline_config import PipelineConfig
@@ -40,12 +39,12 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
 
 
 def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> dict[str, StepReport]:
-    """Takes a step of `pipeline.cli.steps` for every cluster; the clock is the start of the task.
+    """Takes a step of `pipeline.cli.steps`, named by its function, for every cluster.
 
     Args:
-        name: Its function's name.
+        name: The function's name.
         dag_run: Airflow's run.
-        ti: Airflow's task instance.
+        ti: Airflow's task instance; its start is the clock.
         params: The run's parameters.
 
     Returns:
@@ -60,19 +59,20 @@ def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> di
         config,
         requested_span(config, dag_run.partition_key, params),
         run_id=dag_run.run_id,
-        now_ms=epoch_ms(ti.start_date),
+        now_ms=milliseconds_of(ti.start_date),
         cluster=params.get("cluster"),
         notify=params.get("notify"),
     )
     from pipeline.cli import steps  # after the configuration: Spark comes with it
 
-    def on_error(run: RunContext, _: Step, error: PipelineError) -> None:
-        _log.error("cluster %s", run.cluster_name, exc_info=error)
-
-    done, errors = steps.take_steps(runs, (getattr(steps, name),), on_error)
+    done, errors = steps.take_steps(runs, (getattr(steps, name),), _log_error)
     if errors:
         raise errors[0]
     return {cluster: report for cluster, (report,) in done.items()}
+
+
+def _log_error(run: RunContext, _: Step, error: PipelineError) -> None:
+    _log.error("cluster %s", run.cluster_name, exc_info=error)
 
 
 def describe_reports(reports: Mapping[str, StepReport]) -> list[str]:
@@ -82,8 +82,3 @@ def describe_reports(reports: Mapping[str, StepReport]) -> list[str]:
         for cluster, report in reports.items()
         for line in (*report.written, *report.notes, *report.warnings)
     ]
-
-
-def epoch_ms(instant: datetime) -> int:
-    """Milliseconds since the epoch."""
-    return round(instant.timestamp() * 1000)

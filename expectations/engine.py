@@ -1,66 +1,66 @@
-"""Great Expectations itself: one ephemeral context a process, suites read from our own files.
+"""Great Expectations itself: one ephemeral context and one suite of each name per process, read from our own files.
 
-Importing this takes Great Expectations' six seconds; `expectations.gate` does so only when a suite runs. An ephemeral
+Importing this takes Great Expectations' three seconds; `expectations.gate` does so only when a suite runs. An ephemeral
 context and our own reading of the files keep ids and timestamps from being written back into the working tree.
 """
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import great_expectations as gx
+import pandas as pd
+import pyarrow as pa
 from great_expectations.exceptions import SuiteParameterError
 
-# Defining these classes registers them: suites name them by type.
-import expectations.broker_share
-import expectations.rows
-import expectations.rules  # noqa: F401
+import expectations.rows  # noqa: F401 - registers our classes: suites name them by type
+from expectations.gate import read_suite
 from pipeline.errors import GateBrokenError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-
-SUITES = Path(__file__).parent / "suites"
-
 
 @cache
-def _context() -> Any:  # noqa: ANN401  # GX is untyped here
+def _context() -> Any:  # noqa: ANN401 - Great Expectations is untyped here
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     return context
 
 
 @cache
-def read_suite(name: str) -> dict[str, Any]:
-    """A suite file as it stands.
-
-    Raises:
-        FileNotFoundError: if there is no such suite.
-    """
-    document: dict[str, Any] = json.loads((SUITES / f"{name}.json").read_text(encoding="utf-8"))
-    return document
+def _pandas_batches() -> Any:  # noqa: ANN401
+    asset = _context().data_sources.add_pandas("rows").add_dataframe_asset("rows")
+    return asset.add_batch_definition_whole_dataframe("all")
 
 
-def validate(name: str, frame: DataFrame, parameters: Mapping[str, Any]) -> list[Any]:
-    """Runs a suite over a frame.
+def _spark_batches() -> Any:  # noqa: ANN401
+    # A fresh source per validation: it holds on to the Spark session it first saw. One read needs no cache.
+    asset = _context().data_sources.add_or_update_spark("frames", persist=False).add_dataframe_asset("frames")
+    return asset.add_batch_definition_whole_dataframe("all")
 
-    Returns:
-        GX's results, one per expectation, in no certain order.
+
+@cache
+def _suite(name: str) -> Any:  # noqa: ANN401
+    document = read_suite(name)
+    return gx.ExpectationSuite(name=name, expectations=document["expectations"], meta=document["meta"])
+
+
+def validate(name: str, rows: Any, parameters: Mapping[str, Any]) -> list[Any]:  # noqa: ANN401
+    """Results of a suite over rows at hand (Arrow) or a Spark frame, one per expectation, in no certain order.
+
+    Rows at hand reach Great Expectations as pandas columns that stay Arrow's: NULL integers do not become floats.
 
     Raises:
         GateBrokenError: if a `$PARAMETER` of the suite has no value.
     """
-    document = read_suite(name)
-    suite = gx.ExpectationSuite(name=name, expectations=document["expectations"], meta=document["meta"])
-    # A fresh source per run: it holds on to the Spark session it first saw. One read needs no cache.
-    source = _context().data_sources.add_or_update_spark("frames", persist=False)
-    batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    is_at_hand = isinstance(rows, pa.Table)
+    frame = rows.to_pandas(types_mapper=pd.ArrowDtype) if is_at_hand else rows
+    batch = (_pandas_batches() if is_at_hand else _spark_batches()).get_batch({"dataframe": frame})
     try:
-        return list(batch.validate(suite, result_format="BASIC", expectation_parameters=dict(parameters)).results)
+        return list(
+            batch.validate(_suite(name), result_format="BASIC", expectation_parameters=dict(parameters)).results
+        )
     except SuiteParameterError as error:
         raise GateBrokenError(f"{name}: {error}") from error

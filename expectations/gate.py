@@ -1,47 +1,48 @@
-"""The gate: runs a suite over a frame and says what was found.
+"""The gate: runs a suite over rows and reports what was found.
 
-Light to import (no Spark, no Great Expectations), so that DAG files may name it.
+Light to import: Spark, Polars and Great Expectations come in when a suite runs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DataGateError, GateBrokenError
-from pipeline.model.verdict import Verdict
 from pipeline.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.model.window import TimeWindow
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+SUITES = Path(__file__).parent / "suites"
 SHOWN_ROWS = 5
 """Rows per failed check in an error's text."""
+
+FEW_ROWS = 1_000_000
+"""Rows that are judged in this process: some 100 MB, three seconds. More are judged by Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one expectation found.
-
-    Attributes:
-        name: The check's name in the suite (`meta.check`).
-        severity: `critical` or `warning`.
-        description: What it expects, in a sentence.
-        success: Whether it held.
-        observed: Number of breaking rows; for the broker share the largest failing ratio, None without one.
-        rows: The first breaking rows.
-        verdicts: Every verdict it came to, for checks that judge.
-    """
+    """What one expectation, named by `meta.check`, found: the number of breaking rows and the first of them."""
 
     name: str
     severity: str
     description: str
     success: bool
-    observed: float | None
+    observed: int
     rows: tuple[Mapping[str, Any], ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
 
     def describe(self) -> str:
         """The failure in text: description, what was observed, the first rows."""
@@ -52,15 +53,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
-    """What a suite found, in the suite's order.
-
-    Attributes:
-        suite: Its name.
-        checks: One result per expectation.
-    """
+    """What a suite found: one result per expectation, in the suite's order."""
 
     suite: str
-    checks: tuple[CheckResult, ...] = field(default=())
+    checks: tuple[CheckResult, ...] = ()
 
     @property
     def success(self) -> bool:
@@ -77,11 +73,6 @@ class GateReport:
         """Checks below critical that failed: worth a line, no reason to stop."""
         return tuple(check for check in self.checks if not check.success and check.severity != "critical")
 
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Every verdict of its checks."""
-        return tuple(verdict for check in self.checks for verdict in check.verdicts)
-
     def describe_failures(self) -> str:
         """Every failed critical check with its first rows."""
         found = "\n".join(f"  {check.describe()}" for check in self.failures)
@@ -89,10 +80,7 @@ class GateReport:
 
 
 def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
-    """Stops the run where a table is not to be trusted.
-
-    Args:
-        reports: Of all suites, so that each had its turn.
+    """Stops the run where a table is not to be trusted; after all suites, so that each had its turn.
 
     Raises:
         DataGateError: naming every failed critical check with its first rows.
@@ -102,26 +90,47 @@ def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
         raise DataGateError("\n".join(failed))
 
 
-def run_suite(suite_name: str, frame: DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:
-    """Runs a suite of `expectations/suites` over a frame.
+def check_table(
+    spark: SparkSession,
+    run: RunContext,
+    table: Table,
+    windows: Sequence[TimeWindow],
+    suite: str | None = None,
+    **parameters: object,
+) -> GateReport:
+    """Runs a suite, by default the table's own, over the cluster's rows in some windows; over few rows without Spark.
 
-    A suite about a declared table (`meta.table`) finds that table's key in the parameter `key` without being told.
+    The suite finds the table's key in the parameter `key`; `parameters` are values for its other `$PARAMETER`s.
+    """
+    name = suite or f"{table.name.partition('.')[2]}_gate"
+    text = json.dumps(read_suite(name))
+    columns = [name for name in table.column_names if name in table.key or re.search(rf"\b{name}\b", text)]
+    is_small = run.count(table, windows) <= FEW_ROWS
+    rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
+    return run_suite(name, rows, {"key": list(table.key), **parameters})
 
-    Args:
-        suite_name: File name without `.json`.
-        frame: Rows of the table, already cut to what is to be judged. Read once, and once more for each failed check.
-        parameters: Values for the suite's `$PARAMETER`s.
+
+@cache
+def read_suite(name: str) -> dict[str, Any]:
+    """A suite file as it stands."""
+    document: dict[str, Any] = json.loads((SUITES / f"{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:
+    """Runs a suite of `expectations/suites`, named by its file, over rows that are cut to what is to be judged.
+
+    A suite about a declared table (`meta.table`) finds that table's key in the parameter `key`.
 
     Raises:
         GateBrokenError: if a check raised: nothing is known about the data then.
     """
-    from expectations import engine  # takes six seconds
+    from expectations import engine  # takes three seconds
 
-    document = engine.read_suite(suite_name)
-    table = document["meta"].get("table")
-    keys = [list(declared.key) for declared in TABLES if declared.name == table]
-    known = {"key": keys[0]} if keys else {}
-    results = engine.validate(suite_name, frame, {**known, **(parameters or {})})
+    document = read_suite(suite_name)
+    keys = {declared.name: list(declared.key) for declared in TABLES}
+    known = {"key": keys.get(document["meta"].get("table"), [])}
+    results = engine.validate(suite_name, rows, {**known, **(parameters or {})})
     by_name = {result.expectation_config.meta["check"]: result for result in results}
     return GateReport(
         suite=suite_name,
@@ -136,15 +145,13 @@ def _check_result(suite_name: str, entry: Mapping[str, Any], result: Any) -> Che
     raised = list(_exceptions(result.exception_info))
     if raised:
         raise GateBrokenError(f"{suite_name}: {name} could not be evaluated: {raised[0]}")
-    details = result.result.get("details", {})
     return CheckResult(
         name=name,
         severity=entry["severity"],
         description=entry["description"],
         success=result.success,
         observed=result.result["observed_value"],
-        rows=tuple(details.get("unexpected_rows", ())),
-        verdicts=tuple(Verdict(**verdict) for verdict in details.get("verdicts", ())),
+        rows=tuple(result.result["details"]["unexpected_rows"]),
     )
 
 

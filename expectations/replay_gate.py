@@ -5,37 +5,32 @@ Light to import, like `expectations.gate`.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from statistics import median_low
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, raise_for_data_gate, run_suite
-from expectations.record_sums import rows_of_windows
+from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
+from pipeline.model.window import milliseconds_of
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
 
 HISTORY_WINDOWS = 24
 LEAST_HISTORY = 3
-_TOPIC = ("window_start", "topic", "topic_id")
-_SCENARIO = ("window_start", "candidate", "topic", "topic_id")
+_TOPIC = "window_start, topic, topic_id"
+_SCENARIO = f"{_TOPIC}, candidate"
 
 
 def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> tuple[GateReport, ...]:
-    """The data gate of `replay`.
-
-    Args:
-        spark: Session.
-        run: The run.
-        windows: Windows that were replayed.
-
-    Returns:
-        What every suite found, warnings included.
+    """The data gate of `replay`, over the windows that were replayed.
 
     Raises:
         DataGateError: A critical check failed; all suites had their turn before.
@@ -43,79 +38,90 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
     """
     if not windows:
         return ()
-    results = rows_of_windows(spark, run, REPLAY_RESULTS, windows)
-    brokers = rows_of_windows(spark, run, REPLAY_BROKERS, windows)
-    comparison = rows_of_windows(spark, run, SCENARIO_COMPARISON, windows)
-    traffic = rows_of_windows(spark, run, PARTITION_TRAFFIC, windows)
-    sums = with_sums(comparison, results, brokers, traffic, run)
     reports = (
-        run_suite("replay_results_gate", results),
-        run_suite("scenario_comparison_gate", sums, {"key": list(SCENARIO_COMPARISON.key)}),
-        run_suite("hash_verdicts_gate", rows_of_windows(spark, run, HASH_VERDICTS, windows)),
-        run_suite("back_tests_gate", with_history(spark, run, windows), {"key": list(BACK_TESTS.key)}),
+        check_table(spark, run, REPLAY_RESULTS, windows),
+        run_suite("scenario_comparison_gate", compare_sums(run, windows), {"key": list(SCENARIO_COMPARISON.key)}),
+        run_suite("hash_verdicts_gate", add_extremes(run.load(HASH_VERDICTS, windows))),
+        run_suite("back_tests_gate", add_history(run, windows), {"key": list(BACK_TESTS.key)}),
     )
     raise_for_data_gate(reports)
     return reports
 
 
-def with_sums(
-    comparison: DataFrame, results: DataFrame, brokers: DataFrame, traffic: DataFrame, run: RunContext
-) -> DataFrame:
-    """Rows of the comparison beside what they have to agree with.
+def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
+    """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates."""
+    import pyarrow as pa
 
-    Args:
-        comparison: `gold.scenario_comparison`.
-        results: `gold.replay_results` of the same windows.
-        brokers: `gold.replay_brokers` of the same windows.
-        traffic: `silver.partition_traffic` of the same windows.
-        run: Its configuration names the candidates.
-    """
-    from pyspark.sql import functions as F
-
-    replayed = results.groupBy(*_SCENARIO).agg(
-        F.sum("record_count").alias("replayed_record_count"),
-        F.sum("size_bytes").alias("replayed_size_bytes"),
-        F.count_if((F.col("leader_id") < 0) & (F.col("partition") < F.col("partition_count"))).alias(
-            "open_leader_count"
-        ),
+    rows = run.query(
+        f"""
+        SELECT comparison.*, replayed_record_count, replayed_size_bytes, open_leader_count, broker_size_bytes,
+               coalesce(batch_record_count, 0) AS batch_record_count, candidate_count
+        FROM comparison
+        LEFT JOIN (
+            SELECT {_SCENARIO}, sum(record_count) AS replayed_record_count, sum(size_bytes) AS replayed_size_bytes,
+                   sum(CASE WHEN leader_id < 0 AND partition < partition_count THEN 1 ELSE 0 END) AS open_leader_count
+            FROM results GROUP BY {_SCENARIO}
+        ) AS replayed ON {_same("replayed", _SCENARIO)}
+        LEFT JOIN (
+            SELECT {_SCENARIO}, sum(size_bytes) AS broker_size_bytes FROM brokers GROUP BY {_SCENARIO}
+        ) AS shares ON {_same("shares", _SCENARIO)}
+        LEFT JOIN (
+            SELECT {_TOPIC}, sum(record_count) AS batch_record_count FROM traffic GROUP BY {_TOPIC}
+        ) AS recorded ON {_same("recorded", _TOPIC)}
+        LEFT JOIN (
+            SELECT {_TOPIC}, count(DISTINCT candidate) AS candidate_count FROM comparison GROUP BY {_TOPIC}
+        ) AS present ON {_same("present", _TOPIC)}
+        """,
+        windows,
+        comparison=SCENARIO_COMPARISON,
+        results=REPLAY_RESULTS,
+        brokers=REPLAY_BROKERS,
+        traffic=PARTITION_TRAFFIC,
     )
-    shares = brokers.groupBy(*_SCENARIO).agg(F.sum("size_bytes").alias("broker_size_bytes"))
-    recorded = traffic.groupBy(*_TOPIC).agg(F.sum("record_count").alias("batch_record_count"))
-    present = comparison.groupBy(*_TOPIC).agg(F.count_distinct("candidate").alias("candidate_count"))
-    topics = [row["topic"] for row in comparison.select("topic").distinct().collect()]
-    expected = F.lit(0)
-    for topic in topics:
-        count = 1 + sum(candidate.fits(topic) for candidate in run.config.candidates)  # and the one in use
-        expected = F.when(F.col("topic") == topic, F.lit(count)).otherwise(expected)
-    return (
-        comparison.join(replayed, [*_SCENARIO], "left")
-        .join(shares, [*_SCENARIO], "left")
-        .join(recorded, [*_TOPIC], "left")
-        .join(present, [*_TOPIC], "left")
-        .withColumn("batch_record_count", F.coalesce("batch_record_count", F.lit(0)))
-        .withColumn("expected_candidate_count", expected)
-        .withColumn("expected_seed_count", F.lit(run.config.replay.seeds))
+    topics = rows["topic"].to_pylist()
+    # and the one in use
+    counts = {topic: 1 + sum(candidate.fits(topic) for candidate in run.config.candidates) for topic in set(topics)}
+    expected = pa.array([counts[topic] for topic in topics], pa.int64())
+    seeds = pa.array([run.config.replay.seeds] * len(topics), pa.int64())
+    return rows.append_column("expected_candidate_count", expected).append_column("expected_seed_count", seeds)
+
+
+def _same(joined: str, columns: str) -> str:
+    return " AND ".join(f"{joined}.{name} = comparison.{name}" for name in columns.split(", "))
+
+
+def add_extremes(rows: pa.Table) -> pa.Table:
+    """Rows of `gold.hash_verdicts` with the extremes of the counts in their maps; NULL where these are empty."""
+    import pyarrow as pa
+
+    keys, records = (
+        [[count for _, count in pairs] for pairs in rows[name].to_pylist()]
+        for name in ("explained_key_counts", "explained_record_counts")
     )
+    found = {
+        "least_explained_count": [min((*k, *r), default=None) for k, r in zip(keys, records, strict=True)],
+        "most_explained_key_count": [max(counts, default=None) for counts in keys],
+        "most_explained_record_count": [max(counts, default=None) for counts in records],
+    }
+    for name, values in found.items():
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
+    return rows
 
 
-def with_history(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    """Rows of `gold.back_tests` beside the median error of their topic in the windows before.
+def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
+    """Rows of `gold.back_tests` with the median error of their topic in the windows before; NULL with too few of them."""
+    import pyarrow as pa
 
-    Args:
-        spark: Session.
-        run: The run.
-        windows: Windows that were replayed.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    from pipeline.storage.delta import load
-
-    before = Window.partitionBy("topic", "topic_id").orderBy("window_start").rowsBetween(-HISTORY_WINDOWS, -1)
-    errors = F.filter(F.collect_list("share_error_points").over(before), lambda error: error.isNotNull())
-    ordered = F.array_sort(errors)
-    middle = F.get(ordered, ((F.size(ordered) - 1) / 2).cast("int"))
-    known = load(spark, run.warehouse, BACK_TESTS).where(F.col("cluster") == run.cluster_name)
-    told = F.when(F.size(ordered) >= LEAST_HISTORY, middle)
-    starts = [F.timestamp_millis(F.lit(window.start_ms)) for window in windows]
-    return known.withColumn("history_share_error_points", told).where(F.col("window_start").isin(starts))
+    rows = run.load(BACK_TESTS).sort_by("window_start")
+    wanted = {window.start_ms for window in windows}
+    errors: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    medians: list[float | None] = []
+    kept = []
+    columns = ("topic", "topic_id", "window_start", "share_error_points")
+    for topic, topic_id, start, error in zip(*(rows[name].to_pylist() for name in columns), strict=True):
+        before = errors[topic, topic_id]
+        known = [value for value in before[-HISTORY_WINDOWS:] if value is not None]
+        medians.append(median_low(known) if len(known) >= LEAST_HISTORY else None)
+        kept.append(milliseconds_of(start) in wanted)
+        before.append(error)
+    return rows.append_column("history_share_error_points", pa.array(medians, pa.float64())).filter(pa.array(kept))

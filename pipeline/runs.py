@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of, spanning
+from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, rows_of
-from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.predicates import format_datafusion_predicate
+from pipeline.storage.rows import load_rows, query_rows, replace_rows
+from pipeline.storage.values import row_of, value_of
 from pipeline.storage.window_status import trusted_windows
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
     from pipeline.tables import Table
@@ -100,48 +103,44 @@ class RunContext:
         """The same as values of a dataclass, see `value_of`."""
         return [value_of(kind, row) for row in self.rows(table, windows)]
 
+    def count(self, table: Table, windows: Sequence[TimeWindow]) -> int:
+        """Number of the cluster's rows in some windows."""
+        found: int = self.query("SELECT count(*) AS n FROM rows", windows, rows=table)["n"][0].as_py()
+        return found
+
+    def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
+        """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""
+        stored = {f"stored_{name}": table for name, table in tables.items()}
+        cut = {
+            name: format_datafusion_predicate(table, self.cluster_name, windows) if windows else "false"
+            for name, table in tables.items()
+        }
+        views = ", ".join(f"{name} AS (SELECT * FROM stored_{name} WHERE {where})" for name, where in cut.items())  # noqa: S608
+        return query_rows(self.warehouse, f"WITH {views} {sql}", stored)
+
+    def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
+        """The same as a Spark frame, for tables that grow with the traffic."""
+        from pipeline.storage.delta import load  # noqa: PLC0415 - a run that needs no Spark does not import it
+        from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
+
+        return load(spark, self.warehouse, table).where(format_predicate(table, self.cluster_name, windows))
+
     def replace(self, table: Table, rows: Iterable[Any], windows: Sequence[TimeWindow]) -> int:
-        """Replaces the cluster's rows of some windows in one commit.
+        """Replaces the cluster's rows of some windows in one commit; returns the table's version.
 
-        Args:
-            table: The declaration.
-            rows: Dictionaries, or values of a dataclass as `values` gives them; `cluster` and `run_id` are filled in.
-            windows: Which windows.
-
-        Returns:
-            The table's version after the commit.
+        Rows are dictionaries, or values of a dataclass as `values` gives them; `cluster` and `run_id` are filled in.
 
         Raises:
             TableMismatchError: if a row is of another window, or NULL where it must not be.
             StorageConflictError: if other writers came first every time it was tried.
         """
-        named = ({"cluster": self.cluster_name, **row_of(row, table)} for row in rows)
-        found = rows_of(table, named, run_id=self.run_id)
+        found = self.table_of(table, rows)
         return replace_rows(found, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
-
-def value_of(kind: type[_Value], row: Mapping[str, Any]) -> _Value:
-    """A row as a value of a dataclass: columns by field name, the instant in `since` or `since_at` as `since_ms`."""
-    return kind(**{one.name: _field_of(one.name, row) for one in fields(kind)})  # type: ignore[arg-type]
-
-
-def _field_of(name: str, row: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever the column holds
-    if name in row:
-        return row[name]
-    bare = name.removesuffix("_ms")
-    instant = row[bare] if bare in row else row[f"{bare}_at"]
-    return None if instant is None else milliseconds_of(instant)
-
-
-def row_of(value: Any, table: Table) -> Row:  # noqa: ANN401 - a dictionary, or a dataclass of any kind
-    """The inverse of `value_of`."""
-    if not is_dataclass(value):
-        return dict(value)
-    row = {one.name: getattr(value, one.name) for one in fields(value)}
-    for name in row.keys() - set(table.column_names):
-        bare, held = name.removesuffix("_ms"), row.pop(name)
-        row[bare if bare in table.column_names else f"{bare}_at"] = None if held is None else instant_of(held)
-    return row
+    def table_of(self, table: Table, rows: Iterable[Any]) -> pa.Table:
+        """Rows as `replace` takes them, in the declared columns."""
+        named = ({"cluster": self.cluster_name, **row_of(row, table)} for row in rows)
+        return rows_of(table, named, run_id=self.run_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

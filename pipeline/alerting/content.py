@@ -1,4 +1,4 @@
-"""What a mail says, free of any format: rules fill these values, the templates draw every one of them alike."""
+"""What a mail says, free of any format: `pipeline.alerting` fills these values, the templates draw all of them alike."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ if TYPE_CHECKING:
 
     from pipeline.model.incident import IncidentState
 
-Tone = Literal["alarm", "calm"]
 DIGEST: Final = "digest"
-"""In place of a state: the mail tells many changes."""
+"""In place of a state: the mail reports many changes."""
 TABLE_WIDTH: Final = 78
 _LEAST_WORDS: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+@dataclass(frozen=True, slots=True)
+class MailColumn:
     """A column of a table.
 
-    Attributes:
-        title: Its head.
-        is_number: Set to the right.
-        is_text_only: Left out of the HTML part, such as a bar of characters beside a picture.
-        is_short: Kept on one line: ids, states, nothing that others chose.
+    `is_number` sets it to the right; `is_text_only` leaves it out of the HTML part, such as a bar of characters next to a
+    picture; `is_short` keeps it on one line: ids, states, nothing that others chose.
     """
 
     title: str
@@ -36,18 +32,16 @@ class Column:
     is_short: bool = False
 
 
+def number_columns(*titles: str) -> tuple[MailColumn, ...]:
+    """Columns of numbers."""
+    return tuple(MailColumn(title, is_number=True) for title in titles)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows of finished text.
+class MailTable:
+    """Rows of finished text, a cell per column; `marked` are positions of rows to highlight, `note` a line below."""
 
-    Attributes:
-        columns: Its columns.
-        rows: Cells, one per column.
-        marked: Places of the rows to highlight.
-        note: A line below, such as what was left out; may be empty.
-    """
-
-    columns: tuple[Column, ...]
+    columns: tuple[MailColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     marked: frozenset[int] = frozenset()
     note: str = ""
@@ -55,13 +49,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """An inline picture of the HTML part.
-
-    Attributes:
-        name: File name without ending, letters, digits and `_`.
-        png: The picture.
-        alt: What it shows, for those who do not see it.
-    """
+    """A picture within the HTML part: a file name of letters, digits and `_` without ending, and what it shows in words."""
 
     name: str
     png: bytes
@@ -69,32 +57,19 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A titled part of a mail; whatever is empty is left out.
-
-    Attributes:
-        title: Its head.
-        text: Paragraphs.
-        picture: A picture.
-        table: A table.
-        code: Text to copy, kept line by line.
-    """
+class MailSection:
+    """A titled part of a mail: paragraphs, a picture, a table, text to copy line by line; whatever is empty is left out."""
 
     title: str
     text: tuple[str, ...] = ()
     picture: Picture | None = None
-    table: Table | None = None
+    table: MailTable | None = None
     code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number worth large type.
-
-    Attributes:
-        label: What it is.
-        value: The number with its unit.
-    """
+    """A number with its unit, worth large type, and what it is."""
 
     label: str
     value: str
@@ -102,13 +77,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that comes with a mail.
-
-    Attributes:
-        name: File name: letters, digits, `-`, `_`, `.`.
-        subtype: Of `text/`, or of `application/` where that is what it is: `csv`, `json`, `plain`.
-        text: What is in it.
-    """
+    """A file that comes with a mail; its name consists of letters, digits, `-`, `_`, `.`."""
 
     name: str
     subtype: Literal["csv", "json", "plain"]
@@ -121,8 +90,8 @@ class Content:
 
     Attributes:
         cluster: Name of the cluster, as configured.
-        key: Of the change it tells, see `IncidentChange.key`; of a digest its own.
-        tells: Keys of all changes it tells.
+        key: Of the change it reports, see `IncidentChange.key`; of a digest its own.
+        tells: Keys of all changes it reports.
         incident_id: Incident it is about; of a digest its own id.
         state: State the incident entered, or `digest`.
         window_start_ms: Window that brought the state, UTC milliseconds.
@@ -143,26 +112,24 @@ class Content:
     incident_id: str
     state: IncidentState | Literal["digest"]
     window_start_ms: int
-    tone: Tone
+    tone: Literal["alarm", "calm"]
     badge: str
     subject_line: str
     title: str
     headline: str
     figures: tuple[Figure, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[MailSection, ...]
     footer: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
 
-def render_table(table: Table, width: int = TABLE_WIDTH) -> str:
+def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     """Sets a table in plain text: columns aligned, marked rows led by `>`, the widest words wrapped where it is too wide.
 
-    Args:
-        table: The table.
-        width: Characters of a line that it should keep to; numbers and words as long as a name are not broken for it.
+    Numbers and words as long as a name are not broken for the width.
 
-    >>> print(render_table(Table(
-    ...     columns=(Column(title="broker"), Column(title="share", is_number=True)),
+    >>> print(render_table(MailTable(
+    ...     columns=(MailColumn("broker"), MailColumn("share", is_number=True)),
     ...     rows=(("1", "50.9 %"), ("2", "9.1 %")), marked=frozenset({0}))))
       broker   share
     > 1       50.9 %
@@ -175,30 +142,28 @@ def render_table(table: Table, width: int = TABLE_WIDTH) -> str:
          for cell, limit in zip(line, limits, strict=True)]
         for line in lines
     ]  # fmt: skip
-    widths = [max(len(part) for line in cells for part in line[place]) for place in range(len(table.columns))]
+    widths = [max(len(part) for line in cells for part in line[at]) for at in range(len(table.columns))]
     drawn = []
-    for place, line in enumerate(cells):
+    for at, line in enumerate(cells):
         for part, words in enumerate(zip_longest(*line, fillvalue="")):
-            said = (
+            aligned = (
                 word.rjust(length) if column.is_number else word.ljust(length)
                 for word, length, column in zip(words, widths, table.columns, strict=True)
             )
-            mark = "> " if place - 1 in table.marked and part == 0 else "  "
-            drawn.append((mark + "  ".join(said)).rstrip())
+            mark = "> " if at - 1 in table.marked and part == 0 else "  "
+            drawn.append((mark + "  ".join(aligned)).rstrip())
     return "\n".join(drawn)
 
 
-def _cell_limits(lines: Sequence[tuple[str, ...]], columns: Sequence[Column], width: int) -> list[int | None]:
+def _cell_limits(lines: Sequence[tuple[str, ...]], columns: Sequence[MailColumn], width: int) -> list[int | None]:
     """Most characters of a column's lines; None for as many as it has. Of columns of words the widest gives way."""
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     excess = sum(widths) + 2 * len(columns) - width
     wordy = [
-        place
-        for place, column in enumerate(columns)
-        if not (column.is_number or column.is_short or column.is_text_only)
+        at for at, column in enumerate(columns) if not (column.is_number or column.is_short or column.is_text_only)
     ]
     limits: list[int | None] = [None] * len(columns)
     if excess > 0 and wordy:
-        widest = max(wordy, key=lambda place: widths[place])
+        widest = max(wordy, key=lambda at: widths[at])
         limits[widest] = max(_LEAST_WORDS, widths[widest] - excess)
     return limits

@@ -1,7 +1,7 @@
 """The one door mail leaves by: an SMTP server, or files in the outbox folder.
 
-At least once: whoever calls marks a message as delivered after `deliver` has returned. A crash between the two repeats
-the message, with the same Message-ID, so that mail programs can tell.
+At least once: the caller marks a message as delivered after `deliver` has returned. A crash between the two repeats the
+message, with the same Message-ID, by which mail programs recognise it.
 
 References:
     RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
@@ -35,11 +35,9 @@ _REASON_LIMIT = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A message was handed over.
+    """Where a message went: `smtp://host:port`, the path of the file, or a webhook.
 
-    Attributes:
-        delivered_to: `smtp://host:port`, or the path of the file.
-        refused: Recipients the server refused for good while it took the message for others, each with its answer.
+    `refused` are recipients the server refused for good while it took the message for others, each with its answer.
     """
 
     delivered_to: str
@@ -49,14 +47,7 @@ class Delivery:
 def deliver(
     payload: bytes, recipients: Sequence[str], *, smtp: Smtp | None, outbox_folder: Path, message_id: str
 ) -> Delivery:
-    """Hands one message over.
-
-    Args:
-        payload: The whole message, RFC 5322.
-        recipients: Envelope recipients.
-        smtp: The server; without one the message becomes an `.eml` file.
-        outbox_folder: Folder of these files; made where missing.
-        message_id: Message-ID without brackets. The same message is written to the same file.
+    """Delivers one message (RFC 5322) over SMTP, or without a server as an `.eml` file named by its Message-ID.
 
     Raises:
         UnusableServerError: if the server could not be reached, or TLS or login failed.
@@ -68,14 +59,20 @@ def deliver(
         return Delivery(delivered_to=str(_write_file(payload, outbox_folder, message_id)))
     if not recipients:
         raise DeliveryError(f"message {message_id} has no recipients")
-    return _send(payload, recipients, smtp)
+    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
+    with _session(smtp) as server:
+        refused = server.sendmail(str(message["From"].addresses[0].addr_spec), recipients, payload)
+    retryable = {address: reply for address, reply in refused.items() if reply[0] < 500}
+    if retryable:
+        raise DeliveryError(f"{address_of(smtp)} put off {_describe_replies(retryable)}; the others have the message")
+    return Delivery(
+        delivered_to=address_of(smtp),
+        refused=tuple(_describe_replies({address: reply}) for address, reply in sorted(refused.items())),
+    )
 
 
 def probe(smtp: Smtp) -> str:
-    """Connects, negotiates TLS and logs in as a delivery would, and sends nothing.
-
-    Returns:
-        What was reached, such as `smtp://mail:587, STARTTLS, AUTH as alerts`.
+    """Connects, negotiates TLS and logs in as a delivery would; returns `smtp://mail:587, STARTTLS, AUTH as alerts`.
 
     Raises:
         UnusableServerError: if any of it fails, saying what.
@@ -93,7 +90,7 @@ def address_of(smtp: Smtp) -> str:
 
 
 def file_name_of(payload: bytes, message_id: str) -> str:
-    r"""Name of a message's file: the window it is about, then its id; the same for the same message.
+    r"""Name of a message's file: its window, then its id; the same for the same message.
 
     >>> file_name_of(b"X-Partition-Health-Window: 2026-11-21T09:06:00Z\r\n\r\n", "K-1-new.demo@x")
     '2026-11-21T09-06-00Z_K-1-new_demo.eml'
@@ -122,36 +119,18 @@ def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
     return target
 
 
-def _send(payload: bytes, recipients: Sequence[str], smtp: Smtp) -> Delivery:
-    sender = _sender_of(payload)
-    with _session(smtp) as server:
-        put_off = server.sendmail(sender, recipients, payload)
-    retryable = {address: reply for address, reply in put_off.items() if reply[0] < 500}
-    if retryable:
-        raise DeliveryError(f"{address_of(smtp)} put off {_said(retryable)}; the others have the message")
-    return Delivery(
-        delivered_to=address_of(smtp),
-        refused=tuple(_said({address: reply}) for address, reply in sorted(put_off.items())),
-    )
-
-
-def _sender_of(payload: bytes) -> str:
-    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
-    return str(message["From"].addresses[0].addr_spec)
-
-
 @contextlib.contextmanager
 def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
-    """A session after TLS and login. A failure while taking leave is none: the server has answered by then."""
+    """A session after TLS and login. An error during QUIT is ignored: the server has answered by then."""
     try:
         server = _open(smtp)
     except (smtplib.SMTPException, OSError) as error:
-        raise UnusableServerError(_told(error, smtp)) from error
+        raise UnusableServerError(_describe_error(error, smtp)) from error
     try:
         yield server
     except (smtplib.SMTPException, OSError) as error:
         server.close()
-        raise DeliveryError(_told(error, smtp)) from error
+        raise DeliveryError(_describe_error(error, smtp)) from error
     with contextlib.suppress(smtplib.SMTPException, OSError):
         server.quit()
 
@@ -174,16 +153,16 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
     return server
 
 
-def _told(error: Exception, smtp: Smtp) -> str:
+def _describe_error(error: Exception, smtp: Smtp) -> str:
     """What went wrong, on one line, in the server's words where it spoke."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
-        return f"{address_of(smtp)} refused {_said(error.recipients)}"
+        return f"{address_of(smtp)} refused {_describe_replies(error.recipients)}"
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error)}"
     return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error))}"
 
 
-def _said(replies: Mapping[str, tuple[int, bytes]]) -> str:
+def _describe_replies(replies: Mapping[str, tuple[int, bytes]]) -> str:
     return "; ".join(f"{address}: {code} {_reply_text(text)}" for address, (code, text) in sorted(replies.items()))
 
 

@@ -8,11 +8,19 @@ import hashlib
 import io
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.content import DIGEST, Attachment, Column, Content, Figure, Section, Table
-from pipeline.alerting.queries import sql_instant, sql_text
-from pipeline.alerting.rule_words import format_measure
+from pipeline.alerting.content import (
+    DIGEST,
+    Attachment,
+    Content,
+    Figure,
+    MailColumn,
+    MailSection,
+    MailTable,
+    number_columns,
+)
+from pipeline.alerting.queries import incidents_query
 from pipeline.model.number_text import format_clock, format_count, format_name
-from pipeline.model.rule import times_worse
+from pipeline.rules import format_measure, times_worse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,43 +32,40 @@ _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3}
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    """Words and tables of a digest: the gravest first, all of them as a file.
-
-    Args:
-        cluster: Name of the cluster.
-        changes: Of one window, more than one.
-        owner: Who looks after the cluster; may be empty.
-    """
+    """A mail about many changes of one window: the gravest first, all of them as a file."""
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
-    window_start_ms = ordered[0].window_start_ms
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
-    told = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
-    digest_id = _digest_id(cluster, ordered)
-    worst = ordered[0]
-    open_count = len(ordered) - counts["resolved"]
-    name = format_name(cluster)
+    counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
+    digest_id, start_ms = _digest_id(cluster, ordered), ordered[0].window_start_ms
+    name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
     return Content(
         cluster=cluster,
         key=f"{digest_id}-{DIGEST}",
         tells=tuple(change.key for change in ordered),
         incident_id=digest_id,
         state=DIGEST,
-        window_start_ms=window_start_ms,
-        tone="alarm" if open_count else "calm",
+        window_start_ms=start_ms,
+        tone="alarm" if len(ordered) > counts["resolved"] else "calm",
         badge="DIGEST",
-        subject_line=f"[DIGEST] {format_name(cluster, 60)}: {told} incidents in the window from "
-        f"{format_clock(window_start_ms)} #{digest_id}",
-        title=f"{name} · {format_count(len(ordered))} changes",
+        subject_line=f"[DIGEST] {format_name(cluster, 60)}: {counted} incidents in the window from {since} #{digest_id}",
+        title=f"{name} · {count} changes",
         headline=(
-            f"{format_count(len(ordered))} incidents of cluster {name} changed in the window from "
-            f"{format_clock(window_start_ms)}: {told}. So many at once usually have one cause: a broker that is down, a "
-            f"reassignment, a source that does not arrive. The gravest is {format_name(worst.subject)}."
+            f"{count} incidents of cluster {name} changed in the window from {since}: {counted}. So many at once usually "
+            "have one cause: a broker that is down, a reassignment, a source that does not arrive. The gravest is "
+            f"{format_name(ordered[0].subject)}."
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
-        sections=(_table_section(ordered), _rows_section(cluster, window_start_ms)),
+        sections=(
+            _table_section(ordered),
+            MailSection(
+                title="See the rows",
+                text=("Paste into `partition-health sql`:",),
+                code=incidents_query(cluster, start_ms),
+            ),
+        ),
         footer=(
-            f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {format_count(len(ordered))}; "
-            "mail.digest_above in the configuration says from how many on. All times are UTC.",
+            f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
+            "the configuration says from how many on. All times are UTC.",
         ),
         attachments=(Attachment(name="incidents.csv", subtype="csv", text=_csv(ordered)),),
     )
@@ -71,19 +76,12 @@ def _over_limit(change: IncidentChange) -> float:
 
 
 def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
-    told = "\0".join((cluster, *sorted(change.key for change in changes)))
-    digest = hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    keys = "\0".join((cluster, *sorted(change.key for change in changes)))
+    digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
     return f"D-{base64.b32encode(digest).decode('ascii')}"
 
 
-def _table_section(ordered: Sequence[IncidentChange]) -> Section:
-    columns = (
-        Column(title="incident", is_short=True),
-        Column(title="state", is_short=True),
-        Column(title="what"),
-        Column(title="measure", is_number=True),
-        Column(title="limit", is_number=True),
-    )
+def _table_section(ordered: Sequence[IncidentChange]) -> MailSection:
     rows = tuple(
         (
             change.incident_id,
@@ -94,21 +92,14 @@ def _table_section(ordered: Sequence[IncidentChange]) -> Section:
         )
         for change in ordered[:MOST_ROWS]
     )
+    short = (MailColumn("incident", is_short=True), MailColumn("state", is_short=True))
     left = len(ordered) - len(rows)
-    note = f"{format_count(left)} more are in the attached incidents.csv." if left else ""
-    return Section(title="The gravest first", table=Table(columns=columns, rows=rows, note=note))
-
-
-def _rows_section(cluster: str, window_start_ms: int) -> Section:
-    query = "\n".join(
-        (
-            "SELECT incident_id, state, rule, subject, since, value, limit_value",
-            "FROM gold.incidents",
-            f"WHERE cluster = {sql_text(cluster)} AND window_start = {sql_instant(window_start_ms)}",
-            "ORDER BY state, value DESC;",
-        )
+    table = MailTable(
+        columns=(*short, MailColumn("what"), *number_columns("measure", "limit")),
+        rows=rows,
+        note=f"{format_count(left)} more are in the attached incidents.csv." if left else "",
     )
-    return Section(title="See the rows", text=("Paste into `partition-health sql`:",), code=query)
+    return MailSection(title="The gravest first", table=table)
 
 
 def _csv(ordered: Sequence[IncidentChange]) -> str:

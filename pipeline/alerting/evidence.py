@@ -1,4 +1,4 @@
-"""Everything a mail about a broker's share needs, as values: jobs fill them from tables, messages only read them."""
+"""Everything a mail needs, as values: jobs fill them from tables, mails only read them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from pipeline.model.window import TimeWindow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pipeline.config.rules import Gate
     from pipeline.model.incident import IncidentChange
     from pipeline.model.load import BrokerLoad
     from pipeline.model.recommendation import Recommendation
+    from pipeline.verdicts.sources import SourceArrival
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A change of an incident, and whose it is.
+class IncidentEvidence:
+    """A change of an incident, and its owner.
 
     Attributes:
         cluster: Name in the configuration.
         change: The state change: id, since, value, peak, limit.
         window_ms: Length of a window.
         limits_at: Where the configuration holds its limit, such as `rules.topic_peak`.
+        reason: The verdict in words.
         owner: Who looks after it; may be empty.
         time_zone: The owner's, an IANA name.
     """
@@ -33,6 +36,7 @@ class Standing:
     change: IncidentChange
     window_ms: int
     limits_at: str
+    reason: str = ""
     owner: str = ""
     time_zone: str = "UTC"
 
@@ -41,43 +45,17 @@ class Standing:
         """The window that brought the state."""
         return TimeWindow(self.change.window_start_ms, self.change.window_start_ms + self.window_ms)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictEvidence(Standing):
-    """What a mail about a rule needs that judges one number: a missing source, a disk, a topic.
-
-    Attributes:
-        reason: The verdict in words.
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """What a source brought of what was expected. From `bronze.window_status`.
-
-    Attributes:
-        source: Source kind.
-        arrived_count: Items that arrived.
-        expected_count: Items expected.
-    """
-
-    source: str
-    arrived_count: int
-    expected_count: int
+    @property
+    def span(self) -> TimeWindow:
+        """From the first window above the limit to the end of the window that brought the state."""
+        return TimeWindow(min(self.change.since_ms, self.change.window_start_ms), self.window.end_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicExcess:
-    """What one topic adds to a broker's excess.
+    """What one topic adds to a broker's excess: its bytes there less its bytes in the cluster times the fair share.
 
-    Attributes:
-        topic: The topic.
-        size_bytes: Its bytes on the broker.
-        fair_bytes: Its bytes in the cluster times the broker's fair share.
-        excess_bytes: `size_bytes - fair_bytes`; negative where the topic relieves the broker.
-        excess_share: Part of the cluster's bytes, so that the topics' parts sum to `share - expected_share`.
+    `excess_share` is a part of the cluster's bytes; those of all topics sum to `share - expected_share`.
     """
 
     topic: str
@@ -89,17 +67,7 @@ class TopicExcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotPartition:
-    """A partition the broker leads. From `gold.partition_health`.
-
-    Attributes:
-        topic: Its topic.
-        partition: Its number.
-        size_bytes: Bytes appended in the window.
-        ratio_to_mean: Over the mean of the topic's partitions.
-        heavy_keys_bytes: Of what is above the mean, from keys that no hash can spread; None where it was not split.
-        hash_luck_bytes: Of it, what chance does to so many keys; None likewise.
-        remainder_bytes: The rest of it; None likewise.
-    """
+    """A partition the broker leads: columns of `gold.partition_health`; the last three are None where it was not split."""
 
     topic: str
     partition: int
@@ -112,16 +80,7 @@ class HotPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotKey:
-    """A heavy key on a partition that the broker leads. From `gold.hot_keys`.
-
-    Attributes:
-        key: First 8 hex digits of its id: a pseudonym.
-        topic: Its topic.
-        partition: Where most of it is.
-        size_bytes: Its bytes in the window.
-        topic_ratio: Part of the topic's bytes.
-        is_heavy: More than a partition's part: no hash can spread it.
-    """
+    """A heavy key on a partition that the broker leads: columns of `gold.hot_keys`; `key` is a pseudonym."""
 
     key: str
     topic: str
@@ -132,88 +91,72 @@ class HotKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CauseTerms:
-    """Why the broker is above its fair share: three terms that sum to `share - expected_share`.
+class ShareCauses:
+    """Why the broker is above its fair share: columns of `gold.broker_share`.
 
-    Attributes:
-        leaders: From leading more partitions than its capacity's part.
-        topic_mix: From leading partitions of busier topics.
-        partition_skew: From its partitions being hotter than their topics' mean.
-        heavy_keys: Of the skew, from keys that no hash can spread; None where it was not split.
-        hash_luck: Of the skew, what chance does to so many keys; None likewise.
-        remainder: The rest of the skew; None likewise.
+    The first three terms sum to `share - expected_share`, the last three to the skew; these are None where it was not split.
     """
 
-    leaders: float
-    topic_mix: float
-    partition_skew: float
-    heavy_keys: float | None = None
-    hash_luck: float | None = None
-    remainder: float | None = None
+    leaders_term: float
+    topic_mix_term: float
+    partition_skew_term: float
+    heavy_keys_term: float | None = None
+    hash_luck_term: float | None = None
+    remainder_term: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceLatency:
-    """What producers wait for the broker, all clients together. From `gold.latency`, client `*`.
+    """What producers wait for the broker, all clients together: columns of `gold.latency`."""
 
-    Attributes:
-        broker_avg_ms: Mean request latency of the broker.
-        peers_avg_ms: The same of the other brokers (their median).
-        broker_max_ms: Largest latency of the broker, or None.
-    """
-
-    broker_avg_ms: float
-    peers_avg_ms: float
-    broker_max_ms: float | None = None
+    request_latency_avg_ms: float
+    ratio_to_peers: float
+    request_latency_max_ms: float | None = None
 
     @property
-    def ratio_to_peers(self) -> float | None:
-        """Broker over peers; None where the peers' is 0."""
-        return self.broker_avg_ms / self.peers_avg_ms if self.peers_avg_ms > 0 else None
+    def peers_avg_ms(self) -> float:
+        """Median of the other brokers' means."""
+        return self.request_latency_avg_ms / self.ratio_to_peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerShareEvidence(Standing):
-    """An incident of the rule `broker_share` entered a state: what to say of it.
+class BrokerShareEvidence(IncidentEvidence):
+    """What is known of a broker whose incident entered a state; whatever is not known is None or empty.
 
     Attributes:
         broker_id: The broker.
-        brokers: Every broker of the window, the one concerned included. From `gold.broker_share`.
+        brokers: Every broker of the window, the one concerned included.
         topics: Topics by excess on this broker, largest first, see `excess_by_topic`.
         partitions: Partitions the broker leads, hottest first.
-        causes: The exact split, or None where it is not known.
+        causes: The exact split of the excess.
         above_count: Windows above among the last n.
-        k: Windows above that make a failure.
-        n: Windows looked at.
-        resolves_at: Ratio below which a window counts as calm.
-        chance_ratio: Ratio that chance alone exceeds once in a thousand windows, or None.
-        latency: Latency beside peers, or None without producer metrics.
-        earlier: Every broker of windows before this one, for the picture of how it came; may be empty.
+        gate: The limits.
+        chance_ratio: Ratio that chance alone exceeds once in a thousand windows.
+        latency: Latency of the broker and of its peers.
+        earlier: Every broker of windows before this one.
         partitioners: Strategy in use by topic, as far as the replay knows it.
-        hot_keys: Heaviest keys on partitions that the broker leads; may be empty.
-        recommendations: What to do, by rank; may be empty.
-        arrivals: What the sources brought into the window, of those that know what to expect.
-        peak_ratio: Its largest load within the window over its fair part of the mean one, or None.
-        idle_ratio: Part of the time its request handlers were idle, 0..1, or None.
-        hours_to_full: Until its fullest disk is full at the pace of the last windows, or None.
+        hot_keys: Heaviest keys on partitions that the broker leads.
+        recommendations: What to do, by rank.
+        arrivals: What the sources brought into the window.
+        peak_ratio: Its largest load within the window over its fair part of the mean one.
+        idle_ratio: Part of the time its request handlers were idle, 0..1.
+        hours_to_full: Until its fullest disk is full at the pace of the last windows.
     """
 
     broker_id: int
     brokers: tuple[BrokerLoad, ...]
     topics: tuple[TopicExcess, ...]
     partitions: tuple[HotPartition, ...]
-    causes: CauseTerms | None
+    causes: ShareCauses | None
     above_count: int
-    k: int
-    n: int
-    resolves_at: float
+    gate: Gate
     chance_ratio: float | None
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[SourceArrival, ...] = ()
     peak_ratio: float | None = None
     idle_ratio: float | None = None
     hours_to_full: float | None = None
@@ -229,6 +172,17 @@ class BrokerShareEvidence(Standing):
             if load.broker_id == self.broker_id:
                 return load
         raise ValueError(f"broker {self.broker_id} is not among the window's brokers")
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Share and share ratio of the broker concerned.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        if self.broker.share is None or self.broker.share_ratio is None:
+            raise ValueError(f"broker {self.broker_id} has no share in window {self.window}")
+        return self.broker.share, self.broker.share_ratio
 
 
 def excess_by_topic(
@@ -259,15 +213,15 @@ def excess_by_topic(
     cluster_bytes = sum(topic_bytes.values())
     rows = []
     for topic, in_cluster_bytes in topic_bytes.items():
-        size_bytes = loads.get((topic, broker_id), 0)
-        fair_bytes = expected_share * in_cluster_bytes
+        size_bytes, fair_bytes = loads.get((topic, broker_id), 0), expected_share * in_cluster_bytes
+        excess_bytes = size_bytes - fair_bytes
         rows.append(
             TopicExcess(
                 topic=topic,
                 size_bytes=size_bytes,
                 fair_bytes=fair_bytes,
-                excess_bytes=size_bytes - fair_bytes,
-                excess_share=(size_bytes - fair_bytes) / cluster_bytes if cluster_bytes else 0.0,
+                excess_bytes=excess_bytes,
+                excess_share=excess_bytes / cluster_bytes if cluster_bytes else 0.0,
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.excess_bytes, row.topic)))

@@ -1,7 +1,7 @@
 """Incidents: a fold over verdicts in window order.
 
-The fold keeps no state of its own beside the list of open incidents. Peak, window count and calm windows are read off
-the verdicts, so a run over many windows, many runs over one each, and a recomputation give the same changes.
+The fold keeps no state but the list of open incidents. Peak, window count and calm windows are computed from the verdicts, so
+a run over many windows, many runs over one each, and a recomputation give the same changes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.model.incident import IncidentChange, OpenIncident
-from pipeline.model.rule import times_worse, worst_of
+from pipeline.model.incident import IncidentChange
+from pipeline.rules import times_worse, worst_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pipeline.model.incident import IncidentState
     from pipeline.model.verdict import Verdict
@@ -25,15 +25,15 @@ _Subject = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class IncidentPolicy:
     """What moves an incident of a rule from state to state.
 
     Attributes:
         resolves_at: A value below it is calm.
         k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
-        worsens_by: So many times worse than the value last told makes it `worse`, such as 1.25.
+        worsens_by: So many times worse than the value last reported makes it `worse`, such as 1.25.
         repeat_ms: After so long without a change it is `continuing`; 0 for never.
-        resolves_by_limit: In place of `resolves_at` by limit, for windows held against another one: topics may have one.
+        resolves_by_limit: In place of `resolves_at` by limit, for windows with another limit: topics may have one.
     """
 
     resolves_at: float
@@ -48,6 +48,24 @@ class Course:
         return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIncident:
+    """An incident that is not over: its last change, the window that opened it, and its worst measure reported."""
+
+    last: IncidentChange
+    opened_ms: int
+    reported_value: float | None
+
+
+def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenIncident:
+    """An incident after a change that leaves it open; without the incident before it the change opened it."""
+    return OpenIncident(
+        last=change,
+        opened_ms=before.opened_ms if before else change.window_start_ms,
+        reported_value=worst_of(change.rule, (change.value, before.reported_value if before else None)),
+    )
+
+
 def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
     """The short stable id of an incident: `K-` and 40 bits in base32.
 
@@ -60,16 +78,9 @@ def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
 
 
 def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tuple[OpenIncident, ...]:
-    """Incidents told and not over before a window, from the stored rows of `gold.incidents`.
+    """Incidents open before a window, from the stored rows of `gold.incidents`.
 
     Changes at or after the window are left out: a run that folds these windows again replaces them.
-
-    Args:
-        changes: Stored changes of one cluster, in any order.
-        window_start_ms: Start of the first window to be folded, UTC milliseconds.
-
-    Returns:
-        By rule, subject and time of opening.
     """
     opened: dict[str, OpenIncident] = {}
     for change in sorted(changes, key=lambda change: change.window_start_ms):
@@ -78,15 +89,15 @@ def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tupl
         if change.state == "resolved":
             opened.pop(change.incident_id, None)
         elif change.state == "new" or change.incident_id in opened:
-            opened[change.incident_id] = change.as_open(opened.get(change.incident_id))
-    return tuple(sorted(opened.values(), key=lambda incident: (incident.rule, incident.subject, incident.opened_ms)))
+            opened[change.incident_id] = as_open(change, opened.get(change.incident_id))
+    return tuple(sorted(opened.values(), key=lambda one: (one.last.rule, one.last.subject, one.opened_ms)))
 
 
 def fold_verdicts(
     verdicts: Sequence[Verdict],
     *,
     cluster: str,
-    course: Course,
+    policy_of: Callable[[str], IncidentPolicy],
     open_incidents: Sequence[OpenIncident] = (),
     history: Sequence[Verdict] = (),
 ) -> tuple[IncidentChange, ...]:
@@ -98,7 +109,7 @@ def fold_verdicts(
        windows in a row, which would have ended an earlier incident.
     3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
        resolves the incident. A window that was judged and is not calm starts the count again.
-    4. A window above whose value is `worsens_by` times the value last told makes an open incident `worse`; a window
+    4. A window above whose value is `worsens_by` times the value last reported makes an open incident `worse`; a window
        that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
     5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
        skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
@@ -106,7 +117,7 @@ def fold_verdicts(
     Args:
         verdicts: Of one cluster, any rules and subjects; at most one per rule, subject and window.
         cluster: Name of the cluster, part of the ids.
-        course: Limits of the states.
+        policy_of: Limits of the states, by rule.
         open_incidents: What was open before the first of `verdicts`, see `open_before`.
         history: Verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
             More does no harm; windows from the first of `verdicts` on are ignored.
@@ -118,17 +129,17 @@ def fold_verdicts(
         return ()
     first_ms = min(verdict.window_start_ms for verdict in verdicts)
     past = _by_subject(verdict for verdict in history if verdict.window_start_ms < first_ms)
-    opened = {(incident.rule, incident.subject): incident for incident in open_incidents}
+    opened = {(incident.last.rule, incident.last.subject): incident for incident in open_incidents}
     changes: list[IncidentChange] = []
     for subject, rows in _by_subject(verdicts).items():
         seen = past.get(subject, [])
         incident = opened.get(subject)
         for verdict in rows:
             seen.append(verdict)
-            change = _step(seen, incident, cluster, course)
+            change = _step(seen, incident, cluster, policy_of(verdict.rule))
             if change is not None:
                 changes.append(change)
-                incident = None if change.state == "resolved" else change.as_open(incident)
+                incident = None if change.state == "resolved" else as_open(change, incident)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
 
 
@@ -140,29 +151,29 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
 
 
 def _step(
-    seen: Sequence[Verdict], incident: OpenIncident | None, cluster: str, course: Course
+    seen: Sequence[Verdict], incident: OpenIncident | None, cluster: str, policy: IncidentPolicy
 ) -> IncidentChange | None:
     """What the last of the verdicts seen changes for their subject."""
     latest = seen[-1]
     if incident is None:
         if latest.verdict != "fail" or not latest.is_above:
             return None
-        since_ms = _since_ms(seen, course)
+        since_ms = _since_ms(seen, policy)
         return _change("new", incident_id_of(cluster, latest.rule, latest.subject, since_ms), since_ms, seen)
-    state = _next_state(seen, incident, course)
-    return None if state is None else _change(state, incident.incident_id, incident.since_ms, seen)
+    state = _next_state(seen, incident, policy)
+    return None if state is None else _change(state, incident.last.incident_id, incident.last.since_ms, seen)
 
 
-def _next_state(seen: Sequence[Verdict], incident: OpenIncident, course: Course) -> IncidentState | None:
+def _next_state(seen: Sequence[Verdict], incident: OpenIncident, policy: IncidentPolicy) -> IncidentState | None:
     latest = seen[-1]
-    if course.is_calm(latest):
-        return "resolved" if _calm_count(seen, incident.opened_ms, course) >= course.k else None
+    if policy.is_calm(latest):
+        return "resolved" if _calm_count(seen, incident.opened_ms, policy) >= policy.k else None
     if not _is_judged(latest) or latest.value is None:
         return None
-    told = incident.told_value
-    if latest.is_above and told is not None and times_worse(latest.rule, latest.value, told) >= course.worsens_by:
+    before = incident.reported_value
+    if latest.is_above and before is not None and times_worse(latest.rule, latest.value, before) >= policy.worsens_by:
         return "worse"
-    is_due = course.repeat_ms > 0 and latest.window_start_ms - incident.told_ms >= course.repeat_ms
+    is_due = policy.repeat_ms > 0 and latest.window_start_ms - incident.last.window_start_ms >= policy.repeat_ms
     return "continuing" if is_due else None
 
 
@@ -170,29 +181,29 @@ def _is_judged(verdict: Verdict) -> bool:
     return verdict.verdict in _JUDGED and verdict.value is not None
 
 
-def _since_ms(seen: Sequence[Verdict], course: Course) -> int:
+def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
     latest = seen[-1]
     since_ms, above_count, calm_count = latest.window_start_ms, 0, 0
     for verdict in reversed(seen):
         if verdict.is_above:
             since_ms = verdict.window_start_ms
             above_count += 1
-        if course.is_calm(verdict):
+        if policy.is_calm(verdict):
             calm_count += 1
         elif _is_judged(verdict):
             calm_count = 0
-        if above_count >= latest.above_count or calm_count >= course.k:
+        if above_count >= latest.above_count or calm_count >= policy.k:
             break
     return since_ms
 
 
-def _calm_count(seen: Sequence[Verdict], opened_ms: int, course: Course) -> int:
+def _calm_count(seen: Sequence[Verdict], opened_ms: int, policy: IncidentPolicy) -> int:
     """Calm windows in a row up to the last one, none of them at or before the opening."""
     calm_count = 0
     for verdict in reversed(seen):
-        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not course.is_calm(verdict)):
+        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):
             break
-        calm_count += course.is_calm(verdict)
+        calm_count += policy.is_calm(verdict)
     return calm_count
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -22,11 +21,12 @@ from markupsafe import Markup, escape
 
 from pipeline.alerting.content import DIGEST, render_table
 from pipeline.config.mail import MAIL_CHANNEL
+from pipeline.model.message import AlertMessage
 from pipeline.model.number_text import format_name, format_slug
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pipeline.alerting.content import Content
 
@@ -40,73 +40,16 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertMessage:
-    """A message to deliver: a row of `gold.alert_outbox` without what happens to it later.
-
-    Attributes:
-        message_id: Message-ID without brackets, the same whenever the same change is told the same way.
-        cluster: Name of the cluster.
-        incident_id: Incident it is about.
-        state: State it tells, or `digest`.
-        window_start_ms: Window that brought the state, UTC milliseconds.
-        channel: `mail`, or the name of a webhook.
-        tells: Keys of the changes it tells.
-        subject_line: Subject.
-        recipients: Addresses; none for a webhook.
-        payload: The whole message: RFC 5322, or JSON for a webhook.
-    """
-
-    message_id: str
-    cluster: str
-    incident_id: str
-    state: str
-    window_start_ms: int
-    channel: str
-    tells: tuple[str, ...]
-    subject_line: str
-    recipients: tuple[str, ...]
-    payload: bytes
-
-    @classmethod
-    def of(cls, content: Content, payload: bytes, *, channel: str, recipients: Sequence[str] = ()) -> AlertMessage:
-        """The message that tells some content.
-
-        Args:
-            content: What it says.
-            payload: The whole message.
-            channel: Where it goes.
-            recipients: Addresses.
-        """
-        return cls(
-            message_id=message_id_of(content.cluster, content.key, channel),
-            cluster=content.cluster,
-            incident_id=content.incident_id,
-            state=content.state,
-            window_start_ms=content.window_start_ms,
-            channel=channel,
-            tells=content.tells,
-            subject_line=subject_line_of(content),
-            recipients=tuple(recipients),
-            payload=payload,
-        )
-
-
 def subject_line_of(content: Content) -> str:
     """The subject on one harmless line of bounded length."""
     return format_name(content.subject_line, _SUBJECT_LIMIT)
 
 
 def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
-    """The Message-ID of a change, without brackets.
+    """The Message-ID of a change on a channel, without brackets.
 
     Short enough to stand on one header line: some mail programs lose a thread whose ids are folded. The incident's id
-    tells clusters apart, also where their names look alike here.
-
-    Args:
-        cluster: Name of the cluster.
-        key: Of the change, see `IncidentChange.key`.
-        channel: Where it goes.
+    differs by cluster, also where the names of clusters look alike here.
 
     >>> message_id_of("demo", "K-JKT62CWA-new")
     'K-JKT62CWA-new.demo@partition-health.local'
@@ -115,16 +58,29 @@ def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
     return f"{format_slug(key, 60)}.{format_slug(cluster, 16)}{way}@{ID_DOMAIN}"
 
 
+def message_of(
+    content: Content, payload: bytes, *, channel: str, now_ms: int, recipients: Sequence[str] = ()
+) -> AlertMessage:
+    """The message that carries some content over a channel."""
+    return AlertMessage(
+        message_id=message_id_of(content.cluster, content.key, channel),
+        cluster=content.cluster,
+        incident_id=content.incident_id,
+        state=content.state,
+        window_start_ms=content.window_start_ms,
+        channel=channel,
+        tells=",".join(content.tells),
+        subject_line=subject_line_of(content),
+        recipients=",".join(recipients),
+        payload=payload,
+        queued_at_ms=now_ms,
+    )
+
+
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
     """Renders content as `alternative(text/plain, related(text/html, image/png ...))`, with attachments in `mixed`.
 
     The same arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it.
-
-    Args:
-        content: What to say.
-        sender: Address it comes from.
-        recipients: Addresses it goes to.
-        now_ms: The date it carries, UTC milliseconds.
 
     Raises:
         ValueError: if an address holds a line break.
@@ -136,8 +92,8 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message["Subject"] = subject_line_of(content)
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ms // 1000, UTC))
     message["Message-ID"] = f"<{message_id}>"
-    opened_by = message_id_of(content.cluster, f"{content.incident_id}-new")
     if content.state not in {"new", DIGEST}:
+        opened_by = message_id_of(content.cluster, f"{content.incident_id}-new")
         message["In-Reply-To"] = f"<{opened_by}>"
         message["References"] = f"<{opened_by}>"
     message["Auto-Submitted"] = "auto-generated"
@@ -146,7 +102,7 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message["X-Partition-Health-State"] = content.state
     message[WINDOW_HEADER] = format_instant(content.window_start_ms)
     _set_body(message, content, message_id)
-    return AlertMessage.of(content, message.as_bytes(), channel=MAIL_CHANNEL, recipients=recipients)
+    return message_of(content, message.as_bytes(), channel=MAIL_CHANNEL, now_ms=now_ms, recipients=recipients)
 
 
 def render_text(content: Content) -> str:
@@ -155,12 +111,7 @@ def render_text(content: Content) -> str:
 
 
 def render_html(content: Content, cids: dict[str, str]) -> str:
-    """The HTML part.
-
-    Args:
-        content: What to say.
-        cids: Content-ID of each picture, without brackets, by its name.
-    """
+    """The HTML part, given the Content-ID of each picture by its name."""
     return _templates().get_template("mail.html.j2").render(content=content, cids=cids)
 
 
@@ -170,7 +121,7 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     cids = {picture.name: f"{picture.name}.{digest}@{ID_DOMAIN}" for picture in pictures}
     message.set_content(render_text(content), cte="quoted-printable")
     message.add_alternative(render_html(content, cids), subtype="html", cte="quoted-printable")
-    html = _parts(message)[1]
+    _, html = message.iter_parts()
     for picture in pictures:
         html.add_related(
             picture.png,
@@ -190,10 +141,6 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
         )
     if content.attachments:
         message.set_boundary(f"mixed-{digest}")
-
-
-def _parts(message: EmailMessage) -> list[EmailMessage]:
-    return [part for part in message.iter_parts() if isinstance(part, EmailMessage)]
 
 
 @cache
@@ -229,13 +176,3 @@ def _dated(text: str) -> Markup:
 def _rich(text: str) -> Markup:
     """The same, and what stands between back-ticks in a fixed-width face: for words of ours, not for names."""
     return Markup(_CODE_SPAN.sub(r'<code style="font-size:13px;">\1</code>', str(_dated(text))))  # noqa: S704
-
-
-def addresses(text: str) -> tuple[str, ...]:
-    """Reads back the recipients column of the outbox: addresses, comma-separated."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def join_addresses(recipients: Iterable[str]) -> str:
-    """Writes the recipients column of the outbox."""
-    return ",".join(recipients)

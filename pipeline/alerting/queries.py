@@ -1,13 +1,13 @@
-"""The Spark SQL that shows the rows behind a mail, ready to paste into `partition-health sql`."""
+"""Spark SQL that shows the rows behind a mail, ready to paste into `partition-health sql`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.window import TimeWindow, format_instant
+from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
-    from pipeline.alerting.evidence import BrokerShareEvidence
+    from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 
 
 def sql_text(text: str) -> str:
@@ -34,46 +34,68 @@ def sql_instant(instant_ms: int) -> str:
     return f"TIMESTAMP'{format_instant(instant_ms)}'"
 
 
+def verdicts_query(evidence: IncidentEvidence) -> str:
+    """Verdicts on a subject since its incident began."""
+    change = evidence.change
+    return (
+        "SELECT window_start, value, limit_value, verdict, reason FROM gold.verdicts\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)} AND rule = {sql_text(change.rule)}\n"
+        f"  AND subject = {sql_text(change.subject)} AND window_start >= {sql_instant(change.since_ms)}\n"
+        "ORDER BY window_start;"
+    )
+
+
+def arrivals_query(evidence: IncidentEvidence) -> str:
+    """What the sources brought since an incident began."""
+    return (
+        "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
+        "FROM bronze.window_status\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)} AND window_start >= {sql_instant(evidence.change.since_ms)}\n"
+        "ORDER BY window_start, source;"
+    )
+
+
+def incidents_query(cluster: str, window_start_ms: int) -> str:
+    """Changes of incidents in a window."""
+    return (
+        "SELECT incident_id, state, rule, subject, since, value, limit_value\n"
+        "FROM gold.incidents\n"
+        f"WHERE cluster = {sql_text(cluster)} AND window_start = {sql_instant(window_start_ms)}\n"
+        "ORDER BY state, value DESC;"
+    )
+
+
 def broker_share_query(evidence: BrokerShareEvidence) -> str:
     """Shares of every broker, from a few windows before the incident to the one the mail is about."""
-    reach = incident_span(evidence)
-    from_ms = reach.start_ms - (evidence.n - 1) * evidence.window.duration_ms
-    lines = (
-        "SELECT window_start, broker_id,",
-        "       round(100 * share, 1) AS share_percent,",
-        "       round(100 * expected_share, 1) AS fair_percent,",
-        "       round(share_ratio, 2) AS ratio,",
-        "       round(chance_ratio, 2) AS chance,",
-        "       size_bytes, record_count",
-        "FROM gold.broker_share",
-        f"WHERE cluster = {sql_text(evidence.cluster)}",
-        f"  AND window_start >= {sql_instant(from_ms)}",
-        f"  AND window_start < {sql_instant(reach.end_ms)}",
-        "ORDER BY window_start, broker_id;",
+    from_ms = evidence.span.start_ms - (evidence.gate.n - 1) * evidence.window_ms
+    return (
+        "SELECT window_start, broker_id,\n"
+        "       round(100 * share, 1) AS share_percent,\n"
+        "       round(100 * expected_share, 1) AS fair_percent,\n"
+        "       round(share_ratio, 2) AS ratio,\n"
+        "       round(chance_ratio, 2) AS chance,\n"
+        "       size_bytes, record_count\n"
+        "FROM gold.broker_share\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)}\n"
+        f"  AND window_start >= {sql_instant(from_ms)}\n"
+        f"  AND window_start < {sql_instant(evidence.span.end_ms)}\n"
+        "ORDER BY window_start, broker_id;"
     )
-    return "\n".join(lines)
 
 
 def topic_excess_query(evidence: BrokerShareEvidence) -> str:
     """Topics by what they add to the broker's excess, in the window the mail is about."""
-    own = f"sum(if(leader_id = {evidence.broker_id}, size_bytes, 0))"
-    lines = (
-        "SELECT topic, own_bytes, round(fair_bytes) AS fair_bytes,",
-        "       round(own_bytes - fair_bytes) AS excess_bytes",
-        "FROM (",
-        "  SELECT topic,",
-        f"         {own} AS own_bytes,",
-        f"         {evidence.broker.expected_share!r}D * sum(size_bytes) AS fair_bytes",
-        "  FROM silver.partition_traffic",
-        f"  WHERE cluster = {sql_text(evidence.cluster)} AND leader_id >= 0",
-        f"    AND window_start = {sql_instant(evidence.window.start_ms)}",
-        "  GROUP BY topic",
-        ")",
-        "ORDER BY excess_bytes DESC;",
+    return (
+        "SELECT topic, own_bytes, round(fair_bytes) AS fair_bytes,\n"
+        "       round(own_bytes - fair_bytes) AS excess_bytes\n"
+        "FROM (\n"
+        "  SELECT topic,\n"
+        f"         sum(if(leader_id = {evidence.broker_id}, size_bytes, 0)) AS own_bytes,\n"
+        f"         {evidence.broker.expected_share!r}D * sum(size_bytes) AS fair_bytes\n"
+        "  FROM silver.partition_traffic\n"
+        f"  WHERE cluster = {sql_text(evidence.cluster)} AND leader_id >= 0\n"
+        f"    AND window_start = {sql_instant(evidence.window.start_ms)}\n"
+        "  GROUP BY topic\n"
+        ")\n"
+        "ORDER BY excess_bytes DESC;"
     )
-    return "\n".join(lines)
-
-
-def incident_span(evidence: BrokerShareEvidence) -> TimeWindow:
-    """From the first window above the limit to the end of the window the mail is about."""
-    return TimeWindow(min(evidence.change.since_ms, evidence.window.start_ms), evidence.window.end_ms)

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import httpx
 
 from pipeline.alerting.content import render_table
-from pipeline.alerting.message import AlertMessage, message_id_of, render_text, subject_line_of
+from pipeline.alerting.message import message_id_of, message_of, render_text, subject_line_of
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
-    from pipeline.alerting.content import Content, Section
+    from pipeline.alerting.content import Content, MailSection
     from pipeline.config.mail import Webhook
+    from pipeline.model.message import AlertMessage
 
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900
@@ -27,32 +28,20 @@ _CODE_LIMIT = 1_300
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
 _REASON_LIMIT = 300
-_DONE = 300
 
 
-def render_webhook(content: Content, webhook: Webhook) -> AlertMessage:
-    """Renders content as the JSON document a webhook gets. The same arguments give the same bytes.
-
-    Args:
-        content: What to say.
-        webhook: Where it goes, and in which form.
-    """
+def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
+    """Renders content as the JSON document a webhook gets, in its form. The same content gives the same bytes."""
     message_id = message_id_of(content.cluster, content.key, webhook.name)
     document = _for_slack(content) if webhook.form == "slack" else _generic(content, message_id)
     payload = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
-    return AlertMessage.of(content, payload, channel=webhook.name)
+    return message_of(content, payload, channel=webhook.name, now_ms=now_ms)
 
 
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
-    """Posts one message.
+    """Posts one message; returns where it went, but never the address, which is a secret.
 
-    Args:
-        payload: From `render_webhook`.
-        webhook: Where to.
-        message_id: Goes along as `Idempotency-Key`: a receiver can tell a repeat.
-
-    Returns:
-        Where it went; never the address, which is a secret.
+    The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat.
 
     Raises:
         UnusableServerError: if there was no answer.
@@ -63,11 +52,11 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     try:
         answer = httpx.post(webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        told = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
-        raise UnusableServerError(told) from error
-    if not 200 <= answer.status_code < _DONE:
-        said = format_name(answer.text, _REASON_LIMIT)
-        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {said}")
+        reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
+        raise UnusableServerError(reason) from error
+    if not answer.is_success:
+        reason = format_name(answer.text, _REASON_LIMIT)
+        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
 
 
@@ -89,11 +78,12 @@ def _generic(content: Content, message_id: str) -> dict[str, object]:
 
 
 def _for_slack(content: Content) -> dict[str, object]:
-    header = {"type": "plain_text", "text": _shorten(content.title, _HEADER_LIMIT)}
+    title = content.title if len(content.title) <= _HEADER_LIMIT else f"{content.title[: _HEADER_LIMIT - 1]}…"
+    header = {"type": "plain_text", "text": title}
     blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(_escape(content.headline))]
     if content.figures:
-        told = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
-        blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in told]})
+        texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
+        blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in texts]})
     blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
     if content.footer:
         small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.footer]
@@ -101,7 +91,7 @@ def _for_slack(content: Content) -> dict[str, object]:
     return {"text": _escape(subject_line_of(content)), "blocks": blocks}
 
 
-def _describe_section(section: Section) -> str:
+def _describe_section(section: MailSection) -> str:
     words = [f"*{_escape(section.title)}*", *(_escape(paragraph, _CODE_LIMIT) for paragraph in section.text[:1])]
     if section.table is not None:
         words.append(f"```{_escape(render_table(section.table), _CODE_LIMIT)}```")
@@ -115,7 +105,7 @@ def _block(text: str) -> dict[str, object]:
 
 
 def _escape(text: str, limit: int = _BLOCK_LIMIT) -> str:
-    """Escapes as Slack asks, so that a name can neither link nor call a channel; what is too long is cut between signs."""
+    """Escapes as Slack asks, so that a name can neither link nor call a channel; cuts long text between characters."""
     shown = []
     for char in text:
         shown.append(_ESCAPES.get(char, char))
@@ -123,7 +113,3 @@ def _escape(text: str, limit: int = _BLOCK_LIMIT) -> str:
         if limit < 1:
             return "".join(shown[:-1]) + "…"
     return "".join(shown)
-
-
-def _shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,7 +1,7 @@
 """The command line: `partition-health COMMAND`, also `python -m pipeline`.
 
 One file per command, imported only when its command is called, so that `inspect` never waits for Spark. A command's
-module has `add_options(parser)` and `run(args) -> int`; `COMMANDS` names it.
+module has `add_options(parser)` and `run(args) -> int`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
 
@@ -22,38 +22,23 @@ USAGE_EXIT_CODE = 2
 _SIGPIPE_EXIT_CODE = 141
 
 
-class Command(NamedTuple):
-    """A command: the module that has it, and its line in the list."""
-
-    module: str
-    help: str
-
-
 COMMANDS = {
-    "run": Command("pipeline.cli.run", "the whole pipeline without Airflow: ingest, gates, health, mails"),
-    "inspect": Command("pipeline.cli.inspect", "what is in these logs: segments, partitions, brokers, problems"),
-    "partition": Command("pipeline.cli.partition", "which partition each client would choose for a key"),
-    "simulate": Command(
-        "pipeline.cli.simulate", "what another producer version or setting would do: shares, batches, latencies"
-    ),
-    "replay": Command(
-        "pipeline.cli.replay", "recorded traffic through the partitioner in use, as a back-test, and each candidate"
-    ),
-    "mute": Command("pipeline.cli.mute", "keeps an incident, a broker or a cluster quiet until a date"),
-    "outbox": Command("pipeline.cli.outbox", "messages that are not delivered yet, and why"),
-    "sql": Command("pipeline.cli.sql", "Spark SQL on the tables by name; a shell without a statement"),
-    "tables": Command("pipeline.cli.tables", "the data dictionary: every table, every column"),
-    "doctor": Command(
-        "pipeline.cli.doctor", "checks Java, jars, versions, configuration, sources, mail; says what to do"
-    ),
+    "run": "the whole pipeline without Airflow: ingest, gates, health, mails",
+    "inspect": "what is in these logs: segments, partitions, brokers, problems",
+    "partition": "which partition each client would choose for a key",
+    "simulate": "what another producer version or setting would do: shares, batches, latencies",
+    "replay": "recorded traffic through the partitioner in use, as a back-test, and each candidate",
+    "mute": "mutes an incident, a broker or a cluster until a date",
+    "outbox": "messages that are not delivered yet, and why",
+    "sql": "Spark SQL on the tables by name; a shell without a statement",
+    "tables": "the data dictionary: every table, every column",
+    "doctor": "checks Java, jars, versions, configuration, sources, mail; says what to do",
 }
+"""Commands, each in the module of its name, and its line in the list."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command.
-
-    Args:
-        argv: Arguments without the program's name; those of the process by default.
+    """Runs one command, by default that of the process's arguments.
 
     Returns:
         The exit code: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed,
@@ -79,21 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The argument parser: the command that is called has its options, of the others only the names are known.
-
-    Args:
-        command: The command about to be called, or None.
-
-    Returns:
-        The parser; its result has `run`, the command's function, or None.
-    """
+    """The argument parser; only the command that is called has its options. Its result has `run`, that command's function."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Partition health for Kafka.")
     parser.set_defaults(run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, entry in COMMANDS.items():
-        command_parser = subparsers.add_parser(name, help=entry.help)
+    for name, line in COMMANDS.items():
+        command_parser = subparsers.add_parser(name, help=line)
         if name == command:
-            module = importlib.import_module(entry.module)
+            module = importlib.import_module(f"pipeline.cli.{name}")
             module.add_options(command_parser)
             command_parser.set_defaults(run=module.run)
     return parser

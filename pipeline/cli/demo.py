@@ -31,26 +31,17 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSer
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A recording ready to be read.
-
-    Attributes:
-        config: The configuration file.
-        span: From the recording's first window to its last.
-    """
+    """A recording ready to be read: the configuration file, and the span of its windows."""
 
     config: Path
     span: TimeWindow
 
 
 def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE) -> Demo:
-    """Unpacks a capture into `folder` and writes `partition-health.yaml` there.
-
-    Args:
-        folder: Made where missing; what it holds of an earlier capture is overwritten.
-        archive: A capture as `make capture` packs it.
+    """Unpacks a capture into `folder`, over an earlier one, and writes `partition-health.yaml` there.
 
     Raises:
-        ConfigError: if the archive is not there or is none.
+        ConfigError: if the archive cannot be unpacked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     unpack_capture(archive, folder)
@@ -64,7 +55,7 @@ def unpack_capture(archive: Path, folder: Path) -> None:
     """Unpacks a capture's archive below `folder`, into the folder `capture`.
 
     Raises:
-        ConfigError: if the archive is not there or is none.
+        ConfigError: if the archive cannot be unpacked.
     """
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
@@ -75,7 +66,7 @@ def unpack_capture(archive: Path, folder: Path) -> None:
         ):
             tar.extractall(folder, filter="data")
     except (OSError, tarfile.TarError, zstandard.ZstdError) as error:
-        raise ConfigError(f"{archive} is no capture that can be unpacked: {error}") from error
+        raise ConfigError(f"{archive} cannot be unpacked as a capture: {error}") from error
 
 
 def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:

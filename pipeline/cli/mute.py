@@ -45,14 +45,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
     Raises:
-        ConfigError: The options do not go together, the date is none, or the file of mutes cannot be read.
+        ConfigError: The options do not go together, the date is invalid, or the file of mutes cannot be read.
     """
     path = load_config(args.config).mail.mutes
     mutes = read_mutes(path)

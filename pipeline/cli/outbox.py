@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
@@ -15,9 +15,6 @@ from pipeline.storage.outbox import mark_retry, undelivered
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
-
-    from pipeline.storage.outbox import OutboxMessage
 
 _ALL = "all"
 
@@ -33,12 +30,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
     Raises:
         ConfigError: No undelivered message has that id.
     """
@@ -51,26 +42,24 @@ def run(args: argparse.Namespace) -> int:
         for message in chosen:
             mark_retry(config.warehouse, message.message_id)
         messages = undelivered(config.warehouse)
-    rows = [_describe(message) for message in messages]
-    sys.stdout.write(json.dumps(rows, indent=2) + "\n" if args.json else _as_text(rows))
+    rows = [
+        {
+            "message_id": message.message_id,
+            "channel": message.channel,
+            "state": "given up" if message.given_up_at_ms is not None else "waits",
+            "queued_at": format_clock(message.queued_at_ms),
+            "attempt_count": message.attempt_count,
+            "next_attempt_at": format_clock(message.next_attempt_at_ms) if message.next_attempt_at_ms else "at once",
+            "last_error": message.last_error or "",
+            "subject_line": message.subject_line,
+        }
+        for message in messages
+    ]
+    if args.json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    elif rows:
+        head = tuple(rows[0])[:-1]  # no subjects: too wide
+        sys.stdout.write(format_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]))
+    else:
+        sys.stdout.write("everything is delivered\n")
     return 0
-
-
-def _describe(message: OutboxMessage) -> dict[str, Any]:
-    return {
-        "message_id": message.message_id,
-        "channel": message.channel,
-        "state": "given up" if message.given_up_at_ms is not None else "waits",
-        "queued_at": format_clock(message.queued_at_ms),
-        "attempt_count": message.attempt_count,
-        "next_attempt_at": format_clock(message.next_attempt_at_ms) if message.next_attempt_at_ms else "at once",
-        "last_error": message.last_error or "",
-        "subject_line": message.subject_line,
-    }
-
-
-def _as_text(rows: Sequence[dict[str, Any]]) -> str:
-    if not rows:
-        return "everything is delivered\n"
-    head = ("message_id", "channel", "state", "queued_at", "attempt_count", "next_attempt_at", "last_error")
-    return format_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows])

@@ -49,12 +49,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command.
 
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
     Raises:
         ConfigError: A configuration or window that cannot be used.
         DataGateError: What was ingested is not to be trusted.
@@ -84,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     document = {
         "window": str(span),
         "clusters": clusters,
-        "mails": [delivery.delivered_to for delivery in delivered.deliveries],
+        "mails": [place for _, place in delivered.deliveries],
         "row_counts": count_rows(config.warehouse),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))

@@ -45,12 +45,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the statement, or those that are typed or piped in.
 
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
     Raises:
         ConfigError: A configuration that cannot be used, or a statement that Spark refuses.
         NothingUsableError: The warehouse holds no tables yet.

@@ -10,7 +10,7 @@ from expectations import gates
 from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
-from pipeline.jobs import ingest, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.storage.session import running_session
 
 if TYPE_CHECKING:
@@ -26,15 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What a step did for one cluster.
-
-    Attributes:
-        written: A line per table written.
-        notes: Things a person should know, in sentences.
-        warnings: Checks below critical that failed.
-        is_healthy: Whether the health gate passed; True for the other steps.
-        verdict: The health gate's verdict in words; "" for the other steps.
-    """
+    """What a step did for one cluster: a line per table, note and failed warning, and the health gate's verdict."""
 
     written: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -44,39 +36,31 @@ class StepReport:
 
 
 def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
-    """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted.
-
-    Raises:
-        DataGateError: if the tables are not to be trusted.
-    """
+    """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
     report = ingest.run(spark, run)
     return _report((report,), gates.check_ingested(spark, run))
 
 
 def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
-    """Replays trusted windows through every candidate.
-
-    Raises:
-        ConfigError: if a candidate cannot be replayed.
-        DataGateError: if the tables are not to be trusted.
-    """
+    """Replays trusted windows through every candidate."""
     windows = replay.pending_windows(run)
     report = replay.run(spark, run, windows)
     return _report((report,), check_replayed(spark, run, windows))
 
 
-def judge_health(spark: SparkSession, run: RunContext) -> StepReport:
+def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     """Measures trusted windows, judges them, and queues messages about incidents."""
     windows = score_health.pending_windows(run)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
     reports = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
-    health = gates.check_health(spark, run, windows)
-    reports.append(raise_incidents.run(run, health.verdicts))
-    return _report(reports, (), is_healthy=health.success, verdict=gates.describe_health(health, run))
+    verdicts = judge_health.run(run, windows)
+    health = gates.check_health(spark, run, windows, verdicts)
+    reports.append(raise_incidents.run(run, verdicts))
+    return _report(reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 
 
-STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_health)
+STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
 
 
 def _report(
@@ -105,7 +89,7 @@ def take_steps(
         on_error: Called with every error when it occurs.
 
     Returns:
-        Reports by cluster, of clusters that came to the last step, and the errors.
+        Reports of clusters that came to the last step, and the errors.
 
     Raises:
         ConfigError: before Spark starts, if a candidate cannot be replayed.

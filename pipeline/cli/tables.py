@@ -35,12 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the data dictionary.
 
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
     Raises:
         ConfigError: No table has that name.
     """

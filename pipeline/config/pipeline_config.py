@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_v
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
-from pipeline.config.rules import Gate, Rule, over_defaults
+from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
 
@@ -36,7 +36,7 @@ class Cluster(Section):
     mail_to: tuple[str, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
-    rules: Annotated[dict[str, Rule], BeforeValidator(over_defaults)] = Field(
+    rules: Annotated[dict[str, RuleSettings], BeforeValidator(over_defaults)] = Field(
         default_factory=dict, validate_default=True
     )
     disk_bytes: dict[int, int] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The configuration's sections `gate` and `rules`: limits on measures, by cluster and topic, and whose job they are."""
+"""The configuration's sections `gate` and `rules`: limits on measures, by cluster and topic, and their owners."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
+from pipeline.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,12 +40,21 @@ class GateOverride(Section):
 
 
 class Gate(Section):
-    """Limits of the health gate: a broker fails at `limit_ratio` in `k` of `n` windows.
+    """Limits of the broker share rule.
 
-    An open incident is told again when its measure is `worsens_by` times the largest one told, and after `repeat`.
-    `hash_luck` says what becomes of a broker that only the luck of its keys takes to the limit: load that is real and
-    lasts, but no defect. `owner` looks after it, the cluster's owner where empty. `topics` holds overrides by pattern
-    such as `orders*`, the first that fits the topic that adds most to the broker's excess.
+    Attributes:
+        limit_ratio: Share ratio from which a broker carries too much.
+        resolve_ratio: Ratio below which it counts as well again; halfway to even by default.
+        floor_bytes_per_s: Bytes per second below which no load is worth a word.
+        chance_level: False alarms allowed per window.
+        k: Windows above that make a failure ...
+        n: ... among this many.
+        hash_luck: Verdict on a broker that only the luck of its keys takes to the limit: load that is real and lasts, but no
+            defect.
+        worsens_by: An open incident is reported again at so many times the largest value reported.
+        repeat: It is also reported again after this time.
+        owner: Who looks after it; the cluster's owner where empty.
+        topics: Overrides by pattern such as `orders*`, the first that fits the topic that adds most to the broker's excess.
     """
 
     limit_ratio: float = Field(1.20, gt=1)
@@ -78,10 +88,10 @@ class Gate(Section):
         own = override.model_dump(exclude_none=True)
         return self.model_copy(update={**own, "resolve_ratio": None} if "limit_ratio" in own else own)
 
-    @property
-    def topic_limits(self) -> dict[str, float]:
-        """Limit by pattern of topics; the first that fits counts, also where it names none."""
-        return {pattern: override.limit_ratio or self.limit_ratio for pattern, override in self.topics.items()}
+    def limit_of(self, topic: str) -> float:
+        """Limit for brokers whose excess comes most from a topic ("" for none)."""
+        override = find_pattern(self.topics, topic)
+        return override.limit_ratio or self.limit_ratio if override else self.limit_ratio
 
     @property
     def resolves_at(self) -> float:
@@ -91,7 +101,8 @@ class Gate(Section):
     @property
     def resolves_by_limit(self) -> dict[float, float]:
         """The same, by the limits that topics have of their own."""
-        return {limit: _halfway(limit) for limit in self.topic_limits.values() if limit != self.limit_ratio}
+        own = {override.limit_ratio for override in self.topics.values()} - {None, self.limit_ratio}
+        return {limit: _halfway(limit) for limit in own if limit}
 
 
 class RuleOverride(Section):
@@ -102,12 +113,12 @@ class RuleOverride(Section):
     owner: str | None = None
 
 
-class Rule(Section):
-    """A limit on one measure.
+class RuleSettings(Section):
+    """What is configured of a rule of `pipeline.rules`.
 
     Attributes:
         limit: From here on a window is above (`disk_hours_to_full`: down to here).
-        severity: `critical` makes an incident and fails the gate, `warning` is told in verdicts alone, `off` is not judged.
+        severity: `critical` makes incidents and fails the gate, `warning` makes verdicts alone, `off` is not judged.
         k: Windows above that make a failure ...
         n: ... among this many.
         owner: Who looks after it; the cluster's owner where empty.
@@ -116,42 +127,21 @@ class Rule(Section):
 
     limit: float = Field(ge=0)
     severity: Severity = "warning"
-    k: int = Field(2, ge=1)
-    n: int = Field(3, ge=1)
+    k: int = Field(ge=1)
+    n: int = Field(ge=1)
     owner: str = ""
     topics: dict[str, RuleOverride] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _k_within_n(self) -> Rule:
+    def _k_within_n(self) -> RuleSettings:
         if self.k > self.n:
             raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
         return self
 
-    def of_topic(self, topic: str) -> Rule:
-        """The rule as it is for a topic ("" for what is about no topic)."""
+    def of_topic(self, topic: str) -> RuleSettings:
+        """The settings for a topic ("" for what is about no topic)."""
         override = find_pattern(self.topics, topic)
         return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))
-
-
-DEFAULT_RULES: dict[str, Rule] = {
-    "topic_peak": Rule(limit=2.0, k=3, n=4),
-    "under_replicated": Rule(limit=1),
-    "below_min_isr": Rule(limit=1, k=1, n=1),
-    "leaderless": Rule(limit=1, k=1, n=1),
-    "lagging_replicas": Rule(limit=1),
-    "replica_size_spread": Rule(limit=2.0),
-    "preferred_leader": Rule(limit=0.10),
-    "latency_to_peers": Rule(limit=3.0, k=3, n=4),
-    "latency_to_history": Rule(limit=3.0, k=3, n=4),
-    "segments_past_retention": Rule(limit=1),
-    "disk_hours_to_full": Rule(limit=48),
-    "assignment_skew": Rule(limit=1.5),
-}
-"""What is judged without a word in the configuration; all of them warnings.
-
-`preferred_leader` holds brokers against the 10 % that ZooKeeper's controller used
-(`leader.imbalance.per.broker.percentage`). KRaft ignores that setting: it elects for any leader that is not preferred.
-"""
 
 
 def over_defaults(rules: object) -> object:
@@ -162,16 +152,12 @@ def over_defaults(rules: object) -> object:
     """
     if not isinstance(rules, dict):
         return rules
-    unknown = sorted(str(name) for name in rules if name not in DEFAULT_RULES)
+    unknown = sorted(str(name) for name in rules if name not in RULES)
     if unknown:
-        raise ValueError(f"no rule {', '.join(unknown)}; there are {', '.join(DEFAULT_RULES)}")
-    return {
-        name: {**rule.model_dump(), **_fields(rules.get(name, {}))}
-        if isinstance(rules.get(name, {}), dict | Rule)
-        else rules[name]
-        for name, rule in DEFAULT_RULES.items()
-    }
-
-
-def _fields(rule: dict[str, object] | Rule) -> dict[str, object]:
-    return rule.model_dump() if isinstance(rule, Rule) else rule
+        raise ValueError(f"no rule {', '.join(unknown)}; there are {', '.join(RULES)}")
+    filled = dict(rules)
+    for name, rule in RULES.items():
+        given = rules.get(name, {})
+        if isinstance(given, dict):  # what is none is refused with its own key
+            filled[name] = {"limit": rule.limit, "k": rule.k, "n": rule.n, **given}
+    return filled

@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
-    """Drops hashes of keys that are past their retention, then compacts and vacuums every table.
-
-    Args:
-        config: Names the warehouse.
-        now_ms: The clock, UTC milliseconds; dates before today are closed.
-
-    Raises:
-        StorageConflictError: if other writers came first every time it was tried.
-    """
+    """Drops hashes of keys that are past their retention, then compacts and vacuums every table."""
     expired = drop_expired_keys(config.warehouse, as_of_ms=now_ms, retention_ms=milliseconds_of(config.keys.retention))
     notes = tuple(
         f"{upkeep.table}: {upkeep.files_before_count} files, now {upkeep.files_after_count}; "

@@ -1,69 +1,59 @@
-"""What the rules judge besides shares: `gold.rule_measures`, read off the tables of health and cluster state."""
+"""Measures what the rules judge: `gold.rule_measures`, from the tables of health and cluster state."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.rule_measures import (
-    measure_brokers,
-    measure_disks,
-    measure_groups,
-    measure_latency,
-    measure_segments,
-    measure_topics,
-)
 from pipeline.model.window import TimeWindow, instant_of
+from pipeline.rules import RULES
+from pipeline.rules.rule import RuleInput
 from pipeline.runs import JobReport
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS
-from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
-from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+from pipeline.tables import TABLES
+from pipeline.tables.bronze import LOG_SEGMENTS
+from pipeline.tables.health import RULE_MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pipeline.model.rule import RuleMeasure
-    from pipeline.runs import RunContext
-
-DISK_HISTORY_WINDOWS = 24
+    from pipeline.rules.rule import RuleMeasure
+    from pipeline.runs import Row, RunContext
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     """Replaces the measures of windows that were scored."""
     if not windows:
         return JobReport()
-    measures = (measure for measure in _measure(run, tuple(windows)) if _is_judged(run, measure))
-    return JobReport(table_versions={RULE_MEASURES.name: run.replace(RULE_MEASURES, measures, windows)})
+    version = run.replace(RULE_MEASURES, _measure(run, windows), windows)
+    return JobReport(table_versions={RULE_MEASURES.name: version})
 
 
-def _is_judged(run: RunContext, measure: RuleMeasure) -> bool:
-    return run.cluster.rules[measure.rule].of_topic(measure.topic).severity != "off"
+def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
+    tables = {table.name: table for table in TABLES}
 
+    @cache
+    def rows(table: str, history_windows: int) -> Sequence[Row]:
+        first_ms = windows[0].start_ms - history_windows * run.window_ms
+        return run.rows(tables[table], (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
-def _measure(run: RunContext, windows: tuple[TimeWindow, ...]) -> Iterator[RuleMeasure]:
-    topics = run.rows(TOPIC_HEALTH, windows)
-    yield from measure_topics(topics)
-    yield from measure_brokers(run.rows(BROKERS, windows))
-    yield from measure_latency(run.rows(LATENCY, windows))
-    groups = run.rows(CONSUMER_GROUPS, windows)
-    if groups:
-        yield from measure_groups(groups, run.rows(PARTITION_HEALTH, windows))
-    window_ms = run.window_ms
-    reach = TimeWindow(windows[0].start_ms - DISK_HISTORY_WINDOWS * window_ms, windows[-1].end_ms)
-    starts_ms = [window.start_ms for window in windows]
-    yield from measure_disks(
-        run.rows(BROKERS, (reach,)), run.cluster.disk_bytes, window_ms=window_ms, starts_ms=starts_ms
+    def deletable_segments() -> Sequence[Row]:
+        segments = run.load(LOG_SEGMENTS)  # few of all that there are: taken out before they become dictionaries
+        end = pa.scalar(instant_of(windows[-1].end_ms), segments["deletable_at"].type)
+        found: list[Row] = segments.filter(pc.less_equal(segments["deletable_at"], end)).to_pylist()
+        return found
+
+    given = RuleInput(
+        rows=rows,
+        deletable_segments=deletable_segments,
+        starts_ms=[window.start_ms for window in windows],
+        window_ms=run.window_ms,
+        disk_bytes=run.cluster.disk_bytes,
     )
-    segments = _deletable_segments(run, windows[-1].end_ms)
-    state = run.rows(CLUSTER_STATE, windows) if segments else []
-    yield from measure_segments(topics, segments, state, {window.start_ms: window.end_ms for window in windows})
-
-
-def _deletable_segments(run: RunContext, before_ms: int) -> list[dict[str, Any]]:
-    """Closed segments whose retention is over by then; few of all that there are."""
-    segments = run.load(LOG_SEGMENTS)
-    over = pc.less_equal(segments["deletable_at"], pa.scalar(instant_of(before_ms), segments["deletable_at"].type))
-    found: list[dict[str, Any]] = segments.filter(over).to_pylist()
-    return found
+    for name, rule in RULES.items():
+        settings = run.cluster.rules[name]
+        for measure in rule.measure(name, given):
+            if settings.of_topic(measure.topic).severity != "off":
+                yield measure

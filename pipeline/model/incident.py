@@ -6,35 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pipeline.model.rule import worst_of
-
 IncidentState = Literal["new", "worse", "continuing", "resolved"]
-"""`worse` where the measure has got much worse since it was last told, `continuing` where it was last told long ago."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenIncident:
-    """An incident that has a row and is not over: what one run hands to the next.
-
-    Everything else about it (peak, windows, how long it has been calm) is read off the verdicts since `since_ms`.
-
-    Attributes:
-        incident_id: Stable id, see `pipeline.alerting.incidents.incident_id_of`.
-        rule: Rule that was broken.
-        subject: What broke it.
-        since_ms: Start of the first window above the limit, UTC milliseconds.
-        opened_ms: Start of the window whose verdict opened it, UTC milliseconds.
-        told_ms: Start of the window of its last change, UTC milliseconds.
-        told_value: Worst measure of the windows of its changes; None where they had none.
-    """
-
-    incident_id: str
-    rule: str
-    subject: str
-    since_ms: int
-    opened_ms: int
-    told_ms: int
-    told_value: float | None
+"""`worse`: the measure is much worse than last reported; `continuing`: last reported long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +55,3 @@ class IncidentChange:
             return f"{self.incident_id}-{self.state}"
         instant = datetime.fromtimestamp(self.window_start_ms / 1000, UTC)
         return f"{self.incident_id}-{self.state}-{instant:%Y%m%dT%H%M%SZ}"
-
-    def as_open(self, before: OpenIncident | None = None) -> OpenIncident:
-        """What the next run needs to know of the incident after this change.
-
-        Args:
-            before: The incident before it; without it this change opened it.
-        """
-        return OpenIncident(
-            incident_id=self.incident_id,
-            rule=self.rule,
-            subject=self.subject,
-            since_ms=self.since_ms,
-            opened_ms=before.opened_ms if before else self.window_start_ms,
-            told_ms=self.window_start_ms,
-            told_value=worst_of(self.rule, (self.value, before.told_value if before else None)),
-        )

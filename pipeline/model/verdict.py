@@ -17,12 +17,14 @@ class Verdict:
         rule: Name of the rule, such as `broker_share`.
         subject: What was judged, such as `broker 1`.
         value: The measure, or None where there was nothing to measure.
-        limit_value: What it was held against.
+        limit_value: The limit.
         chance_value: What chance alone reaches once in a thousand windows.
         is_above: This window alone is above limit, floor and chance.
         above_count: Windows above among the last n, this one included.
         verdict: `fail` when above in this window and in k of the last n, `warn` when above in fewer.
         reason: Why, in words.
+        k: Windows above that make a failure; not stored.
+        severity: `critical` or `warning`; not stored.
     """
 
     window_start_ms: int
@@ -30,8 +32,10 @@ class Verdict:
     subject: str
     value: float | None
     limit_value: float
-    chance_value: float | None
-    is_above: bool
-    above_count: int
+    chance_value: float | None = None
+    is_above: bool = False
+    above_count: int = 0
     verdict: VerdictKind
     reason: str
+    k: int = 1
+    severity: str = "critical"

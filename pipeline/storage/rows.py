@@ -20,7 +20,7 @@ from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pipeline.model.window import TimeWindow
@@ -60,6 +60,23 @@ def load_rows(
     query = QueryBuilder().register("stored", DeltaTable(table_path(warehouse, table)))
     found = pa.table(query.execute(f"SELECT {listed} FROM stored{where}").read_all())  # noqa: S608 - declared names, quoted values
     return found.cast(schema)  # from the views that DataFusion answers with
+
+
+def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+    """Answers DataFusion's SQL over tables, which it reads file by file.
+
+    Args:
+        warehouse: Folder of all tables.
+        sql: The query.
+        tables: Declarations, by the names that the query gives them.
+    """
+    query = QueryBuilder()
+    for name, table in tables.items():
+        query.register(name, DeltaTable(table_path(warehouse, table)))
+    found = pa.table(query.execute(sql).read_all())
+    # from the views that DataFusion answers with
+    kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in found.schema]
+    return found.cast(pa.schema(kinds))
 
 
 def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:

@@ -16,11 +16,12 @@ from collections import defaultdict
 
 import numpy as np
 
+from pipeline.config.rules import Gate
 from pipeline.measures.chance import required_units_of_share
-from pipeline.measures.verdicts import ShareLimits, judge_broker_share
+from pipeline.verdicts.broker_share import judge_broker_share
 from tests.bench.simulated_windows import HOUR_MS, PLACEMENTS, Traffic, draw_series, measure
 
-LIMITS = ShareLimits(limit_ratio=1.2, floor_bytes=0, chance_level=0.001, k=3, n=4)
+LIMITS = Gate(limit_ratio=1.2, floor_bytes_per_s=0, chance_level=0.001, k=3, n=4)
 BROKERS = (3, 6, 12, 30)
 PARTITIONS = (3, 12, 48, 100, 200)
 VOLUMES = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
@@ -53,7 +54,7 @@ def judge_series(traffic, window_count, rng):
     for number, window in enumerate(draw_series(traffic, window_count, rng)):
         windows.append(window.size_bytes.sum(axis=0))
         loads += measure(traffic, window, number * HOUR_MS)
-    verdicts = judge_broker_share(loads, LIMITS)
+    verdicts = judge_broker_share(loads, LIMITS, window_ms=HOUR_MS)
     by_window = np.array(verdicts, dtype=object).reshape(window_count, traffic.broker_count)
     return list(zip(by_window, windows, strict=True))
 

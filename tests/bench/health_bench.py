@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.jobs import measure_rules, recommend, score_health
+from pipeline.jobs import judge_health, measure_rules, recommend, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.session import running_session
@@ -126,7 +126,7 @@ def judge(spark, config, windows):
         ("measure", lambda: score_health.run(spark, run, windows)),
         ("rules", lambda: measure_rules.run(run, windows)),
         ("recommend", lambda: recommend.run(run, windows)),
-        ("gate", lambda: gates.check_health(spark, run, windows)),
+        ("gate", lambda: gates.check_health(spark, run, windows, judge_health.run(run, windows))),
     ):
         started = time.perf_counter()
         found = step()

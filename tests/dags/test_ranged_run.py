@@ -6,7 +6,7 @@ from collections import Counter
 
 from deltalake import DeltaTable
 
-from pipeline.config.rules import DEFAULT_RULES
+from pipeline.rules import RULES
 from pipeline.storage.row_counts import count_rows
 from tests.key_search import make_pattern, search_files, search_tables
 
@@ -36,7 +36,7 @@ def test_the_tables_hold_all_windows(ranged, capture_slice):
     verdicts = DeltaTable(str(config.warehouse / "gold/verdicts")).to_pyarrow_table(columns=["rule"])
     by_rule = Counter(verdicts["rule"].to_pylist())
     assert (by_rule["broker_share"], by_rule["source_arrival"]) == (windows * BROKERS, windows)
-    assert set(by_rule) <= {"broker_share", "source_arrival", *DEFAULT_RULES}
+    assert set(by_rule) <= {"broker_share", "source_arrival", *RULES}
     assert counts["gold.hash_verdicts"] == windows * TOPICS
     assert counts["silver.record_batches"] > 10_000
     committed = DeltaTable(str(config.warehouse / "bronze/window_status")).to_pyarrow_table(columns=["window_start"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dags.task_log import LINES, read_tail
+from dags.notifiers import LOG_LINES, read_tail
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_structured_lines_become_readable_and_only_the_last_are_kept(log):
     ]
     told = read_tail(log(*(json.dumps(entry) for entry in entries)))
 
-    assert len(told) == LINES
+    assert len(told) == LOG_LINES
     assert told[-1] == "2026-11-21T09:00:49 info step 49"
 
 

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES
+from pipeline.tables.arrow_types import ARROW_TYPES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pipeline.runs import RunContext
 
 MINUTE_0 = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 MINUTE_0_MS = int(MINUTE_0.timestamp() * 1000)
@@ -34,10 +46,28 @@ def declared(name: str):
     return next(table for table in TABLES if table.name == name)
 
 
-def frame_of(spark, name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = ()):
-    """A frame with the table's declared columns and types, and further counts."""
+def rows_of(name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = ()) -> pa.Table:
+    """Rows with the table's declared columns and types, and further counts."""
     types = {column.name: column.type for column in declared(name).columns} | dict.fromkeys(counts, "bigint")
     for row in rows:
         assert set(row) <= set(types), f"{name} has no {set(row) - set(types)}"
-    values = [tuple(row.get(column, _HARMLESS[kind]) for column, kind in types.items()) for row in rows]
-    return spark.createDataFrame(values, ", ".join(f"`{column}` {kind}" for column, kind in types.items()))
+    return pa.table(
+        {
+            column: pa.array([_plain(row.get(column, _HARMLESS[kind])) for row in rows], ARROW_TYPES[kind])
+            for column, kind in types.items()
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def gate_run(folder: Path, **cluster: Any) -> RunContext:
+    """A run over minutes from the first window on, with tables of its own."""
+    source = {"kind": "log_directories", "paths": [str(folder)]}
+    document = {"warehouse": folder / "warehouse", "outbox": folder / "outbox", "window": "PT1M"}
+    config = PipelineConfig.model_validate(document | {"clusters": {"lab": {"sources": [source], **cluster}}})
+    ensure_tables(config.warehouse)
+    span = TimeWindow(MINUTE_0_MS, MINUTE_0_MS + 10 * 60_000)
+    return plan_runs(config, span, run_id="test", now_ms=span.end_ms)[0]

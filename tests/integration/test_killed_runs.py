@@ -119,6 +119,6 @@ def test_every_mail_arrived_once_or_twice_under_one_id(killed, undisturbed):
     _, _, warehouse, mailbox, _ = killed
     arrived = Counter(email.message_from_bytes(message)["Message-ID"].strip("<>") for message in mailbox.kept)
     queued = [row["message_id"] for row in stored(warehouse, "gold.alert_outbox", "message_id")]
-    assert sorted(arrived) == sorted(queued) == sorted(delivery.message_id for delivery in undisturbed.deliveries)
+    assert sorted(arrived) == sorted(queued) == sorted(message.message_id for message, _ in undisturbed.deliveries)
     assert len(queued) == 2
     assert max(arrived.values()) <= 2

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alerting.blind import describe_blind
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.digest import describe_digest
-from pipeline.alerting.evidence import Arrival, VerdictEvidence
+from pipeline.alerting.evidence import IncidentEvidence
+from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.alerting.message import render_message
-from pipeline.alerting.rule_alert import describe_rule
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
 from tests.unit.alerting.examples import (
     MINUTE_MS,
@@ -20,6 +19,7 @@ from tests.unit.alerting.examples import (
     new_evidence,
     new_recommendation,
     resolved_evidence,
+    source_arrival,
 )
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
@@ -58,14 +58,14 @@ def advised():
         )
         for rank, title in enumerate(("upgrade producers of orders to Kafka client 3.3+", f"set {'W' * 60}"), start=1)
     ]
-    arrivals = (Arrival(source="log_directories", arrived_count=3, expected_count=3),)
+    arrivals = (source_arrival("log_directories", arrived=3, expected=3),)
     known = {"peak_ratio": 2.1, "idle_ratio": 0.43, "hours_to_full": 31.4, "arrivals": arrivals}
     return replace(state("new"), recommendations=tuple(actions), **known)
 
 
 def blind():
     change = replace(new_evidence().change, rule="source_arrival", subject="log_directories", value=1.0)
-    return VerdictEvidence(
+    return IncidentEvidence(
         cluster="demo",
         change=change,
         reason="broker 2: no answer " * 20,
@@ -92,7 +92,7 @@ MAILS = {
     "resolved": lambda: describe_broker_share(resolved_evidence(earlier=EARLIER)),
     "hostile names": lambda: describe_broker_share(hostile()),
     "rule": lambda: describe_rule(rule()),
-    "blind": lambda: describe_blind(blind()),
+    "blind": lambda: describe_source(blind()),
     "digest": digest,
 }
 

@@ -16,11 +16,10 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from expectations import gates
 from pipeline.advice.recommendations import HotBroker, recommend
-from pipeline.alerting.action_sections import action_attachments, execute_section
+from pipeline.alerting.actions import action_attachments, execute_section
 from pipeline.config_file import load_config
-from pipeline.jobs import deliver_alerts, ingest, raise_incidents, score_health
+from pipeline.jobs import deliver_alerts, ingest, judge_health, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow
@@ -194,7 +193,7 @@ def mail(spark, cluster, tmp_path):
     trust_windows(context.warehouse, context.cluster_name, context.windows)
     score_health.run(spark, context, context.windows)
     recommend_job.run(context, context.windows)
-    raise_incidents.run(context, gates.check_health(spark, context, context.windows).verdicts)
+    raise_incidents.run(context, judge_health.run(context, context.windows))
     deliver_alerts.run(config, None, now_ms=context.now_ms)
     (written,) = config.outbox.glob("*.eml")
     return message_from_bytes(written.read_bytes(), policy=default)

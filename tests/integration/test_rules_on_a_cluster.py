@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.jobs import ingest, measure_rules, score_health
+from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.live.connection import connect
@@ -87,7 +87,8 @@ def measured(spark, cluster, tmp_path_factory):
     trust_windows(context.warehouse, context.cluster_name, context.windows)
     score_health.run(spark, context, context.windows)
     measure_rules.run(context, context.windows)
-    report = gates.check_rules(spark, context, start_ms)
+    verdicts = judge_health.judge_further_rules(context, start_ms)
+    report = gates.check_health(spark, context, context.windows, verdicts)
     rows: dict[str, dict] = {}
     for row in stored(context.warehouse, "gold.rule_measures"):
         rows.setdefault(row["rule"], {})[row["subject"]] = row

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.alerting.incidents import Course, fold_verdicts, open_before
+from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
 from pipeline.model.verdict import Verdict
 
 SUBJECTS = ("broker 1", "broker 2")
@@ -55,7 +55,7 @@ def fold(verdicts, k, *, open_incidents=(), history=()):
     return fold_verdicts(
         verdicts,
         cluster="demo",
-        course=Course(resolves_at=RESOLVES_AT, k=k, repeat_ms=REPEAT_MS),
+        policy_of=lambda _: IncidentPolicy(resolves_at=RESOLVES_AT, k=k, repeat_ms=REPEAT_MS),
         open_incidents=open_incidents,
         history=history,
     )
@@ -73,7 +73,7 @@ def test_runs_over_parts_tell_what_one_run_over_all_tells(case, cuts):
         if not part:
             continue
         opened = open_before(stored, part[0])
-        reach_ms = min([starts[max(0, first - (n - 1))], *(incident.since_ms for incident in opened)])
+        reach_ms = min([starts[max(0, first - (n - 1))], *(incident.last.since_ms for incident in opened)])
         history = [v for v in verdicts if reach_ms <= v.window_start_ms < part[0]]
         stored += fold([v for v in verdicts if v.window_start_ms in part], k, open_incidents=opened, history=history)
 

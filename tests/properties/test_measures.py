@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_p_value
 from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
-from pipeline.measures.verdicts import ShareLimits, judge_broker_share
 from pipeline.model.load import BrokerLoad
+from pipeline.verdicts.broker_share import judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 
 BROKERS = (0, 1, 2, 5)
@@ -146,8 +147,8 @@ def test_whatever_is_above_passes_even_the_strictest_correction(sizes, units, li
         )
         for broker_id, size_bytes in enumerate(sizes)
     ]
-    limits = ShareLimits(limit_ratio=limit_ratio, floor_bytes=0, chance_level=level, k=1, n=1)
-    for verdict in judge_broker_share(loads, limits):
+    gate = Gate(limit_ratio=limit_ratio, floor_bytes_per_s=0, chance_level=level, k=1, n=1)
+    for verdict in judge_broker_share(loads, gate, window_ms=60_000):
         assert (verdict.verdict == "fail") == verdict.is_above
         if verdict.is_above:
             assert verdict.value >= limit_ratio

@@ -13,7 +13,16 @@ import yaml
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.jobs import deliver_alerts, ingest, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.jobs import (
+    deliver_alerts,
+    ingest,
+    judge_health,
+    measure_rules,
+    raise_incidents,
+    recommend,
+    replay,
+    score_health,
+)
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.rows import load_rows
@@ -160,8 +169,9 @@ def run_all(spark, context, *, check_data=True, with_replay=False):
     score_health.run(spark, context, windows)
     measure_rules.run(context, windows)
     recommend.run(context, windows)
-    health = gates.check_health(spark, context, windows)
-    raise_incidents.run(context, health.verdicts)
+    verdicts = judge_health.run(context, windows)
+    health = gates.check_health(spark, context, windows, verdicts)
+    raise_incidents.run(context, verdicts)
     delivered = deliver_alerts.run(context.config, None, now_ms=context.now_ms)
     return Ran(context, reports, health, delivered.deliveries)
 

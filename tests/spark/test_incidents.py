@@ -50,8 +50,8 @@ def told_changes(ran, capture):
 def read_mails(ran):
     """State → (subject, plain text) of the files that were delivered."""
     mails = {}
-    for delivery in ran.deliveries:
-        message = email.message_from_bytes(Path(delivery.delivered_to).read_bytes(), policy=email.policy.default)
+    for _, place in ran.deliveries:
+        message = email.message_from_bytes(Path(place).read_bytes(), policy=email.policy.default)
         text = message.get_body(("plain",)).get_content()
         assert {part.get_content_type() for part in message.walk()} >= {"text/html", "image/png"}
         mails[re.match(r"\[(\w+)\]", text)[1]] = (message["Subject"], text)

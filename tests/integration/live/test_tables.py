@@ -8,7 +8,7 @@ import time
 import pytest
 
 from expectations import gates
-from pipeline.jobs import ingest, raise_incidents, score_health
+from pipeline.jobs import ingest, judge_health, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -198,15 +198,16 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
         gates.check_ingested(spark, run)
         windows = score_health.pending_windows(run)
         score_health.run(spark, run, windows)
-        health = gates.check_health(spark, run, windows)
-        raise_incidents.run(run, health.verdicts)
+        verdicts = judge_health.run(run, windows)
+        health = gates.check_health(spark, run, windows, verdicts)
+        raise_incidents.run(run, verdicts)
         reads, (leaderless,) = planned(cluster, "lone")  # its first partition is on broker 2 alone
     finally:
         killing.join(10)
         cluster.start_broker(2)
     assert (reads, leaderless.reason) == ((), "it has no leader")
     assert not health.success
-    shares = [v for v in health.verdicts if v.rule == "broker_share"]
+    shares = [v for v in verdicts if v.rule == "broker_share"]
     assert {v.verdict for v in shares} == {"incomplete"}
     assert len({v.window_start_ms for v in shares}) == MINUTES
     (incident,) = stored(config.warehouse, "gold.incidents")
@@ -214,6 +215,6 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
     (queued,) = stored(config.warehouse, "gold.alert_outbox")
     mail = email.message_from_bytes(queued["payload"])
     assert "the pipeline is blind on cluster live since" in mail["Subject"]
-    text = gates.describe_health(health, run)
+    text = gates.describe_health(verdicts, run)
     assert "blind" in text
     assert "healthy, no broker" not in text

@@ -9,7 +9,7 @@ import pytest
 from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, predict_ratios
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
-from pipeline.alerting.action_sections import action_attachments, actions_section, execute_section
+from pipeline.alerting.actions import action_attachments, actions_section, execute_section
 from pipeline.config.replay import Candidate
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 

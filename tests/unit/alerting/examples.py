@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.alerting.evidence import BrokerShareEvidence, CauseTerms, HotPartition, ProduceLatency, excess_by_topic
+from pipeline.alerting.evidence import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, excess_by_topic
+from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
+from pipeline.verdicts.sources import SourceArrival
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
@@ -79,13 +81,11 @@ def new_evidence(**changes):
         brokers=(broker_load(1, 0.55), broker_load(2, 0.225), broker_load(3, 0.225)),
         topics=excess_by_topic(LOADS, broker_id=1, expected_share=1 / 3),
         partitions=(HotPartition(topic="orders", partition=0, size_bytes=900, ratio_to_mean=2.7),),
-        causes=CauseTerms(leaders=0.01, topic_mix=-0.01, partition_skew=0.2167),
+        causes=ShareCauses(leaders_term=0.01, topic_mix_term=-0.01, partition_skew_term=0.2167),
         above_count=3,
-        k=3,
-        n=4,
-        resolves_at=1.1,
+        gate=Gate(limit_ratio=1.2, k=3, n=4),
         chance_ratio=1.07,
-        latency=ProduceLatency(broker_avg_ms=23.1, peers_avg_ms=2.1, broker_max_ms=61.0),
+        latency=ProduceLatency(request_latency_avg_ms=23.1, ratio_to_peers=11.0, request_latency_max_ms=61.0),
         owner="platform team",
     )
     return replace(evidence, **changes)
@@ -102,3 +102,16 @@ def resolved_evidence(**changes):
         brokers=(broker_load(1, 0.34, minute=10), broker_load(2, 0.33, minute=10), broker_load(3, 0.33, minute=10)),
     )
     return replace(evidence, **changes)
+
+
+def source_arrival(source, *, arrived, expected):
+    """What a source brought into the window of the incident."""
+    return SourceArrival(
+        window_start_ms=T0_MS + 6 * MINUTE_MS,
+        source=source,
+        expected_count=expected,
+        arrived_count=arrived,
+        missing=None,
+        newest_ms=None,
+        as_of_ms=T0_MS,
+    )

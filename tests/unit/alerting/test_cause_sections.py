@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.cause_sections import causes_section, keys_section, partitions_section
-from pipeline.alerting.evidence import CauseTerms, HotKey, HotPartition
+from pipeline.alerting.causes import causes_section, keys_section, partitions_section
+from pipeline.alerting.evidence import HotKey, HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 
-SPLIT = CauseTerms(leaders=0.01, topic_mix=-0.01, partition_skew=0.2, heavy_keys=0.15, hash_luck=0.03, remainder=0.02)
+SPLIT = ShareCauses(
+    leaders_term=0.01,
+    topic_mix_term=-0.01,
+    partition_skew_term=0.2,
+    heavy_keys_term=0.15,
+    hash_luck_term=0.03,
+    remainder_term=0.02,
+)
 PARTITION = HotPartition(
     topic="orders",
     partition=3,
@@ -33,7 +40,7 @@ def test_the_largest_part_of_the_skew_is_what_the_mail_explains():
         "· hash luck",
         "· remainder",
     ]
-    unsplit = replace(SPLIT, heavy_keys=None)
+    unsplit = replace(SPLIT, heavy_keys_term=None)
     section = causes_section(replace(new_evidence(), causes=unsplit))
     assert len(section.table.rows) == 3
     assert "look at keys, partitioner and batching" in section.text[0]
@@ -57,7 +64,7 @@ def test_heavy_keys_are_told_by_pseudonym_and_only_where_one_is_heavy():
 
 def test_the_partitioner_is_named_where_placing_is_what_matters():
     known = {"orders": "java-sticky-2.4"}
-    batching = replace(SPLIT, heavy_keys=0.0, remainder=0.17)
+    batching = replace(SPLIT, heavy_keys_term=0.0, remainder_term=0.17)
     _, said = causes_section(replace(new_evidence(), causes=batching, partitioners=known)).text
     assert said.startswith("The producers of orders use the sticky partitioner of Kafka clients 2.4 to 3.2")
     assert len(causes_section(replace(new_evidence(), causes=SPLIT, partitioners=known)).text) == 1

@@ -12,7 +12,7 @@ from email.policy import default
 import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.message import join_addresses, render_message
+from pipeline.alerting.message import render_message
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError
@@ -23,6 +23,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.values import row_of
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
@@ -48,21 +49,7 @@ def config(tmp_path):
 
 
 def queue(config, *messages):
-    rows = [
-        {
-            "message_id": message.message_id,
-            "cluster": message.cluster,
-            "incident_id": message.incident_id,
-            "state": message.state,
-            "window_start": instant_of(message.window_start_ms),
-            "subject_line": message.subject_line,
-            "recipients": join_addresses(message.recipients),
-            "payload": message.payload,
-            "queued_at": instant_of(T0_MS),
-            "attempt_count": 0,
-        }
-        for message in messages
-    ]
+    rows = [row_of(message, ALERT_OUTBOX) for message in messages]
     merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r1"), config.warehouse, ALERT_OUTBOX, insert_only=True)
 
 
@@ -80,8 +67,8 @@ def test_messages_go_out_by_window_are_marked_and_not_sent_again(config):
         report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
         again = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
 
-    assert [subject.partition("]")[0] for subject in report.lines()] == ["[FAIL", "[RESOLVED"]
-    assert message_ids(mailbox) == [f"<{delivery.message_id}>" for delivery in report.deliveries]
+    assert [message.subject_line.partition("]")[0] for message, _ in report.deliveries] == ["[FAIL", "[RESOLVED"]
+    assert message_ids(mailbox) == [f"<{message.message_id}>" for message, _ in report.deliveries]
     assert again.deliveries == ()
     assert pending(config.warehouse) == []
     row = stored(config)["new"]
@@ -96,7 +83,7 @@ def test_without_a_server_every_message_is_a_file(config):
     report = deliver_alerts.run(config, None, now_ms=NOW_MS)
 
     files = sorted(config.outbox.iterdir())
-    assert [delivery.delivered_to for delivery in report.deliveries] == [str(path) for path in files]
+    assert [place for _, place in report.deliveries] == [str(path) for path in files]
     assert files[0].read_bytes() == stored(config)["new"]["payload"]
 
 
@@ -123,7 +110,10 @@ def test_greylisted_messages_arrive_with_the_next_run(config):
         too_early = deliver_alerts.run(config, smtp, now_ms=NOW_MS + 29_999)
         deliver_alerts.run(config, smtp, now_ms=NOW_MS + 30_000)
 
-    assert list(too_early.lines()) == ["1 messages wait for their next try: partition-health outbox"]
+    assert (too_early.deliveries, too_early.notes) == (
+        (),
+        ("1 messages wait for their next attempt: partition-health outbox",),
+    )
     assert len(mailbox.kept) == 2
     assert pending(config.warehouse) == []
 
@@ -178,7 +168,7 @@ def test_one_process_delivers_at_a_time(config):
         report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
 
     assert is_ours
-    assert list(report.lines()) == ["another process delivers at this moment: left to it"]
+    assert (report.deliveries, report.notes) == ((), ("another process is delivering",))
     assert (mailbox.kept, len(pending(config.warehouse))) == ([], 2)
 
 

@@ -11,8 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alerting.incidents import Course, fold_verdicts, incident_id_of, open_before
-from pipeline.model.incident import OpenIncident
+from pipeline.alerting.incidents import (
+    IncidentPolicy,
+    OpenIncident,
+    as_open,
+    fold_verdicts,
+    incident_id_of,
+    open_before,
+)
+from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 
 KINDS = {"A": ("fail", 1.5), "a": ("warn", 1.5), ".": ("ok", 1.0), "-": ("ok", 1.15), "?": ("not_enough_traffic", None)}
@@ -45,8 +52,8 @@ def verdicts(drawing, *, subject="broker 1", first_ms=0):
 
 
 def fold(rows, *, k=3, repeat_ms=0, **arguments):
-    course = Course(resolves_at=1.1, k=k, repeat_ms=repeat_ms)
-    return fold_verdicts(rows, **({"cluster": "demo", "course": course} | arguments))
+    policy = IncidentPolicy(resolves_at=1.1, k=k, repeat_ms=repeat_ms)
+    return fold_verdicts(rows, **({"cluster": "demo", "policy_of": lambda _: policy} | arguments))
 
 
 def told(changes):
@@ -131,17 +138,17 @@ def test_where_small_is_bad_worse_is_smaller_and_the_peak_is_the_smallest(hours,
         )
         for place, value in enumerate(hours)
     ]
-    changes = fold(rows, course=Course(resolves_at=math.inf, k=1))
+    changes = fold(rows, policy_of=lambda _: IncidentPolicy(resolves_at=math.inf, k=1))
     assert [f"{change.state} {change.window_start_ms}" for change in changes] == expected
     assert changes[-1].peak_value == min(hours[: changes[-1].window_start_ms + 1])
 
 
 def test_a_window_held_against_another_limit_is_well_below_its_own():
     rows = [replace(row, limit_value=1.5) if row.value == 1.15 else row for row in verdicts("aaA---")]
-    course = Course(resolves_at=1.1, k=3, resolves_by_limit={1.5: 1.25})
+    policy = IncidentPolicy(resolves_at=1.1, k=3, resolves_by_limit={1.5: 1.25})
 
-    assert [change.state for change in fold(rows, course=course)] == ["new", "resolved"]
-    assert [change.state for change in fold(verdicts("aaA---"), course=course)] == ["new"]
+    assert [change.state for change in fold(rows, policy_of=lambda _: policy)] == ["new", "resolved"]
+    assert [change.state for change in fold(verdicts("aaA---"), policy_of=lambda _: policy)] == ["new"]
 
 
 def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_another_incident():
@@ -176,9 +183,19 @@ def test_subjects_are_folded_apart_and_told_by_window_then_subject():
 
 
 def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
-    opened = OpenIncident(
-        incident_id="K-OLD", rule="broker_share", subject="broker 1", since_ms=0, opened_ms=2, told_ms=2, told_value=1.5
+    change = IncidentChange(
+        incident_id="K-OLD",
+        state="new",
+        rule="broker_share",
+        subject="broker 1",
+        since_ms=0,
+        window_start_ms=2,
+        value=1.5,
+        peak_value=1.5,
+        limit_value=1.2,
+        window_count=3,
     )
+    opened = OpenIncident(last=change, opened_ms=2, reported_value=1.5)
     rows = verdicts("aaAA...")
 
     changes = fold(rows[5:], open_incidents=[opened], history=rows[:5])
@@ -191,16 +208,16 @@ def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
 def test_history_overlapping_the_verdicts_is_ignored():
     rows = verdicts("aaA...")
 
-    assert fold(rows[3:], open_incidents=[fold(rows[:3])[0].as_open()], history=rows) == fold(rows)[1:]
+    assert fold(rows[3:], open_incidents=[as_open(fold(rows[:3])[0])], history=rows) == fold(rows)[1:]
 
 
 def test_open_before_leaves_out_what_was_resolved_and_what_came_later():
     changes = fold(verdicts("aaA...aaA..."))
 
     assert open_before(changes, 2) == ()
-    assert open_before(changes, 5) == (changes[0].as_open(),)
+    assert open_before(changes, 5) == (as_open(changes[0]),)
     assert open_before(changes, 6) == ()
-    assert open_before(changes, 11) == (changes[2].as_open(),)
+    assert open_before(changes, 11) == (as_open(changes[2]),)
 
 
 def test_ids_differ_by_each_of_their_parts():

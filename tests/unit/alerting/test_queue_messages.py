@@ -16,10 +16,10 @@ from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents.messages import queue_messages
-from pipeline.measures.source_arrivals import RULE
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
+from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.rows import load_rows
@@ -46,7 +46,7 @@ def change(number, state="new", minute=0):
     return IncidentChange(
         incident_id=f"K-{number:08}",
         state=state,
-        rule=RULE,
+        rule=SOURCE_ARRIVAL,
         subject=f"source_{number}",
         since_ms=T0_MS,
         window_start_ms=T0_MS + minute * MINUTE_MS,
@@ -60,7 +60,7 @@ def change(number, state="new", minute=0):
 def verdict_of(one):
     return Verdict(
         window_start_ms=one.window_start_ms,
-        rule=RULE,
+        rule=SOURCE_ARRIVAL,
         subject=one.subject,
         value=0.5,
         limit_value=0.05,
@@ -148,7 +148,7 @@ def test_a_webhook_added_later_hears_of_what_is_told_from_then_on(tmp_path):
 def judged(minute, *, is_blind):
     return Verdict(
         window_start_ms=T0_MS + minute * MINUTE_MS,
-        rule=RULE,
+        rule=SOURCE_ARRIVAL,
         subject="log_directories",
         value=1.0 if is_blind else 0.0,
         limit_value=0.05,

@@ -14,7 +14,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.webhook import post, render_webhook
 from pipeline.config.mail import Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
-from tests.unit.alerting.examples import LOADS, new_evidence
+from tests.unit.alerting.examples import LOADS, T0_MS, new_evidence
 from tests.unit.alerting.smtp_servers import free_port
 
 GENERIC = Webhook(name="pager", url_variable="PAGER_URL")
@@ -49,7 +49,7 @@ def receiving(status=200, answer=b"ok"):
 
 @pytest.mark.parametrize("webhook", [GENERIC, SLACK], ids=["generic", "slack"])
 def test_a_server_gets_the_bytes_that_were_queued_and_a_key_that_tells_a_repeat(webhook, monkeypatch):
-    message = render_webhook(describe_broker_share(new_evidence()), webhook)
+    message = render_webhook(describe_broker_share(new_evidence()), webhook, now_ms=T0_MS)
     with receiving() as (url, got):
         monkeypatch.setenv("PAGER_URL", url)
         where = [post(message.payload, webhook, message_id=message.message_id) for _ in range(2)]
@@ -62,7 +62,7 @@ def test_a_server_gets_the_bytes_that_were_queued_and_a_key_that_tells_a_repeat(
 
 def test_the_generic_document_says_all_of_it():
     content = describe_broker_share(new_evidence())
-    document = json.loads(render_webhook(content, GENERIC).payload)
+    document = json.loads(render_webhook(content, GENERIC, now_ms=T0_MS).payload)
 
     assert document["incident_id"] == "K-JKT62CWA"
     assert document["message_id"] == "K-JKT62CWA-new.demo.pager@partition-health.local"
@@ -96,7 +96,9 @@ def test_no_server_and_no_address(monkeypatch):
 def test_slack_gets_names_that_cannot_act_within_its_limits(name):
     evidence = new_evidence(cluster=name, owner=name)
     hostile = tuple(replace(topic, topic=name) for topic in evidence.topics * 40)
-    document = json.loads(render_webhook(describe_broker_share(replace(evidence, topics=hostile)), SLACK).payload)
+    document = json.loads(
+        render_webhook(describe_broker_share(replace(evidence, topics=hostile)), SLACK, now_ms=T0_MS).payload
+    )
 
     texts = list(texts_of(document["blocks"]))
     assert len(document["blocks"]) <= 50

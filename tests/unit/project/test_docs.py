@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.rules_paper import PAPER, with_table
+
 ROOT = Path(__file__).parents[3]
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docker/*.md")])
 
@@ -86,3 +88,7 @@ def test_public_class_names_are_unique_or_explained():
     }
     twice = {name: Counter(places) for name, places in rooms.items() if len(places) > 1}
     assert {name: places for name, places in twice.items() if places - explained.get(name, Counter())} == {}
+
+
+def test_the_table_of_rules_is_that_of_the_rules():
+    assert PAPER.read_text() == with_table(PAPER.read_text())

@@ -1,4 +1,4 @@
-"""The rule of sight. Oracle: written out by hand."""
+"""Availability of sources. Oracle: written out by hand."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
-from pipeline.alerting.blind import describe_blind
-from pipeline.alerting.evidence import VerdictEvidence
-from pipeline.alerting.incidents import Course, fold_verdicts
+from pipeline.alerting.evidence import IncidentEvidence
+from pipeline.alerting.incident_mail import describe_source
+from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts
 from pipeline.alerting.message import render_message
-from pipeline.measures.source_arrivals import (
+from pipeline.rules import SOURCE_ARRIVAL
+from pipeline.verdicts.sources import (
     CALM_BELOW,
-    RULE,
-    Hold,
+    SkippedWindow,
     SourceArrival,
-    find_holds,
-    hold_back,
+    find_skipped,
+    judge_skipped,
     judge_sources,
 )
 
@@ -52,28 +52,28 @@ def arrival(window=0, source="live_cluster", expected=5, arrived=5, **others):
     ],
 )
 def test_when_shares_are_not_judged(found, kind):
-    hold = find_holds([found], max_age_ms=LIMIT_MS).get(0)
-    assert (hold.kind if hold else None) == kind
+    skip = find_skipped([found], max_age_ms=LIMIT_MS).get(0)
+    assert (skip.kind if skip else None) == kind
     (verdict,) = judge_sources([found], max_age_ms=LIMIT_MS)
-    assert (verdict.rule, verdict.subject) == (RULE, found.source)
+    assert (verdict.rule, verdict.subject) == (SOURCE_ARRIVAL, found.source)
     assert verdict.verdict == ("ok" if kind is None else "fail")
     assert (verdict.value > 0) == (kind is not None)
     if found.missing:
         assert found.missing in verdict.reason
 
 
-def test_a_silent_metrics_source_blinds_but_bears_no_share():
+def test_a_silent_metrics_source_fails_and_no_share_rests_on_it():
     silent = arrival(source="prometheus", arrived=0)
-    assert find_holds([silent], max_age_ms=LIMIT_MS) == {}
+    assert find_skipped([silent], max_age_ms=LIMIT_MS) == {}
     (verdict,) = judge_sources([silent], max_age_ms=LIMIT_MS)
     assert (verdict.verdict, verdict.value) == ("fail", 1.0)
     (texts,) = judge_sources([arrival(source="consumer_groups", expected=None, arrived=0)], max_age_ms=LIMIT_MS)
     assert texts.verdict == "ok"
 
 
-def test_windows_that_are_held_back_have_no_ok():
-    holds = {0: Hold("incomplete", "broker 2 is missing"), HOUR_MS: Hold("stale", "nothing came")}
-    verdicts = hold_back(holds, {0: {1: 1.5, 0: 0.5}}, rule="broker_share", limit_value=1.2)
+def test_windows_that_are_skipped_have_no_ok():
+    skipped = {0: SkippedWindow("incomplete", "broker 2 is missing"), HOUR_MS: SkippedWindow("stale", "nothing came")}
+    verdicts = judge_skipped(skipped, {0: {1: 1.5, 0: 0.5}}, limit_value=1.2)
     assert [(v.subject, v.verdict, v.value) for v in verdicts] == [
         ("broker 0", "incomplete", 0.5),
         ("broker 1", "incomplete", 1.5),
@@ -82,12 +82,14 @@ def test_windows_that_are_held_back_have_no_ok():
     assert not any(v.is_above for v in verdicts)
 
 
-def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
+def test_one_incident_from_the_first_window_that_lacks_something_to_the_first_that_does_not():
     arrived = [5, 4, 3, 5, 5, 0]
     verdicts = judge_sources(
         [arrival(window, arrived=count) for window, count in enumerate(arrived)], max_age_ms=LIMIT_MS
     )
-    changes = fold_verdicts(verdicts, cluster="c", course=Course(resolves_at=CALM_BELOW, k=1, worsens_by=3.0))
+    changes = fold_verdicts(
+        verdicts, cluster="c", policy_of=lambda _: IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=3.0)
+    )
     assert [(c.state, c.since_ms // HOUR_MS, c.window_start_ms // HOUR_MS) for c in changes] == [
         ("new", 1, 1),
         ("resolved", 1, 3),
@@ -98,8 +100,10 @@ def test_one_incident_from_the_first_blind_window_to_the_first_that_sees():
 
 def test_the_mails_say_since_when_and_what_is_missing():
     verdicts = judge_sources([arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1)], max_age_ms=LIMIT_MS)
-    new, resolved = fold_verdicts(verdicts, cluster="prod", course=Course(resolves_at=CALM_BELOW, k=1, worsens_by=3.0))
-    evidence = VerdictEvidence(
+    new, resolved = fold_verdicts(
+        verdicts, cluster="prod", policy_of=lambda _: IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=3.0)
+    )
+    evidence = IncidentEvidence(
         cluster="prod",
         change=new,
         reason=verdicts[0].reason,
@@ -107,12 +111,12 @@ def test_the_mails_say_since_when_and_what_is_missing():
         limits_at="freshness",
         owner="platform",
     )
-    mail = render_message(describe_blind(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    mail = render_message(describe_source(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "the pipeline is blind on cluster prod since" in mail.subject_line
     text = mail.payload.decode()
     assert "broker 2" in text
     assert "not judged" in text
     over = dataclasses.replace(evidence, change=resolved)
-    answer = render_message(describe_blind(over), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
+    answer = render_message(describe_source(over), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "SEES AGAIN" in answer.subject_line
     assert mail.message_id in answer.payload.decode()

@@ -9,11 +9,14 @@ import random
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
-from pipeline.measures.verdicts import ShareLimits, judge_broker_share
+from pipeline.config.rules import Gate
 from pipeline.model.load import BrokerLoad
+from pipeline.verdicts.broker_share import judge_broker_share
 
-LIMITS = ShareLimits(limit_ratio=1.2, floor_bytes=1_000, chance_level=0.001, k=3, n=4)
+LIMITS = {"limit_ratio": 1.2, "floor_bytes_per_s": 1_000, "chance_level": 0.001, "k": 3, "n": 4}
+SECOND_MS = 1_000  # so that a floor per second is one per window
 MINUTE_MS = 60_000
 QUIET, EVEN, HOT = None, 100, 150
 
@@ -38,8 +41,12 @@ def window(minute, broker_1, *, units=5_000.0, scale=1_000, others=(100, 100)):
     ]
 
 
-def judged(loads, limits=LIMITS, **options):
-    return [v for v in judge_broker_share(loads, limits, **options) if v.subject == "broker 1"]
+def judge(loads, *, judged_from_ms=None, **limits):
+    return judge_broker_share(loads, Gate(**{**LIMITS, **limits}), window_ms=SECOND_MS, judged_from_ms=judged_from_ms)
+
+
+def judged(loads, **options):
+    return [v for v in judge(loads, **options) if v.subject == "broker 1"]
 
 
 W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
@@ -71,8 +78,13 @@ def test_verdicts_window_by_window(loads, verdicts, above_counts):
 HELD_BACK = {
     "nothing": (window(0, HOT), {}, F, "42.9% of the bytes where 33.3% is fair: 1.29 times its share"),
     "a higher limit": (window(0, HOT), {"limit_ratio": 1.3}, OK, "below the limit of 1.30"),
-    "the floor": (window(0, HOT), {"floor_bytes": 150_000}, OK, "150,000 bytes are not above the floor of 150,000"),
-    "the floor under the cluster": (window(0, HOT), {"floor_bytes": 350_000}, N, "350,000 bytes are not above"),
+    "the floor": (
+        window(0, HOT),
+        {"floor_bytes_per_s": 150_000},
+        OK,
+        "150,000 bytes are not above the floor of 150,000",
+    ),
+    "the floor under the cluster": (window(0, HOT), {"floor_bytes_per_s": 350_000}, N, "350,000 bytes are not above"),
     "too few units": (window(0, HOT, units=860.0), {}, N, "860 independent batches are too few"),
     "just enough units": (window(0, HOT, units=870.0), {}, F, "1.29 times"),
     "no traffic": (window(0, QUIET), {}, N, "no traffic"),
@@ -81,31 +93,31 @@ HELD_BACK = {
 
 @pytest.mark.parametrize(("loads", "limits", "verdict", "reason"), HELD_BACK.values(), ids=HELD_BACK)
 def test_every_condition_is_needed_and_the_reason_says_which(loads, limits, verdict, reason):
-    (found,) = judged(loads, replace(LIMITS, k=1, n=1, **limits))
+    (found,) = judged(loads, **{"k": 1, "n": 1, **limits})
     assert found.verdict == verdict
     assert reason in found.reason
 
 
 def test_the_chance_value_is_what_chance_exceeds_once_in_a_thousand_windows():
-    (found,) = judged(window(0, EVEN, units=90_000.0), replace(LIMITS, chance_level=0.05))
+    (found,) = judged(window(0, EVEN, units=90_000.0), chance_level=0.05)
     assert found.chance_value == pytest.approx(1 + 3.0902 * (2 / 90_000) ** 0.5, abs=1e-5)
     assert judged(window(0, QUIET))[0].chance_value is None
 
 
 def test_a_topic_with_a_limit_of_its_own_brings_it_to_brokers_whose_excess_it_carries():
     """150 beside 100 and 100 is 1.29 times the share: above 1.2, not above 1.3."""
-    limits = replace(LIMITS, topic_limits={"orders-eu": 1.2, "orders*": 1.3})
+    topics = {"orders-eu": {"owner": "eu-team"}, "orders*": {"limit_ratio": 1.3}}
     carried = [
         replace(load, excess_topic=topic)
         for minute, topic in enumerate(("orders-us", "orders-eu", "clicks", "", None))
         for load in window(minute, HOT)
     ]
-    found = judged(carried, limits)
+    found = judged(carried, topics=topics)
     assert [v.verdict for v in found] == [OK, W, W, F, F]
     assert [v.limit_value for v in found] == [1.3, 1.2, 1.2, 1.2, 1.2]
     assert "below the limit of 1.30 of topic orders-us" in found[0].reason
-    with pytest.raises(ValueError, match="make no sense"):
-        replace(LIMITS, topic_limits={"orders": 1.0})
+    with pytest.raises(ValidationError, match="limit_ratio"):
+        Gate(topics={"orders": {"limit_ratio": 1.0}})
 
 
 def test_history_counts_and_gets_no_verdict():
@@ -116,13 +128,12 @@ def test_history_counts_and_gets_no_verdict():
 
 def test_one_run_over_all_windows_equals_a_run_per_window():
     loads = [row for m, load in enumerate([EVEN, HOT, HOT, QUIET, HOT, HOT, EVEN, HOT]) for row in window(m, load)]
-    at_once = judge_broker_share(loads, LIMITS)
+    at_once = judge(loads)
     one_by_one = [
         verdict
         for minute in range(8)
-        for verdict in judge_broker_share(
-            [row for row in loads if minute - LIMITS.n < row.window_start_ms // MINUTE_MS <= minute],
-            LIMITS,
+        for verdict in judge(
+            [row for row in loads if minute - LIMITS["n"] < row.window_start_ms // MINUTE_MS <= minute],
             judged_from_ms=minute * MINUTE_MS,
         )
     ]
@@ -132,7 +143,7 @@ def test_one_run_over_all_windows_equals_a_run_per_window():
 def test_order_of_rows_does_not_matter():
     loads = [row for m, load in enumerate([HOT, EVEN, HOT, HOT]) for row in window(m, load)]
     shuffled = random.Random(3).sample(loads, len(loads))
-    assert judge_broker_share(shuffled, LIMITS) == judge_broker_share(loads, LIMITS)
+    assert judge(shuffled) == judge(loads)
 
 
 def test_a_broker_away_for_a_window_was_not_above_in_it():
@@ -141,8 +152,15 @@ def test_a_broker_away_for_a_window_was_not_above_in_it():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"k": 5}, {"k": 0}, {"limit_ratio": 1.0}, {"chance_level": 0.0}, {"floor_bytes": -1}]
+    ("wrong", "named"),
+    [
+        ({"k": 5}, "k=5 is larger than n=4"),
+        ({"k": 0}, "k"),
+        ({"limit_ratio": 1.0}, "limit_ratio"),
+        ({"chance_level": 0.0}, "chance_level"),
+        ({"floor_bytes_per_s": -1}, "floor_bytes_per_s"),
+    ],
 )
-def test_limits_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ValueError, match="make no sense"):
-        replace(LIMITS, **wrong)
+def test_limits_that_make_no_sense_are_refused(wrong, named):
+    with pytest.raises(ValidationError, match=named):
+        Gate(**{**LIMITS, **wrong})

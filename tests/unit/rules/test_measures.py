@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.alerting.evidence import VerdictEvidence
-from pipeline.alerting.rule_alert import describe_rule
-from pipeline.config.rules import DEFAULT_RULES
-from pipeline.measures.rule_measures import measure_disks, measure_groups, measure_latency, measure_segments
+from pipeline.alerting.evidence import IncidentEvidence
+from pipeline.alerting.incident_mail import describe_rule
 from pipeline.model.incident import IncidentChange
+from pipeline.rules import RULES
+from pipeline.rules.rule import RuleInput
 
 HOUR_MS = 3_600_000
 T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -36,7 +36,16 @@ def broker_row(window, broker_id, held=(), total=(), usable=()):
     }
 
 
-STARTS_MS = [T0_MS + n * HOUR_MS for n in range(4)]
+def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=()):
+    """Measures of a rule, given rows by table."""
+    given = RuleInput(
+        rows=lambda table, _: rows.get(table, []),
+        deletable_segments=lambda: deletable,
+        starts_ms=[T0_MS + number * HOUR_MS for number in hours],
+        window_ms=HOUR_MS,
+        disk_bytes=dict(disk_bytes),
+    )
+    return list(RULES[rule].measure(rule, given))
 
 
 def test_hours_to_full_follow_the_median_growth_of_all_replicas_of_a_broker():
@@ -46,7 +55,7 @@ def test_hours_to_full_follow_the_median_growth_of_all_replicas_of_a_broker():
         for n in range(4)
         for broker in (0, 7)
     ]
-    found = measure_disks(rows, {0: 230}, window_ms=HOUR_MS, starts_ms=STARTS_MS)
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=range(4), disk_bytes={0: 230})
     # 100, 110, 120, 130 of 230: ten an hour; two windows are too few to tell
     assert values(found) == {(2 * HOUR_MS, "broker 0"): 11.0, (3 * HOUR_MS, "broker 0"): 10.0}
 
@@ -57,10 +66,10 @@ def test_hours_to_full_are_those_of_the_volume_that_is_full_first_where_brokers_
         broker_row(n, 3, [("/a", 1)], [("/a", 1_000), ("/b", 100)], [("/a", 430 - 10 * n), ("/b", 90 - 6 * n)])
         for n in range(4)
     ]
-    found = list(measure_disks(rows, {}, window_ms=HOUR_MS, starts_ms=STARTS_MS[3:]))
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])
     assert values(found) == {(3 * HOUR_MS, "broker 3"): 12.0}
     assert found[0].detail == "/b is 28% full, and at this pace all of it in 12 h"
-    assert list(measure_disks([broker_row(0, 3)], {}, window_ms=HOUR_MS, starts_ms=STARTS_MS)) == []
+    assert measured("disk_hours_to_full", {"bronze.brokers": [broker_row(0, 3)]}, hours=range(4)) == []
 
 
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
@@ -80,7 +89,7 @@ def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
         for number, size in enumerate((30, 10, 10, 10))
     ]
     groups = [row(0, "x", 0), row(0, "y", 1), *(row(5, "x" if n < 2 else "y", n) for n in range(4)), row(5, None, 3)]
-    (measure,) = measure_groups(groups, loads)
+    (measure,) = measured("assignment_skew", {"bronze.consumer_groups": groups, "gold.partition_health": loads})
     assert (measure.subject, measure.topic) == ("group g", "a")
     assert measure.value == pytest.approx(40 / 30)
     assert "range 1.33, roundrobin 1.33, sticky 1.33" in measure.detail
@@ -104,8 +113,8 @@ def test_segments_before_their_logs_start_are_gone():
         for n, start in enumerate((0, 0, 100))
     ]
     segments = [segment(0, 99, hour(0.5)), segment(100, None, hour(1.95)), segment(200, 299, hour(9))]
-    ends_ms = {T0_MS + n * HOUR_MS: T0_MS + (n + 1) * HOUR_MS for n in range(3)}
-    found = values(measure_segments(topics, segments, state, ends_ms))
+    rows = {"gold.topic_health": topics, "bronze.cluster_state": state}
+    found = values(measured("segments_past_retention", rows, hours=range(3), deletable=segments))
     # the second lies on for three minutes only when the second hour ends: the brokers' own delays
     assert [found[n * HOUR_MS, "topic a"] for n in range(3)] == [1, 1, 1]
     assert {found[n * HOUR_MS, "topic b"] for n in range(3)} == {0}
@@ -123,11 +132,12 @@ def test_latency_is_that_of_all_clients_together():
         }
         for client in ("*", "orders-1")
     ]
-    (measure,) = measure_latency(rows)
+    (measure,) = measured("latency_to_peers", {"gold.latency": rows})
     assert (measure.rule, measure.value, measure.subject) == ("latency_to_peers", 4.0, "broker 1")
+    assert measured("latency_to_history", {"gold.latency": rows}) == []
 
 
-@pytest.mark.parametrize("rule", DEFAULT_RULES)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("state", ["new", "resolved"])
 def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
     change = IncidentChange(
@@ -142,7 +152,7 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
         limit_value=1.0,
         window_count=2,
     )
-    evidence = VerdictEvidence(
+    evidence = IncidentEvidence(
         cluster="demo", change=change, reason="3 partitions", window_ms=HOUR_MS, limits_at=f"rules.{rule}", owner="team"
     )
     content = describe_rule(evidence)

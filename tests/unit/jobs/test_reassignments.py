@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from expectations.gates import _reassignments
 from pipeline.config_file import load_config
+from pipeline.jobs.judge_health import find_reassignments
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
@@ -40,8 +40,8 @@ def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
     rows = rows_of(TOPIC_HEALTH, (topic_row(*count) for count in counts), run_id="test")
     replace_rows(rows, config.warehouse, TOPIC_HEALTH, cluster="lab", windows=windows)
     (run,) = plan_runs(config, TimeWindow(START_MS, windows[-1].end_ms), run_id="test", now_ms=windows[-1].end_ms)
-    holds = _reassignments(run, START_MS)
-    assert {(start_ms - START_MS) // HOUR_MS: (hold.kind, hold.reason) for start_ms, hold in holds.items()} == {
+    skipped = find_reassignments(run, windows)
+    assert {(start_ms - START_MS) // HOUR_MS: (skip.kind, skip.reason) for start_ms, skip in skipped.items()} == {
         1: ("incomplete", "a reassignment of 5 partitions was running"),
         2: ("incomplete", "a reassignment of 1 partition was running"),
     }

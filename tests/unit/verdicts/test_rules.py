@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.rules import Gate, Rule, over_defaults
-from pipeline.measures.rules import RuleLimit, judge_rules
-from pipeline.measures.source_arrivals import Hold
-from pipeline.model.rule import RuleMeasure
+from pipeline.config.rules import Gate, RuleSettings, over_defaults
+from pipeline.rules import RULES
+from pipeline.rules.rule import RuleMeasure
+from pipeline.verdicts.rules import judge_rules
+from pipeline.verdicts.sources import SkippedWindow
 
-CRITICAL = RuleLimit(limit=2.0, severity="critical", k=2, n=3)
+CRITICAL = RuleSettings(limit=2.0, severity="critical", k=2, n=3)
 
 
 def measure(window, value, *, rule="topic_peak", subject="topic a", p_value=None, is_enough=True):
@@ -27,7 +28,11 @@ def measure(window, value, *, rule="topic_peak", subject="topic a", p_value=None
 
 def judged(values, limit=CRITICAL, **settings):
     measures = [measure(window, value, **settings) for window, value in enumerate(values)]
-    return [v.verdict for v in judge_rules(measures, lambda *_: limit, chance_level=0.001)]
+    return [v.verdict for v in judge_rules(measures, under(limit), chance_level=0.001)]
+
+
+def under(settings):
+    return dict.fromkeys(RULES, settings)
 
 
 W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
@@ -38,7 +43,7 @@ W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
     [
         ([1.0, 2.0, 2.5, 1.9, 2.0], {}, [W, F, OK, F]),
         ([2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], {}, [W, F, OK, OK, OK]),  # n windows to get well in
-        ([2.0, 2.0, 2.0], {"limit": RuleLimit(limit=2.0, severity="warning", k=1, n=1)}, [W, W, W]),
+        ([2.0, 2.0, 2.0], {"limit": RuleSettings(limit=2.0, severity="warning", k=1, n=1)}, [W, W, W]),
         ([3.0, 3.0], {"p_value": 0.01}, []),
         ([3.0, 3.0], {"p_value": 0.0001}, [W, F]),
         ([3.0, 3.0], {"is_enough": False}, []),
@@ -54,14 +59,14 @@ def test_verdicts_window_by_window(values, settings, verdicts):
 
 def test_windows_without_all_records_or_with_a_reassignment_count_neither_way_for_rules_about_traffic():
     """Above, above, held, above: the third window says nothing, the fourth is the third of three."""
-    holds = {2000: Hold("incomplete", "log_directories brought 2 of 3")}
-    limit = RuleLimit(limit=2.0, severity="critical", k=3, n=3)
+    skipped = {2000: SkippedWindow("incomplete", "log_directories brought 2 of 3")}
+    limit = RuleSettings(limit=2.0, severity="critical", k=3, n=3)
     rows = [measure(window, 3.0) for window in range(4)] + [measure(window, 1.0, subject="topic b") for window in (2,)]
-    verdicts = judge_rules(rows, lambda *_: limit, chance_level=0.001, holds=holds)
+    verdicts = judge_rules(rows, under(limit), chance_level=0.001, skipped=skipped)
     assert [(v.subject, v.verdict) for v in verdicts] == [("topic a", kind) for kind in (W, W, "incomplete", F)]
     assert verdicts[2].reason == "not judged: log_directories brought 2 of 3"
     dead = [measure(window, 3.0, rule="under_replicated") for window in range(4)]
-    assert [v.verdict for v in judge_rules(dead, lambda *_: limit, chance_level=0.001, holds=holds)] == [W, W, F, F]
+    assert [v.verdict for v in judge_rules(dead, under(limit), chance_level=0.001, skipped=skipped)] == [W, W, F, F]
 
 
 def test_many_subjects_are_corrected_for_and_history_gets_no_verdict():
@@ -69,16 +74,16 @@ def test_many_subjects_are_corrected_for_and_history_gets_no_verdict():
     measures = [measure(w, 3.0, subject=f"topic {n}", p_value=0.5) for n in range(998) for w in (0, 1)]
     measures += [measure(w, 3.0, subject="topic luck", p_value=0.0005) for w in (0, 1)]
     measures += [measure(w, 3.0, subject="topic hot", p_value=1e-9) for w in (0, 1)]
-    verdicts = judge_rules(measures, lambda *_: CRITICAL, chance_level=0.001, judged_from_ms=1000)
+    verdicts = judge_rules(measures, under(CRITICAL), chance_level=0.001, judged_from_ms=1000)
     assert {v.window_start_ms for v in verdicts} == {1000}
     assert [v.subject for v in verdicts if v.is_above] == ["topic hot"]
     assert [v.above_count for v in verdicts if v.is_above] == [2]
 
 
 def test_rules_that_are_off_or_not_known_here_give_no_verdict():
-    off = RuleLimit(limit=2.0, severity="off", k=1, n=1)
-    for limit in (off, None):
-        assert judge_rules([measure(0, 9.0)], lambda *_, limit=limit: limit, chance_level=0.001) == ()
+    off = RuleSettings(limit=2.0, severity="off", k=1, n=1)
+    for settings in (under(off), {}):
+        assert judge_rules([measure(0, 9.0)], settings, chance_level=0.001) == ()
 
 
 def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_suffer_from():
@@ -94,7 +99,7 @@ def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_su
         "clicks": (1.2, 1.05, "platform"),
         "": (1.2, 1.05, "platform"),
     }
-    assert gate.topic_limits == {"orders-eu": 1.2, "orders*": 1.5}
+    assert {topic: gate.limit_of(topic) for topic in told} == {topic: own.limit_ratio for topic, own in told.items()}
     assert gate.resolves_by_limit == {1.5: 1.25}
     with pytest.raises(ValueError, match="greater than 1"):
         Gate(topics={"orders": {"limit_ratio": 1.0}})
@@ -102,7 +107,7 @@ def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_su
 
 def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
     rules = over_defaults({"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}})
-    rule = Rule(**rules["topic_peak"])
+    rule = RuleSettings(**rules["topic_peak"])
     assert (rule.limit, rule.severity, rule.k, rule.n) == (3.0, "warning", 3, 4)
     own = rule.of_topic("orders-eu")
     assert (own.limit, own.owner, own.severity) == (5.0, "orders-team", "warning")

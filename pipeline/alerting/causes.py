@@ -1,0 +1,135 @@
+"""Why a broker is hot, in its mail: the exact split, its hottest partitions, its heaviest keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.advice.candidate_effects import describe_partitioner
+from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
+from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
+
+if TYPE_CHECKING:
+    from pipeline.alerting.evidence import BrokerShareEvidence, ShareCauses
+
+MOST_PARTITIONS = 5
+MOST_KEYS = 5
+NAME_LENGTH = 48
+_MEANINGS = {
+    "leaders": "it leads more partitions than its part; elect preferred leaders, or move some",
+    "topic mix": "it leads partitions of busier topics; spread these over the brokers",
+    "partition skew": "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
+    "heavy keys": "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
+    "hash luck": "chance gives this to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
+    "remainder": "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
+}
+_NAMES = {"remainder": "neither heavy keys nor hash luck"}
+
+
+def _terms(causes: ShareCauses) -> dict[str, float]:
+    return {
+        "leaders": causes.leaders_term,
+        "topic mix": causes.topic_mix_term,
+        "partition skew": causes.partition_skew_term,
+    }
+
+
+def _skew_terms(causes: ShareCauses) -> dict[str, float]:
+    """Parts of partition skew; empty where it was not split."""
+    parts = {
+        "heavy keys": causes.heavy_keys_term,
+        "hash luck": causes.hash_luck_term,
+        "remainder": causes.remainder_term,
+    }
+    known = {name: points for name, points in parts.items() if points is not None}
+    return known if len(known) == len(parts) else {}
+
+
+def _largest(causes: ShareCauses) -> tuple[str, str]:
+    """The largest term, and of partition skew, where it is split, the largest part."""
+    terms, parts = _terms(causes), _skew_terms(causes)
+    largest = max(terms, key=lambda name: terms[name])
+    return largest, max(parts, key=lambda name: parts[name]) if largest == "partition skew" and parts else largest
+
+
+def name_cause(evidence: BrokerShareEvidence) -> str:
+    """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
+    if evidence.causes is None:
+        return ""
+    largest, meaning = _largest(evidence.causes)
+    topic = f", most in topic {format_name(evidence.topics[0].topic, NAME_LENGTH)}" if evidence.topics else ""
+    part = f" ({_NAMES.get(meaning, meaning)})" if meaning != largest else ""
+    return f"{largest}{topic}{part}"
+
+
+def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
+    """The exact split of the excess, and what its largest term means; None where unknown."""
+    if evidence.causes is None:
+        return None
+    terms, parts = _terms(evidence.causes), _skew_terms(evidence.causes)
+    largest, meaning = _largest(evidence.causes)
+    part = (
+        f", of that {'what is ' if meaning in _NAMES else ''}{_NAMES.get(meaning, meaning)}"
+        if meaning != largest
+        else ""
+    )
+    said = (
+        f"The {format_points(sum(terms.values()))} points above its fair share split exactly into three. "
+        f"Most of it is {largest}{part}: {_MEANINGS[meaning]}."
+    )
+    topic = evidence.topics[0].topic if evidence.topics else ""
+    is_placing = meaning in {"partition skew", "remainder", "hash luck"} and topic in evidence.partitioners
+    rows = [*terms.items(), *((f"· {name}", points) for name, points in parts.items())]
+    return MailSection(
+        title="Why it is hot",
+        text=(said, *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ())),
+        table=MailTable(
+            columns=(MailColumn("cause"), *number_columns("points")),
+            rows=tuple((name, format_points(points)) for name, points in rows),
+            marked=frozenset({list(terms).index(largest)}),
+            note="Partition skew splits on into the three rows below it." if parts else "",
+        ),
+    )
+
+
+def partitions_section(evidence: BrokerShareEvidence) -> MailSection | None:
+    """The hottest partitions the broker leads, each split by what makes it so; None where unknown."""
+    shown = evidence.partitions[:MOST_PARTITIONS]
+    if not shown:
+        return None
+    columns = (MailColumn("partition it leads"), *number_columns("bytes", "over mean"))
+    note = "Mean: of its topic's partitions."
+    splits = [(row.heavy_keys_bytes, row.hash_luck_bytes, row.remainder_bytes) for row in shown]
+    is_split = all(part is not None for split in splits for part in split)
+    if is_split:
+        columns += number_columns("heavy keys", "luck", "rest")
+        note += " The last three add up to what is above it."
+    rows = tuple(
+        (
+            f"{format_name(row.topic, NAME_LENGTH)}-{row.partition}",
+            format_bytes(row.size_bytes),
+            format_ratio(row.ratio_to_mean),
+            *(format_bytes(round(part or 0), sign=True) for part in split if is_split),
+        )
+        for row, split in zip(shown, splits, strict=True)
+    )
+    return MailSection(title="Its hottest partitions", table=MailTable(columns=columns, rows=rows, note=note))
+
+
+def keys_section(evidence: BrokerShareEvidence) -> MailSection | None:
+    """The heaviest keys on partitions the broker leads, by their pseudonyms; None where none is heavy."""
+    shown = evidence.hot_keys[:MOST_KEYS]
+    marked = frozenset(at for at, row in enumerate(shown) if row.is_heavy)
+    if not marked:
+        return None
+    rows = tuple(
+        (
+            row.key,
+            f"{format_name(row.topic, NAME_LENGTH)}-{row.partition}",
+            format_bytes(row.size_bytes),
+            format_percent(row.topic_ratio, 1),
+        )
+        for row in shown
+    )
+    columns = (MailColumn("key"), MailColumn("partition"), *number_columns("bytes", "of its topic"))
+    note = "Marked: more than a partition's part, no hash spreads it. Keys are shown by pseudonym."
+    return MailSection(title="Its heaviest keys", table=MailTable(columns=columns, rows=rows, marked=marked, note=note))

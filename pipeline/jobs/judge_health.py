@@ -1,0 +1,89 @@
+"""Judges scored windows: broker shares, further rules, and whether every source arrived. Writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pipeline.model.load import BrokerLoad
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.rules.rule import RuleMeasure
+from pipeline.storage.values import value_of
+from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+from pipeline.verdicts.broker_share import judge_broker_share
+from pipeline.verdicts.rules import judge_rules
+from pipeline.verdicts.sources import SkippedWindow, SourceArrival, find_skipped, judge_skipped, judge_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.model.verdict import Verdict
+    from pipeline.runs import RunContext
+
+HISTORY_FACTOR = 8
+"""How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""
+_END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
+
+
+def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
+    """Judges every window from the first of these to the newest scored.
+
+    A changed window changes the count of windows above for those after it. Windows before count toward k of n only.
+    """
+    gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
+    first_ms = min(window.start_ms for window in windows)
+    reach = _reach(run, first_ms, gate.n)
+    status = [row for row in run.rows(WINDOW_STATUS, reach) if row["is_trusted"]]
+    arrivals = [value_of(SourceArrival, row) for row in status]
+    skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
+    loads = run.values(BrokerLoad, BROKER_SHARE, reach)
+    ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
+    for load in loads:
+        ratios[load.window_start_ms][load.broker_id] = load.share_ratio
+    judged = [
+        load for load in loads if load.window_start_ms not in skipped
+    ]  # others count neither as above nor as well
+    return (
+        *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
+        *judge_skipped(
+            {at: why for at, why in skipped.items() if at >= first_ms}, ratios, limit_value=gate.limit_ratio
+        ),
+        *judge_sources([a for a in arrivals if a.window_start_ms >= first_ms], max_age_ms=max_age_ms),
+        *judge_further_rules(run, first_ms, skipped),
+    )
+
+
+def judge_further_rules(
+    run: RunContext, first_ms: int, skipped: Mapping[int, SkippedWindow] | None = None
+) -> tuple[Verdict, ...]:
+    """Judges the rules of `pipeline.rules` from a window on."""
+    rules = run.cluster.rules
+    reach = _reach(run, first_ms, max(rule.n for rule in rules.values()))
+    return judge_rules(
+        run.values(RuleMeasure, RULE_MEASURES, reach),
+        rules,
+        chance_level=run.cluster.gate.chance_level,
+        judged_from_ms=first_ms,
+        skipped=skipped,
+    )
+
+
+def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
+    """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
+    moving: Counter[int] = Counter()
+    for row in run.rows(TOPIC_HEALTH, windows, ("window_start", "reassigning_count")):
+        moving[milliseconds_of(row["window_start"])] += row["reassigning_count"]
+    return {
+        start_ms: SkippedWindow(
+            "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
+        )
+        for start_ms, count in moving.items()
+        if count
+    }
+
+
+def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:
+    """Windows from before the first one judged to the newest."""
+    return (TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, _END_OF_TIME_MS),)

@@ -1,0 +1,55 @@
+"""The rules: one value each, all that is known of it. A new rule is a new entry in a file of this room.
+
+The broker share and the arrival of sources are judged by rules of their own, in `pipeline.verdicts`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.model.number_text import format_percent, format_ratio
+from pipeline.rules.brokers import BROKER_RULES
+from pipeline.rules.topics import TOPIC_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BROKER_SHARE = "broker_share"
+SOURCE_ARRIVAL = "source_arrival"
+RULES = {rule.name: rule for rule in (*TOPIC_RULES, *BROKER_RULES)}
+_FORMATS = {BROKER_SHARE: format_ratio, SOURCE_ARRIVAL: format_percent} | {
+    name: rule.format for name, rule in RULES.items()
+}
+
+
+def format_measure(rule: str, value: float) -> str:
+    """Writes a measure of a rule, or a limit on it.
+
+    >>> [format_measure(rule, 12.0) for rule in ("broker_share", "leaderless", "disk_hours_to_full")]
+    ['12.0x', '12', '12 h']
+    """
+    return _FORMATS[rule](value)
+
+
+def worst_of(rule: str, values: Iterable[float | None]) -> float | None:
+    """The value that is worst under a rule; None where there is none.
+
+    >>> worst_of("topic_peak", [1.2, None, 3.0]), worst_of("disk_hours_to_full", [48.0, 12.0])
+    (3.0, 12.0)
+    """
+    known = [value for value in values if value is not None]
+    return (min if _is_falling(rule) else max)(known, default=None)
+
+
+def times_worse(rule: str, value: float, before: float) -> float:
+    """How many times worse a value is than one before; without bound where the better one is 0.
+
+    >>> times_worse("topic_peak", 3.0, 2.0), times_worse("disk_hours_to_full", 12.0, 48.0)
+    (1.5, 4.0)
+    """
+    over, under = (before, value) if _is_falling(rule) else (value, before)
+    return over / under if under else float("inf") if over else 1.0
+
+
+def _is_falling(rule: str) -> bool:
+    return rule in RULES and RULES[rule].is_falling

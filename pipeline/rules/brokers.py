@@ -1,0 +1,192 @@
+"""Rules about brokers and consumer groups: leaders, latency, disks, balance.
+
+References:
+    `preferred_leader`: ZooKeeper's controller tolerated 10 % (`leader.imbalance.per.broker.percentage`). KRaft ignores that
+    setting and elects for any leader that is not preferred.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pipeline.model.number_text import format_percent, format_ratio
+from pipeline.model.window import milliseconds_of
+from pipeline.rules.rule import Rule, RuleMeasure, measure_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pipeline.rules.rule import Row, RuleInput
+
+DISK_RULE = "disk_hours_to_full"
+DISK_HISTORY_WINDOWS = 24
+
+
+def _preferred_leader(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    for row in given.rows("bronze.brokers", 0):
+        ratio = row["preferred_leader_imbalance_ratio"]
+        if ratio is not None:
+            said = f"{ratio:.0%} of the partitions it should lead are led by others (KRaft knows no limit on this)"
+            yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], ratio, said)
+
+
+def _latency(column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+    """Measures a ratio of `gold.latency`, all clients together."""
+
+    def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+        for row in given.rows("gold.latency", 0):
+            if row["client_id"] == "*" and row[column] is not None:
+                said = f"requests wait {row['request_latency_avg_ms']:.1f} ms, {row[column]:.2f} times {words}"
+                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], row[column], said)
+
+    return measure
+
+
+def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Hours until the first disk of a broker is full.
+
+    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else all
+    of a broker's disks together, where the configuration has their size.
+    """
+    from pipeline.measures.disks import hours_to_full
+
+    fillings: dict[tuple[int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in given.rows("bronze.brokers", DISK_HISTORY_WINDOWS):
+        for disk, filling in _fillings(row, given.disk_bytes):
+            fillings[row["broker_id"], disk][milliseconds_of(row["window_start"])] = filling
+    soonest: dict[tuple[int, int], tuple[float, str]] = {}
+    for (broker_id, disk), by_window in sorted(fillings.items()):
+        for start_ms in sorted(by_window.keys() & set(given.starts_ms)):
+            known = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
+            used, total = by_window[start_ms]
+            ends_ms = [at_ms + given.window_ms for at_ms in known]
+            hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
+            if hours is not None:
+                found = (hours, f"{disk} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h")
+                soonest[start_ms, broker_id] = min(found, soonest.get((start_ms, broker_id), found))
+    for (start_ms, broker_id), (hours, said) in soonest.items():
+        yield measure_broker(rule, start_ms, broker_id, hours, said)
+
+
+def _fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Disks of a broker, with bytes used and bytes in all."""
+    if row["broker_id"] in disk_bytes:
+        used = sum(size for _, size in row["log_dir_bytes"] or ())
+        if used:
+            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[row["broker_id"]])
+        return
+    usable = dict(row["log_dir_usable_bytes"] or ())
+    for path, total in row["log_dir_total_bytes"] or ():
+        if total:
+            yield path, (total - usable[path], total)
+
+
+def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """How evenly members of a consumer group read; of several descriptions within a window the last one counts."""
+    described: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in given.rows("bronze.consumer_groups", 0):
+        described[milliseconds_of(row["window_start"]), row["group_id"]].append(row)
+    loads: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+    for row in given.rows("gold.partition_health", 0) if described else ():
+        loads[milliseconds_of(row["window_start"])][row["topic"], row["partition"]] = row["size_bytes"]
+    for (start_ms, group_id), rows in sorted(described.items()):
+        last = max(row["observed_at"] for row in rows)
+        owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        for row in rows:
+            if row["observed_at"] == last and row["member_id"] is not None:
+                owned[row["member_id"]].append((row["topic"], row["partition"]))
+        if len(owned) > 1:
+            yield _balance(rule, start_ms, group_id, owned, loads[start_ms])
+
+
+def _balance(
+    rule: str,
+    start_ms: int,
+    group_id: str,
+    owned: Mapping[str, Sequence[tuple[str, int]]],
+    loads: Mapping[tuple[str, int], int],
+) -> RuleMeasure:
+    from pipeline.measures.consumer_load import balance_group
+
+    topics = {topic for parts in owned.values() for topic, _ in parts}
+    counts: dict[str, int] = {}
+    for topic, partition in loads:
+        if topic in topics:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+    balance = balance_group(owned, counts, loads)
+    under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
+    return RuleMeasure(
+        window_start_ms=start_ms,
+        rule=rule,
+        subject=f"group {group_id}",
+        topic=next(iter(topics)) if len(topics) == 1 else "",
+        value=balance.now,
+        is_enough=balance.now is not None,
+        detail=(
+            f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what was "
+            f"written; under the assignors: {under or 'no traffic'}"
+        ),
+    )
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.0f} h"
+
+
+BROKER_RULES = (
+    Rule(
+        name="preferred_leader",
+        measure=_preferred_leader,
+        limit=0.10,
+        meaning="partitions are not led by their preferred leaders",
+        advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
+        doc="part of the partitions a broker should lead that others lead. KRaft ignores "
+        "`leader.imbalance.per.broker.percentage` (10 %) and elects for any",
+        format=format_percent,
+        needs_all_records=True,
+    ),
+    Rule(
+        name="latency_to_peers",
+        measure=_latency("ratio_to_peers", "the other brokers'"),
+        limit=3.0,
+        k=3,
+        n=4,
+        meaning="producers wait longer for a broker than for its peers",
+        advice="Look at its disk, its network, and the share it carries.",
+        doc="mean produce latency over the other brokers' median",
+        format=format_ratio,
+    ),
+    Rule(
+        name="latency_to_history",
+        measure=_latency("ratio_to_history", "its own of the windows before"),
+        limit=3.0,
+        k=3,
+        n=4,
+        meaning="producers wait longer for a broker than they did",
+        advice="Look at what changed on it.",
+        doc="mean produce latency over the broker's own median of up to 24 windows",
+        format=format_ratio,
+    ),
+    Rule(
+        name=DISK_RULE,
+        measure=_disk_hours_to_full,
+        limit=48,
+        meaning="a disk will be full soon",
+        advice="Shorten retention, move replicas, or add disks.",
+        doc="hours until the first volume of a broker is full, by the median slope of up to 24 windows; live brokers report "
+        "capacity and room left (`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`",
+        format=_hours,
+        is_falling=True,
+    ),
+    Rule(
+        name="assignment_skew",
+        measure=_assignment_skew,
+        limit=1.5,
+        meaning="a consumer reads far more than the others of its group",
+        advice="Try the assignor with the lowest figure.",
+        doc="busiest over mean member of a consumer group, by bytes; compared with Range, RoundRobin and Sticky",
+        format=format_ratio,
+        needs_all_records=True,
+    ),
+)

@@ -1,0 +1,112 @@
+"""What a rule is: a limit on one measure, with everything that measures, judges, words and documents it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.model.number_text import format_count
+from pipeline.model.window import milliseconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleInput:
+    """What rules measure.
+
+    Attributes:
+        rows: Rows of a table, by name, in the windows to measure and in so many before the first.
+        deletable_segments: Rows of `bronze.log_segments` whose retention is over at the end of the last window.
+        starts_ms: Starts of the windows to measure, UTC milliseconds.
+        window_ms: Length of a window.
+        disk_bytes: Capacity of brokers' disks, where the configuration has it.
+    """
+
+    rows: Callable[[str, int], Sequence[Row]]
+    deletable_segments: Callable[[], Sequence[Row]]
+    starts_ms: Sequence[int]
+    window_ms: int
+    disk_bytes: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMeasure:
+    """One measure of one subject in one window. A row of `gold.rule_measures`.
+
+    Attributes:
+        window_start_ms: Start of the window, UTC milliseconds.
+        rule: Rule that judges it, such as `under_replicated`.
+        subject: What it is about, such as `topic orders`.
+        topic: The topic it is about; "" for none.
+        value: The measure; None where there was nothing to measure.
+        p_value: Chance of such a value with nothing wrong; None where chance plays no part.
+        is_enough: There was enough to judge.
+        detail: What it says, in words.
+    """
+
+    window_start_ms: int
+    rule: str
+    subject: str
+    topic: str
+    value: float | None
+    p_value: float | None = None
+    is_enough: bool = True
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A limit on one measure.
+
+    Attributes:
+        name: Key in the configuration, and in tables.
+        measure: Yields its measures, under its name.
+        limit: From here on a window is above, by default.
+        k: Windows above that make a failure ...
+        n: ... among this many; by default.
+        meaning: What is wrong beyond the limit, as a mail says it.
+        advice: What to do first.
+        doc: What is measured, for `docs/RULES.md`.
+        format: Writes a value of the measure.
+        is_falling: Small values are bad: a window is above at the limit or under it.
+        needs_all_records: Not judged where records are missing or a reassignment runs.
+    """
+
+    name: str
+    measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]
+    limit: float
+    k: int = 2
+    n: int = 3
+    meaning: str
+    advice: str
+    doc: str
+    format: Callable[[float], str] = format_count
+    is_falling: bool = False
+    needs_all_records: bool = False
+
+
+def measure_topic(
+    rule: str, row: Row, value: float, detail: str, p_value: float | None = None, *, is_enough: bool = True
+) -> RuleMeasure:
+    """A measure of the topic and window of a row."""
+    return RuleMeasure(
+        window_start_ms=milliseconds_of(row["window_start"]),
+        rule=rule,
+        subject=f"topic {row['topic']}",
+        topic=row["topic"],
+        value=value,
+        p_value=p_value,
+        is_enough=is_enough,
+        detail=detail,
+    )
+
+
+def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
+    """A measure of a broker, in the window that starts then."""
+    return RuleMeasure(
+        window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", topic="", value=value, detail=detail
+    )

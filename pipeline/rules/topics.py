@@ -1,0 +1,144 @@
+"""Rules about topics: their replicas, their peaks, their segments."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pipeline.model.number_text import format_ratio
+from pipeline.model.window import milliseconds_of
+from pipeline.rules.rule import Rule, measure_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pipeline.rules.rule import RuleInput, RuleMeasure
+
+
+def _counted(column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+    """Measures a count of `gold.topic_health`."""
+
+    def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+        for row in given.rows("gold.topic_health", 0):
+            yield measure_topic(rule, row, float(row[column]), f"{row[column]:,} {words}")
+
+    return measure
+
+
+def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    for row in given.rows("gold.topic_health", 0):
+        if row["peak_to_mean"] is None:
+            continue
+        said = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
+        if row["chance_peak_to_mean"] is not None:
+            said += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
+        if row["best_peak_to_mean"] is not None and row["best_peak_to_mean"] > 1:
+            said += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
+        # A topic has the keys it has, and the load they make is real: only batches can be too few.
+        is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
+        yield measure_topic(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
+
+
+def _replica_size_spread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    for row in given.rows("gold.topic_health", 0):
+        spread = row["replica_size_spread"]
+        if spread is not None:
+            said = f"the largest replica of a partition is {spread:.2f} times the smallest"
+            yield measure_topic(rule, row, spread, said)
+
+
+def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Segments whose records are all before their log's start are gone, whatever the table of segments still holds."""
+    from pipeline.measures.disks import is_past_retention
+
+    segments = given.deletable_segments()
+    log_starts = {
+        (milliseconds_of(row["window_start"]), row["topic"], row["partition"], row["replica_id"]): row[
+            "log_start_offset"
+        ]
+        for row in (given.rows("bronze.cluster_state", 0) if segments else ())
+        if row["log_start_offset"] is not None
+    }
+    overdue: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for row in segments:
+        newest = row["base_offset"] if row["last_offset"] is None else row["last_offset"]
+        for start_ms in given.starts_ms:
+            log_start = log_starts.get((start_ms, row["topic"], row["partition"], row["broker_id"]))
+            is_over = is_past_retention(milliseconds_of(row["deletable_at"]), start_ms + given.window_ms)
+            if is_over and log_start is not None and newest >= log_start:
+                overdue[start_ms, row["topic"]].append(row["size_bytes"])
+    for row in given.rows("gold.topic_health", 0):
+        sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
+        said = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
+        yield measure_topic(rule, row, float(len(sizes)), said)
+
+
+TOPIC_RULES = (
+    Rule(
+        name="topic_peak",
+        measure=_topic_peak,
+        limit=2.0,
+        k=3,
+        n=4,
+        meaning="a partition carries far more than its topic's mean",
+        advice="Look at the topic's keys in `gold.hot_keys`, and at its producers' partitioner.",
+        doc="largest over mean partition, compared with chance for its placement and with the best any hash of its keys "
+        "can reach",
+        format=format_ratio,
+        needs_all_records=True,
+    ),
+    Rule(
+        name="under_replicated",
+        measure=_counted("under_replicated_count", "partitions have fewer in-sync replicas than replicas"),
+        limit=1,
+        meaning="partitions are under-replicated",
+        advice="Look for a broker that is down or slow: `gold.topic_health`, `bronze.cluster_state`.",
+        doc="partitions with fewer in-sync replicas than replicas (not those a reassignment adds)",
+    ),
+    Rule(
+        name="below_min_isr",
+        measure=_counted("below_min_isr_count", "partitions are below min.insync.replicas: acks=all is refused"),
+        limit=1,
+        k=1,
+        n=1,
+        meaning="partitions refuse acks=all",
+        advice="Bring the missing replicas back; lower `min.insync.replicas` only if losing records is worse than waiting.",
+        doc="partitions with fewer in-sync replicas than `min.insync.replicas`",
+    ),
+    Rule(
+        name="leaderless",
+        measure=_counted("leaderless_count", "partitions have no leader"),
+        limit=1,
+        k=1,
+        n=1,
+        meaning="partitions have no leader",
+        advice="No in-sync replica is alive: bring a broker of theirs back before an unclean election.",
+        doc="partitions without a leader",
+    ),
+    Rule(
+        name="lagging_replicas",
+        measure=_counted("lagging_replica_count", "replicas are out of the in-sync set"),
+        limit=1,
+        meaning="replicas are out of the in-sync set",
+        advice="Look at disk and network of the followers' brokers.",
+        doc="followers out of the in-sync set, that is behind for longer than `replica.lag.time.max.ms`, or gone",
+    ),
+    Rule(
+        name="replica_size_spread",
+        measure=_replica_size_spread,
+        limit=2.0,
+        meaning="replicas of one partition differ in size",
+        advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
+        doc="largest over smallest replica of one partition",
+        format=format_ratio,
+        needs_all_records=True,
+    ),
+    Rule(
+        name="segments_past_retention",
+        measure=_segments_past_retention,
+        limit=1,
+        meaning="segments are kept past their retention",
+        advice="Look at the broker's log cleaner and its log for failed deletions.",
+        doc="closed segments older than `retention.ms`, the brokers' own delays allowed for",
+    ),
+)

@@ -1,0 +1,43 @@
+"""Rows as frozen values and back: columns by field name, instants as milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pipeline.model.window import instant_of, milliseconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.tables import Table
+
+_Value = TypeVar("_Value")
+
+
+def value_of(kind: type[_Value], row: Mapping[str, Any]) -> _Value:
+    """A row as a value of a dataclass: columns by field name, the instant in `since` or `since_at` as `since_ms`.
+
+    Fields without a column keep their defaults.
+    """
+    found = {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        bare = one.name.removesuffix("_ms")
+        if one.name in row:
+            found[one.name] = row[one.name]
+        elif bare in row or f"{bare}_at" in row:
+            instant = row[bare] if bare in row else row[f"{bare}_at"]
+            found[one.name] = None if instant is None else milliseconds_of(instant)
+    return kind(**found)
+
+
+def row_of(value: Any, table: Table) -> dict[str, Any]:  # noqa: ANN401 - a dictionary, or a dataclass of any kind
+    """The inverse of `value_of`."""
+    if not is_dataclass(value):
+        return dict(value)
+    row = {one.name: getattr(value, one.name) for one in fields(value)}
+    for name in row.keys() - set(table.column_names):
+        bare, held = name.removesuffix("_ms"), row.pop(name)
+        if bare != name:
+            row[bare if bare in table.column_names else f"{bare}_at"] = None if held is None else instant_of(held)
+    return row

@@ -1,0 +1,3 @@
+"""Measures held against the limits of the configuration: verdicts, window by window. No IO."""
+
+from __future__ import annotations

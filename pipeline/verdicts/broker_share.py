@@ -1,0 +1,152 @@
+"""The broker share rule: loads of brokers, window by window, to verdicts.
+
+A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
+excess is significant after Benjamini-Hochberg over the window's brokers. (Where there are units enough to judge at all,
+an excess at the limit is significant even after Bonferroni; the correction is held to all the same.) A broker that
+hash luck alone takes to the limit is a `warn` and not above: that load is real and lasts, but it is what so many keys
+give, and no defect. It *fails* a window in which it is above and
+was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
+bad the ones before: the verdict is about its window; what holds an alarm through a short dip is the incident, which
+resolves only after k windows below the lower limit.
+
+The last n windows are the last n that are known, in time order: a window that was never ingested is passed over, one
+without enough traffic counts as not above.
+
+References:
+    docs/ARCHITECTURE.md, Measures.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from pipeline.measures.chance import chance_p_value, chance_ratio, required_units_of_share, significant
+from pipeline.model.verdict import Verdict, VerdictKind
+from pipeline.rules import BROKER_SHARE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pipeline.config.rules import Gate
+    from pipeline.model.load import BrokerLoad
+
+
+def judge_broker_share(
+    loads: Iterable[BrokerLoad], gate: Gate, *, window_ms: int, judged_from_ms: int | None = None
+) -> tuple[Verdict, ...]:
+    """Judges every broker in every window.
+
+    Args:
+        loads: One load per broker and window, in any order.
+        gate: The limits.
+        window_ms: Length of a window.
+        judged_from_ms: Windows that start before are history: they count toward k of n but get no verdict. With fewer
+            than n - 1 windows of history a first failure comes later, never earlier.
+
+    Returns:
+        Verdicts by window and broker.
+    """
+    floor_bytes = gate.floor_bytes_per_s * window_ms / 1000
+    windows: dict[int, list[BrokerLoad]] = defaultdict(list)
+    for load in loads:
+        windows[load.window_start_ms].append(load)
+    recent: dict[int, deque[bool]] = defaultdict(lambda: deque(maxlen=gate.n))
+    verdicts = []
+    for start_ms, window_loads in sorted(windows.items()):
+        brokers = sorted(window_loads, key=lambda load: load.broker_id)
+        for broker_id in recent.keys() - {load.broker_id for load in brokers}:
+            recent[broker_id].append(False)
+        for load, limit, too_little, is_above in _look_at(brokers, gate, floor_bytes):
+            recent[load.broker_id].append(is_above)
+            if judged_from_ms is not None and start_ms < judged_from_ms:
+                continue
+            above_count = sum(recent[load.broker_id])
+            kind, reason = (
+                _explain(load, limit, gate, floor_bytes, above_count if is_above else None)
+                if too_little is None
+                else ("not_enough_traffic", too_little)
+            )
+            units = load.effective_unit_count
+            verdicts.append(
+                Verdict(
+                    window_start_ms=start_ms,
+                    rule=BROKER_SHARE,
+                    subject=f"broker {load.broker_id}",
+                    value=load.share_ratio,
+                    limit_value=limit,
+                    chance_value=chance_ratio(load.expected_share, units) if units else None,
+                    is_above=is_above,
+                    above_count=above_count,
+                    verdict=kind,
+                    reason=reason,
+                    k=gate.k,
+                )
+            )
+    return tuple(verdicts)
+
+
+def _look_at(
+    brokers: Sequence[BrokerLoad], gate: Gate, floor_bytes: float
+) -> Iterator[tuple[BrokerLoad, float, str | None, bool]]:
+    """Brokers of one window, each with its limit, why it cannot be judged (None if it can), and whether it is above."""
+    total_bytes = sum(load.size_bytes for load in brokers)
+    real = significant([_p_value(load) for load in brokers], gate.chance_level)
+    for load, is_real in zip(brokers, real.tolist(), strict=True):
+        limit = gate.limit_of(load.excess_topic or "")
+        too_little = _too_little(
+            load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
+        )
+        is_beyond = (load.share_ratio or 0.0) >= limit and load.size_bytes > floor_bytes
+        yield load, limit, too_little, too_little is None and is_real and is_beyond and not _is_luck(load, limit, gate)
+
+
+def _p_value(load: BrokerLoad) -> float:
+    if load.share_ratio is None or not load.effective_unit_count:
+        return 1.0
+    return chance_p_value(load.share_ratio, load.expected_share, load.effective_unit_count)
+
+
+def _too_little(
+    load: BrokerLoad, limit: float, gate: Gate, *, floor_bytes: float, total_bytes: int, broker_count: int
+) -> str | None:
+    """Why the window cannot be judged for this broker, or None if it can."""
+    if load.share_ratio is None or not load.effective_unit_count:
+        return "no traffic in this window"
+    if total_bytes <= floor_bytes:
+        return f"the cluster's {total_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
+    required = required_units_of_share(load.expected_share, limit - 1, gate.chance_level, broker_count)
+    if load.effective_unit_count < required:
+        return (
+            f"{load.effective_unit_count:,.0f} independent batches are too few to tell "
+            f"{limit - 1:.0%} above its share from chance; it takes {required:,.0f}"
+        )
+    return None
+
+
+def _is_luck(load: BrokerLoad, limit: float, gate: Gate) -> bool:
+    """Without what its keys' luck gives it the broker is below the limit."""
+    without = load.ratio_without_luck
+    return gate.hash_luck == "warn" and without is not None and without < limit
+
+
+def _explain(
+    load: BrokerLoad, limit: float, gate: Gate, floor_bytes: float, above_count: int | None
+) -> tuple[VerdictKind, str]:
+    """Verdict and reason where the window can be judged; `above_count` is None where the broker is not above."""
+    ratio = load.share_ratio or 0.0
+    said = f"{load.share:.1%} of the bytes where {load.expected_share:.1%} is fair: {ratio:.2f} times its share"
+    shown = f"{limit:.2f}" if limit == gate.limit_ratio else f"{limit:.2f} of topic {load.excess_topic}"
+    if above_count is not None:
+        said += f"; limit {shown}, above in {above_count} of the last {gate.n} windows"
+        return ("fail", said) if above_count >= gate.k else ("warn", f"{said}, {gate.k} make a failure")
+    if ratio < limit:
+        return "ok", f"{said}; below the limit of {shown}"
+    if load.size_bytes <= floor_bytes:
+        return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
+    if _is_luck(load, limit, gate):
+        return "warn", (
+            f"{said}, which hashing so many keys gives by chance (without it {load.ratio_without_luck:.2f}): real and "
+            "lasting, but no defect; other keys or more partitions even it out"
+        )
+    return "ok", f"{said}, within what chance does to shares"

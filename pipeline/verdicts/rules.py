@@ -1,0 +1,111 @@
+"""Measures of the rules of `pipeline.rules` to verdicts, window by window.
+
+A subject is *above* in a window when its value is at the limit or over it (under it for falling measures) and chance does not
+explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was in k of the last
+n windows and its rule is critical, else `warn`.
+
+Most subjects are always within their limits. A verdict is given where one is above, and after that until it was judged and
+found well in n windows: those in which an incident ends. What every subject measured is in `gold.rule_measures`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from pipeline.measures.chance import significant
+from pipeline.model.verdict import Verdict, VerdictKind
+from pipeline.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pipeline.config.rules import RuleSettings
+    from pipeline.rules.rule import RuleMeasure
+    from pipeline.verdicts.sources import SkippedWindow
+
+
+def judge_rules(
+    measures: Iterable[RuleMeasure],
+    settings: Mapping[str, RuleSettings],
+    *,
+    chance_level: float,
+    judged_from_ms: int | None = None,
+    skipped: Mapping[int, SkippedWindow] | None = None,
+) -> tuple[Verdict, ...]:
+    """Judges every measure in every window.
+
+    Args:
+        measures: One per rule, subject and window, in any order.
+        settings: Limits by rule; measures of other rules are left out.
+        chance_level: False alarms allowed per rule and window.
+        judged_from_ms: Windows that start before count toward k of n and get no verdict.
+        skipped: Windows in which rules that need all records are not judged, by start; they count neither as above nor
+            as well.
+
+    Returns:
+        Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
+    """
+    windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
+    for measure in measures:
+        windows[measure.window_start_ms, measure.rule].append(measure)
+    recent: dict[tuple[str, str], deque[bool]] = {}
+    well: dict[tuple[str, str], int] = {}  # windows judged and found well since the last one above
+    verdicts = []
+    for (start_ms, name), rows in sorted(windows.items()):
+        rows.sort(key=lambda row: row.subject)
+        chances = [row.p_value for row in rows if row.p_value is not None]
+        by_chance = iter(significant(chances, chance_level).tolist()) if chances else iter(())
+        skip = (skipped or {}).get(start_ms) if RULES[name].needs_all_records else None
+        for row in rows:
+            is_real = True if row.p_value is None else next(by_chance)
+            rule = settings[name].of_topic(row.topic) if name in settings else None
+            if rule is None or rule.severity == "off":
+                continue
+            is_above = is_real and row.is_enough and _is_beyond(row, rule.limit)
+            subject = (name, row.subject)
+            since = 0 if is_above else well.get(subject, rule.n)
+            seen = recent.setdefault(subject, deque(maxlen=rule.n))
+            if skip is None:
+                seen.append(is_above)
+                well[subject] = since + int(_is_judged(row) and not is_above)
+            if since < rule.n and (judged_from_ms is None or start_ms >= judged_from_ms):
+                verdicts.append(_verdict(row, rule, sum(seen), skip, is_above=is_above))
+    return tuple(verdicts)
+
+
+def _is_judged(row: RuleMeasure) -> bool:
+    return row.value is not None and row.is_enough
+
+
+def _is_beyond(row: RuleMeasure, limit: float) -> bool:
+    if row.value is None:
+        return False
+    return row.value <= limit if RULES[row.rule].is_falling else row.value >= limit
+
+
+def _verdict(
+    row: RuleMeasure, rule: RuleSettings, above_count: int, skip: SkippedWindow | None, *, is_above: bool
+) -> Verdict:
+    kind: VerdictKind = "ok"
+    reason = f"{row.detail}; limit {rule.limit:g}"
+    if skip is not None:
+        kind, reason, is_above, above_count = skip.kind, f"not judged: {skip.reason}", False, 0
+    elif not _is_judged(row):
+        kind, reason = "not_enough_traffic", f"{row.detail}; not enough to judge"
+    elif is_above:
+        kind = "fail" if above_count >= rule.k and rule.severity == "critical" else "warn"
+        reason += f", beyond it in {above_count} of the last {rule.n} windows"
+    return Verdict(
+        window_start_ms=row.window_start_ms,
+        rule=row.rule,
+        subject=row.subject,
+        value=row.value,
+        limit_value=rule.limit,
+        is_above=is_above,
+        above_count=above_count,
+        verdict=kind,
+        reason=reason,
+        k=rule.k,
+        severity=rule.severity,
+    )

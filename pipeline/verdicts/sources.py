@@ -1,0 +1,137 @@
+"""Availability of sources: what did not arrive, or arrived late, is reported; silence never counts as healthy.
+
+Every share rests on the sources of the records (`log_directories`, `live_cluster`, `dump_log`): where one of them misses a
+broker or a partition, the window's shares are `incomplete`; where it brought nothing or is older than the freshness limit,
+they are `stale`. No share rests on metrics: such a source fails only where it was expected and brought nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import format_instant
+from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RECORD_SOURCES = frozenset({"log_directories", "live_cluster", "dump_log"})
+CALM_BELOW = 1e-9
+"""A source that lacks nothing has the value 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceArrival:
+    """What a source brought into a window: a row of `bronze.window_status`.
+
+    Attributes:
+        window_start_ms: Start of the window, UTC milliseconds.
+        source: Source kind.
+        expected_count: Items expected; None where that is unknown.
+        arrived_count: Items that arrived.
+        missing: What did not, in words.
+        newest_ms: Newest instant the source had data for; None for none.
+        as_of_ms: The run's now.
+        source_expired: Rows of an earlier run were kept: the source has less by now, which says nothing of the window.
+    """
+
+    window_start_ms: int
+    source: str
+    expected_count: int | None
+    arrived_count: int
+    missing: str | None
+    newest_ms: int | None
+    as_of_ms: int
+    source_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedWindow:
+    """Why shares of a window are not judged."""
+
+    kind: Literal["incomplete", "stale"]
+    reason: str
+
+
+def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tuple[Verdict, ...]:
+    """Judges every source in every window: `ok`, or `fail` where it is not available.
+
+    Args:
+        arrivals: In any order.
+        max_age_ms: How old the newest data may be at the run's now.
+
+    Returns:
+        Verdicts by window and source; the value is the part that is missing, 0..1.
+    """
+    verdicts = []
+    for arrival in sorted(arrivals, key=lambda a: (a.window_start_ms, a.source)):
+        lack = find_lack(arrival, max_age_ms=max_age_ms)
+        expected, missing = arrival.expected_count, 0.0
+        if lack is not None:
+            missing = 1.0 if lack.kind == "stale" else max(0.0, 1 - arrival.arrived_count / (expected or 1))
+        verdicts.append(
+            Verdict(
+                window_start_ms=arrival.window_start_ms,
+                rule=SOURCE_ARRIVAL,
+                subject=arrival.source,
+                value=missing,
+                limit_value=0.0,
+                is_above=lack is not None,
+                above_count=int(lack is not None),
+                verdict="ok" if lack is None else "fail",
+                reason="everything expected arrived" if lack is None else lack.reason,
+            )
+        )
+    return tuple(verdicts)
+
+
+def find_lack(arrival: SourceArrival, *, max_age_ms: int) -> SkippedWindow | None:
+    """What is wrong with an arrival; None where it serves."""
+    name, expected = arrival.source, arrival.expected_count
+    if arrival.source not in RECORD_SOURCES:
+        is_silent = bool(expected) and not arrival.arrived_count
+        return SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent else None
+    said = f": {arrival.missing}" if arrival.missing else ""
+    if not arrival.arrived_count:
+        return SkippedWindow("stale", f"{name} brought nothing{said}")
+    if expected is not None and arrival.arrived_count < expected:
+        return SkippedWindow("incomplete", f"{name} brought {arrival.arrived_count:,} of {expected:,}{said}")
+    newest_ms = arrival.newest_ms
+    if arrival.source_expired or (newest_ms is not None and arrival.as_of_ms - newest_ms <= max_age_ms):
+        return None
+    newest = "no time at all" if newest_ms is None else format_instant(newest_ms)
+    return SkippedWindow("stale", f"{name} is late: its newest data is of {newest}")
+
+
+def find_skipped(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> dict[int, SkippedWindow]:
+    """Windows whose shares must not be judged, by start."""
+    skipped: dict[int, SkippedWindow] = {}
+    for arrival in arrivals:
+        lack = find_lack(arrival, max_age_ms=max_age_ms) if arrival.source in RECORD_SOURCES else None
+        if lack is not None and (arrival.window_start_ms not in skipped or lack.kind == "stale"):
+            skipped[arrival.window_start_ms] = lack
+    return skipped
+
+
+def judge_skipped(
+    skipped: Mapping[int, SkippedWindow], shares: Mapping[int, Mapping[int, float | None]], *, limit_value: float
+) -> tuple[Verdict, ...]:
+    """Verdicts on broker shares of windows that are not judged: one per broker with a share, else one about the cluster."""
+    return tuple(
+        Verdict(
+            window_start_ms=start_ms,
+            rule=BROKER_SHARE,
+            subject=subject,
+            value=value,
+            limit_value=limit_value,
+            verdict=skip.kind,
+            reason=f"not judged: {skip.reason}",
+        )
+        for start_ms, skip in sorted(skipped.items())
+        for subject, value in (
+            sorted((f"broker {broker_id}", ratio) for broker_id, ratio in shares.get(start_ms, {}).items())
+            or [("cluster", None)]
+        )
+    )
