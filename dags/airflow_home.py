@@ -1,4 +1,4 @@
-"""A small Airflow of one's own in one folder: SQLite, LocalExecutor, our DAGs and nothing else."""
+"""A self-contained Airflow home in one folder: SQLite, LocalExecutor, our DAGs and nothing else."""
 
 from __future__ import annotations
 

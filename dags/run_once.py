@@ -1,8 +1,7 @@
 """`make run`: the DAGs by Airflow on the committed capture, one ranged run each, in one process.
 
-One process pays once for the imports, the JVM and Airflow's execution API. What Airflow and Spark say goes to
-`build/run/airflow.log`; what a person wants to know is printed. Exits 0 also where the health gate failed: finding the
-hot broker is what the demonstration is for.
+One process pays once for the imports, the JVM and Airflow's execution API. Output of Airflow and Spark goes to
+`build/run/airflow.log`. Exits 0 also where the health gate failed: the demonstration is there to find the hot broker.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ class Console:
             self.say(f"\n{type(error).__name__}: {error}")
             self.show_log_end()
 
-    def say(self, line: str = "") -> None:
-        """Prints a line."""
-        self._out.write(line + "\n")
+    def say(self, *lines: str) -> None:
+        """Prints lines."""
+        self._out.writelines(line.rstrip() + "\n" for line in lines)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -78,9 +77,8 @@ class Console:
 
     def show_log_end(self) -> None:
         """Prints the last lines of the log."""
-        self.say(f"\nThe end of {self.log}:")
-        for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]:
-            self.say(f"  {line}")
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        self.say(f"\nThe end of {self.log}:", *(f"  {line}" for line in lines))
 
 
 def main() -> int:
@@ -115,22 +113,14 @@ def run_all(console: Console) -> int:
 
 
 def start_spark() -> None:
-    """Starts the session that the tasks then find running in their process.
-
-    Raises:
-        ConfigError: without a usable Java, or where Delta's jars cannot be had.
-    """
+    """Starts the session that the tasks then find running in their process."""
     from pipeline.storage.session import create_session  # loads pyspark, in this thread
 
     create_session(load_config().spark, app_name="run_once")
 
 
 def load_dags() -> Any:  # Airflow's DagBag
-    """The DAGs of this checkout, in a database of the version installed.
-
-    Raises:
-        RuntimeError: if a DAG file does not load.
-    """
+    """The DAGs of this checkout, in a database of the version installed."""
     migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
 
@@ -162,33 +152,31 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
     config = load_config()
-    console.say("\nTables and their rows")
-    for line in in_two_columns([f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]):
-        console.say(f"  {line}")
+    counts = [f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]
     verdict = {
         "success": "no broker carries more than its share",
         "failed": "failed: a broker carries more than its share",
-    }
-    console.say(f"\nHealth gate: {verdict.get(states['health'].get('health_verdict', ''), 'not reached')}")
-    console.say(
-        "\nReplay: which hash placed the keys, and which of them other clients would put elsewhere (last window)"
+    }.get(states["health"].get("health_verdict", ""), "not reached")
+    mails = [(path, message_from_bytes(path.read_bytes(), policy=SMTP)) for path in sorted(config.outbox.glob("*.eml"))]
+    command = (
+        f"PARTITION_HEALTH_CONFIG={demo.config.relative_to(ROOT)} .venv/bin/partition-health sql {shlex.quote(SQL)}"
     )
-    for line in describe_keys(config.warehouse):
-        console.say(f"  {line}")
-    console.say("\nReplay: where records without a key would have gone")
-    for line in describe_shares(config.warehouse):
-        console.say(f"  {line}".rstrip())
-    console.say("\nMails")
-    for path in sorted(config.outbox.glob("*.eml")):
-        console.say(f"  {message_from_bytes(path.read_bytes(), policy=SMTP)['Subject']}\n    {path.relative_to(ROOT)}")
-    console.say("\nTry")
-    console.say(
-        f"  PARTITION_HEALTH_CONFIG={demo.config.relative_to(ROOT)} .venv/bin/partition-health sql {shlex.quote(SQL)}"
-    )
+    for title, lines in (
+        ("Tables and their rows", in_two_columns(counts)),
+        (f"Health gate: {verdict}", []),
+        (
+            "Replay: which hash placed the keys, and which of them other clients would put elsewhere (last window)",
+            describe_keys(config.warehouse),
+        ),
+        ("Replay: where records without a key would have gone", describe_shares(config.warehouse)),
+        ("Mails", [line for path, mail in mails for line in (mail["Subject"], f"  {path.relative_to(ROOT)}")]),
+        ("Try", [command]),
+    ):
+        console.say("", title, *(f"  {line}" for line in lines))
 
 
 def in_two_columns(lines: list[str]) -> list[str]:
-    """Lines of one width, the second half beside the first."""
+    """Lines of one width, the second half to the right of the first."""
     half = -(-len(lines) // 2)
     return [f"{left}   {right}".rstrip() for left, right in zip_longest(lines[:half], lines[half:], fillvalue="")]
 

@@ -11,7 +11,7 @@ from pipeline.config_file import config_path, load_config
 
 
 def main() -> None:
-    """Replaces this process by Airflow; a configuration that cannot be used is told before.
+    """Replaces this process by Airflow, once the configuration is known to be usable.
 
     Raises:
         ConfigError: if the configuration cannot be used.

@@ -68,7 +68,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
 def sum_keys(run: RunContext) -> pa.Table:
     """Data records of each topic-partition and window as its batches have them and as its keys do.
 
-    Only windows that this run read keys of: not those that are older than the tables of keys, nor runs told to read none.
+    Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.
     """
     return run.query(
         """

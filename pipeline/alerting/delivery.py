@@ -51,7 +51,7 @@ def deliver(
 
     Raises:
         UnusableServerError: if the server could not be reached, or TLS or login failed.
-        DeliveryError: if nobody got it: refused, cut off or timed out before the server's answer. Also if the server
+        DeliveryError: if no recipient got it: refused, cut off or timed out before the server's answer. Also if the server
             put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
         ConfigError: if the environment lacks the password.
     """

@@ -102,11 +102,11 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         meaning = f"no longer that {rule.meaning}"
         lasted = format_span(evidence.window.end_ms - change.since_ms)
         headline = f"{what} is well again: {meaning}. It began at {since} and took {lasted}. {reason}."
-    badge, beside = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
+    badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     return describe_incident(
         evidence,
         badge=badge,
-        subject_line=f"[{badge}] {format_name(evidence.cluster, 60)} {subject}: {meaning} ({beside})",
+        subject_line=f"[{badge}] {format_name(evidence.cluster, 60)} {subject}: {meaning} ({measured})",
         title=subject,
         headline=headline,
         figures=tuple(figures),

@@ -1,4 +1,4 @@
-"""What is kept quiet, and until when: a file that people and `partition-health mute` write."""
+"""What is muted, and until when: a file that people and `partition-health mute` write."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Mute(Section):
-    """Changes that nobody is told of.
+    """Changes that are not reported.
 
-    An incident that is still open when its mute ends is told with its next change, `continuing` at the latest.
+    An incident that is still open when its mute ends is reported with its next change, `continuing` at the latest.
 
     Attributes:
-        until: ISO 8601 instant or date, UTC where it has no offset; windows that start before it are quiet.
+        until: ISO 8601 instant or date, UTC where it has no offset; windows that start before it are muted.
         cluster: Pattern such as `prod-*`.
         incident: Pattern of incident ids.
         rule: Pattern of rules.
@@ -42,10 +42,11 @@ class Mute(Section):
     reason: str = Field("", max_length=500)
 
     def covers(self, cluster: str, change: IncidentChange) -> bool:
-        """Tells whether a change is kept quiet."""
-        told = ((cluster, self.cluster), (change.incident_id, self.incident), (change.rule, self.rule))
+        """Whether a change is muted."""
+        names = (cluster, change.incident_id, change.rule, change.subject)
+        patterns = (self.cluster, self.incident, self.rule, self.subject)
         return instant_of(change.window_start_ms) < self.until and all(
-            fnmatchcase(name, pattern) for name, pattern in (*told, (change.subject, self.subject))
+            fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True)
         )
 
     def describe(self) -> str:
@@ -75,6 +76,6 @@ def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
 
 
 def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange) -> Mute | None:
-    """The mute that keeps a change quiet for longest, or None."""
+    """The mute of a change that ends last, or None."""
     covering = [mute for mute in mutes if mute.covers(cluster, change)]
     return max(covering, key=lambda mute: mute.until, default=None)

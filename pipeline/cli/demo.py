@@ -1,4 +1,4 @@
-"""The committed capture as input: unpacked beside a configuration that reads it."""
+"""The committed capture as input: unpacked, with a configuration that reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.model.window import TimeWindow, format_instant
 
 CAPTURE_ARCHIVE = Path(__file__).resolve().parents[2] / "tests/data/capture.tar.zst"
 CLUSTER = "demo"
-# What somebody who reads of a client's upgrade wants to see. By version: each with the defaults it brings.
+# What a client upgrade would change: each version with its own defaults.
 DEMO_CANDIDATES = (
     {"name": "client 3.2.3", "client": "3.2.3"},
     {"name": "client 3.9.1", "client": "3.9.1"},

@@ -1,4 +1,4 @@
-"""`partition-health mute`: keeps an incident, a broker or a cluster quiet until a date, and says what is quiet."""
+"""`partition-health mute`: mutes an incident, a broker or a cluster until a date, and lists what is muted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the replay says of a recording, in two tables that fit a terminal. No Spark: the tables read are small."""
+"""The replay of a recording, in two tables that fit a terminal. No Spark: the tables read are small."""
 
 from __future__ import annotations
 
@@ -32,34 +32,17 @@ _TIE = "\N{NO-BREAK SPACE}"  # where no line ends
 
 
 def describe_keys(warehouse: Path) -> list[str]:
-    """A line per topic with keys, of the newest window: the verdict on its hash, and the keys each candidate would move.
-
-    Args:
-        warehouse: Folder of all tables; nothing is said where nothing was replayed.
-    """
-    if not _is_there(warehouse, HASH_VERDICTS):
-        return []
+    """A line per topic with keys, of the newest window: the verdict on its hash, and the keys each candidate would move; none where nothing was replayed."""
     return format_keys(_load(warehouse, HASH_VERDICTS), _load(warehouse, SCENARIO_COMPARISON))
 
 
 def describe_shares(warehouse: Path) -> list[str]:
-    """Tables of records without a key, in the window in which a broker had most of such a topic: topics beside candidates.
-
-    Args:
-        warehouse: Folder of all tables; nothing is said where nothing was simulated.
-    """
-    if not _is_there(warehouse, BACK_TESTS):
-        return []
+    """Tables of records without a key, in the window in which a broker had most of such a topic: topics by candidates; none where nothing was simulated."""
     return format_shares(*(_load(warehouse, table) for table in (REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS)))
 
 
 def format_keys(verdicts: Sequence[Row], comparison: Sequence[Row]) -> list[str]:
-    """Lines of `describe_keys`.
-
-    Args:
-        verdicts: Rows of `gold.hash_verdicts`.
-        comparison: Rows of `gold.scenario_comparison`.
-    """
+    """Lines of `describe_keys`, from rows of `gold.hash_verdicts` and `gold.scenario_comparison`."""
     newest = max((row["window_start"] for row in verdicts), default=None)
     found = [row for row in verdicts if row["window_start"] == newest and row["record_count"]]
     if not found:
@@ -90,13 +73,7 @@ def _describe_moves(candidates: Sequence[Row]) -> str:
 
 
 def format_shares(brokers: Sequence[Row], comparison: Sequence[Row], back_tests: Sequence[Row]) -> list[str]:
-    """Lines of `describe_shares`.
-
-    Args:
-        brokers: Rows of `gold.replay_brokers`.
-        comparison: Rows of `gold.scenario_comparison`.
-        back_tests: Rows of `gold.back_tests`.
-    """
+    """Lines of `describe_shares`, from rows of `gold.replay_brokers`, `gold.scenario_comparison`, `gold.back_tests`."""
     simulated = {_place(row) for row in comparison if _is_keyless(row)}
     shares = [row for row in brokers if _place(row) in simulated and row["recorded_log_share"] is not None]
     in_use = sorted((row for row in shares if row["candidate"] == IN_USE), key=_place)
@@ -114,7 +91,7 @@ def format_shares(brokers: Sequence[Row], comparison: Sequence[Row], back_tests:
     lines = [
         f"Broker {worst['broker_id']}'s share of a topic's bytes, %, in the window from "
         f"{worst['window_start']:%H:%M} UTC (its largest of {worst['topic']});",
-        f"predicted: the median of {seeds} seeds, and where a real run should lie nine times of ten.",
+        f"predicted: the median of {seeds} seeds, and where a real run should be nine times out of ten.",
     ]
     tests = {_place(row): row for row in back_tests}
     compared = {(*_place(row), row["candidate"]): row for row in comparison}
@@ -173,10 +150,8 @@ def _place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("cluster", "window_start", "topic", "topic_id"))
 
 
-def _is_there(warehouse: Path, table: Table) -> bool:
-    return DeltaTable.is_deltatable(str(table_path(warehouse, table)))
-
-
 def _load(warehouse: Path, table: Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = load_rows(warehouse, table).to_pylist()
+    """Rows of a table; none where it was never made."""
+    is_there = DeltaTable.is_deltatable(str(table_path(warehouse, table)))
+    rows: list[dict[str, Any]] = load_rows(warehouse, table).to_pylist() if is_there else []
     return rows

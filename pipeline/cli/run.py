@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster of the configuration")
     parser.add_argument(
-        "--force", action="store_true", help="replace stored windows of which the source now holds less"
+        "--force", action="store_true", help="replace stored windows even where the source now holds less"
     )
     parser.add_argument(
         "--notify",

@@ -75,7 +75,7 @@ def _named_in(statement: str) -> tuple[Table, ...]:
 def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     try:
         frame = spark.sql(statement.strip().removesuffix(";"))
-        # one row more than is shown tells whether there are more
+        # one row more than is shown: it says whether there are more
         found: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
     except PySparkException as error:
         raise ConfigError(str(error).partition("\n\nJVM stacktrace")[0].strip()) from error

@@ -74,7 +74,7 @@ class Gate(Section):
         if self.k > self.n:
             raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
         if self.resolve_ratio is not None and self.resolve_ratio > self.limit_ratio:
-            raise ValueError(f"resolve_ratio {self.resolve_ratio} lies above limit_ratio {self.limit_ratio}")
+            raise ValueError(f"resolve_ratio {self.resolve_ratio} is above limit_ratio {self.limit_ratio}")
         return self
 
     def of_topic(self, topic: str) -> Gate:
@@ -158,6 +158,6 @@ def over_defaults(rules: object) -> object:
     filled = dict(rules)
     for name, rule in RULES.items():
         given = rules.get(name, {})
-        if isinstance(given, dict):  # what is none is refused with its own key
+        if isinstance(given, dict):  # anything else is refused under its own key
             filled[name] = {"limit": rule.limit, "k": rule.k, "n": rule.n, **given}
     return filled

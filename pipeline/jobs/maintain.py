@@ -1,4 +1,4 @@
-"""Keeps the tables small and quick: closed dates compacted, files nobody needs removed. No Spark."""
+"""Keeps the tables small and fast: compacts closed dates, removes unused files. No Spark."""
 
 from __future__ import annotations
 

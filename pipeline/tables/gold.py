@@ -62,7 +62,7 @@ BROKER_SHARE = Table(
         ),
         number(
             "unit_inflation",
-            "Batches that are placed together as one unit, told from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.",
+            "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.",
             "batches",
         ),
         number(

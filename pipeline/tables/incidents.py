@@ -1,4 +1,4 @@
-"""Gold tables of what people are told: incidents, and the messages about them."""
+"""Gold tables of incidents and the messages about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INCIDENTS = Table(
         CLUSTER,
         instant("window_start", "Window that brought the state."),
         text("incident_id", "Stable id: from cluster, rule, subject and the first window above."),
-        text("state", "`new`, `worse` (much above what was told), `continuing` (told long ago) or `resolved`."),
+        text("state", "`new`, `worse` (much above what was reported), `continuing` (reported long ago) or `resolved`."),
         text("rule", "Rule that was broken."),
         text("subject", "What broke it."),
         instant("since", "First window above the limit."),
@@ -24,7 +24,7 @@ INCIDENTS = Table(
         whole("window_count", "Windows from `since` to this one.", "windows"),
         text(
             "silenced_by",
-            "Why nobody is told: a mute with its end and reason, or a run without notices; NULL where people are told.",
+            "Why it is not reported: a mute with its end and reason, or a run without notices; NULL where it is reported.",
             nullable=True,
         ),
         RUN_ID,
@@ -41,11 +41,11 @@ ALERT_OUTBOX = Table(
         text("message_id", "Message-ID without brackets: stable for an incident's state, the same on a repeat."),
         CLUSTER,
         text("incident_id", "Incident the message is about; of a digest its own id."),
-        text("state", "Incident state the message tells; `digest` for many."),
+        text("state", "Incident state the message reports; `digest` for many."),
         text("channel", "`mail`, or the name of a webhook; NULL in older rows: mail.", nullable=True),
         text(
             "tells",
-            "State changes it tells, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
+            "State changes it reports, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
             nullable=True,
         ),
         instant("window_start", "Window that brought the state."),
