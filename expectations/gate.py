@@ -104,7 +104,7 @@ def check_table(
     """
     name = suite or f"{table.name.partition('.')[2]}_gate"
     text = json.dumps(read_suite(name))
-    columns = [name for name in table.column_names if name in table.key or re.search(rf"\b{name}\b", text)]
+    columns = [one for one in table.column_names if one in table.key or re.search(rf"\b{one}\b", text)]
     is_small = run.count(table, windows) <= FEW_ROWS
     rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
     return run_suite(name, rows, {"key": list(table.key), **parameters})

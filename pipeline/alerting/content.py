@@ -86,24 +86,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail.
+    """A whole mail: a badge of one word, a title, first sentences, two to four numbers, sections, small print, files.
 
-    Attributes:
-        cluster: Name of the cluster, as configured.
-        key: Of the change it reports, see `IncidentChange.key`; of a digest its own.
-        tells: Keys of all changes it reports.
-        incident_id: Incident it is about; of a digest its own id.
-        state: State the incident entered, or `digest`.
-        window_start_ms: Window that brought the state, UTC milliseconds.
-        tone: Colour of the head.
-        badge: One word: `FAIL`, `RESOLVED`.
-        subject_line: The mail's subject.
-        title: What it is about, in a few words.
-        headline: First sentences, in plain words.
-        figures: The numbers that matter most, two to four.
-        sections: The rest, most useful first.
-        footer: Small print.
-        attachments: Files that come with it.
+    `key` is that of the change it reports, see `IncidentChange.key`, and `incident_id` that of its incident; a digest has its
+    own. `tells` are the keys of all changes it reports.
     """
 
     cluster: str

@@ -124,20 +124,15 @@ class BrokerShareEvidence(IncidentEvidence):
     """What is known of a broker whose incident entered a state; whatever is not known is None or empty.
 
     Attributes:
-        broker_id: The broker.
         brokers: Every broker of the window, the one concerned included.
         topics: Topics by excess on this broker, largest first, see `excess_by_topic`.
         partitions: Partitions the broker leads, hottest first.
-        causes: The exact split of the excess.
         above_count: Windows above among the last n.
-        gate: The limits.
         chance_ratio: Ratio that chance alone exceeds once in a thousand windows.
-        latency: Latency of the broker and of its peers.
         earlier: Every broker of windows before this one.
         partitioners: Strategy in use by topic, as far as the replay knows it.
         hot_keys: Heaviest keys on partitions that the broker leads.
         recommendations: What to do, by rank.
-        arrivals: What the sources brought into the window.
         peak_ratio: Its largest load within the window over its fair part of the mean one.
         idle_ratio: Part of the time its request handlers were idle, 0..1.
         hours_to_full: Until its fullest disk is full at the pace of the last windows.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sqlite3
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,11 +20,7 @@ _HISTORY_LENGTH = 1000
 
 
 def read_statements(names: Sequence[str]) -> Iterator[str]:
-    """Statements from stdin until it ends or says `exit`.
-
-    Args:
-        names: Tables, offered by the tab key.
-    """
+    """Statements from stdin until it ends or says `exit`; the tab key offers these names of tables."""
     if sys.stdin.isatty():
         with _line_editing(names):
             yield from split_statements(_typed_lines())
@@ -31,10 +29,7 @@ def read_statements(names: Sequence[str]) -> Iterator[str]:
 
 
 def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
-    r"""Cuts lines into statements at semicolons outside quotes; the last one needs none.
-
-    Args:
-        lines: Lines of text; None drops what was begun.
+    r"""Cuts lines into statements at semicolons outside quotes; the last one needs none, and None drops what was begun.
 
     >>> list(split_statements(["SELECT 1;", "SELECT ';'", "  AS x; exit", "SELECT 3"]))
     ['SELECT 1', "SELECT ';'\n  AS x"]
@@ -42,37 +37,22 @@ def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
     ['SELECT\n2']
     """
     statement = ""
-    quote = ""
     for line in lines:
         if line is None:
-            statement, quote = "", ""
-            continue
-        *ended, rest, quote = _cut(line.rstrip("\n"), quote)
-        for part in ended:
-            statement = (statement + part).strip()
-            if statement.lower() in _LEAVE:
-                return
-            if statement:
-                yield statement
             statement = ""
-        if not quote and (statement + rest).strip().lower() in _LEAVE:
+            continue
+        for part in re.split("(?<=;)", line.rstrip("\n") + "\n"):
+            statement += part
+            if sqlite3.complete_statement(statement):  # its last semicolon is outside quotes and comments
+                found, statement = statement.strip().removesuffix(";").strip(), ""
+                if found.lower() in _LEAVE:
+                    return
+                if found:
+                    yield found
+        if statement.strip().lower() in _LEAVE:
             return
-        statement += rest + "\n"
     if statement.strip():
         yield statement.strip()
-
-
-def _cut(line: str, quote: str) -> list[str]:
-    """Parts of a line between semicolons outside quotes, and last the quote that stays open, or ""."""
-    parts = [""]
-    for letter in line:
-        if letter == ";" and not quote:
-            parts.append("")
-            continue
-        if letter in "'\"`" and quote in ("", letter):
-            quote = "" if quote else letter
-        parts[-1] += letter
-    return [*parts, quote]
 
 
 def _typed_lines() -> Iterator[str | None]:
