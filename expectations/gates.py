@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
-_RECORD_SOURCES = ("log_directories", "live_cluster")
 _WITH_SUITES = (
     *(CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES),
     *(BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES),
@@ -122,10 +121,12 @@ def sum_arrivals(run: RunContext) -> pa.Table:
 
 def _windows_with(run: RunContext, table: Table) -> list[TimeWindow]:
     """The run's windows whose rows of a table this run vouches for."""
+    from pipeline.config.source import is_record_source  # brings pydantic
+
     starts_ms = {
         milliseconds_of(row["window_start"])
         for row in run.rows(WINDOW_STATUS, run.windows)
-        if row["source"] in _RECORD_SOURCES
+        if is_record_source(row["source"])
         and not row["source_expired"]
         and dict(row["table_versions"]).get(table.name) is not None
     }

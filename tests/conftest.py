@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
+
 settings.register_profile(  # no test has a clock: machines differ, and kernels compile at their first call
     "project",
     deadline=None,

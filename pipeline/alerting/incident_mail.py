@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.alerting.content import Content, Figure, MailSection
 from pipeline.alerting.queries import arrivals_query, verdicts_query
+from pipeline.config.source import is_record_source
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_span
 from pipeline.rules import RULES, format_measure
-from pipeline.verdicts.sources import RECORD_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,7 +124,7 @@ def describe_source(evidence: IncidentEvidence) -> Content:
         subject_line = f"[{badge}] the pipeline is blind on cluster {cluster} since {since}: {change.subject}"
         consequence = (
             "Brokers' shares of these windows are not judged: their health is unknown, not good."
-            if change.subject in RECORD_SOURCES
+            if is_record_source(change.subject)
             else "Shares are judged without it; what it alone reports (such as latency) is unknown."
         )
         headline = (

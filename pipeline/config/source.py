@@ -59,3 +59,8 @@ def known_kinds() -> dict[str, type[SourceSettings]]:
     if not _KINDS:
         raise RuntimeError("no kind of source is known: import pipeline.sources.kinds")
     return dict(_KINDS)
+
+
+def is_record_source(kind: str) -> bool:
+    """Whether records come from sources of a kind."""
+    return kind in (kinds := known_kinds()) and kinds[kind].bears_records

@@ -1,8 +1,8 @@
 """Availability of sources: what did not arrive, or arrived late, is reported; silence never counts as healthy.
 
-Every share rests on the sources of the records (`log_directories`, `live_cluster`, `dump_log`): where one of them misses a
-broker or a partition, the window's shares are `incomplete`; where it brought nothing or is older than the freshness limit,
-they are `stale`. No share rests on metrics: such a source fails only where it was expected and brought nothing at all.
+Every share rests on the sources of the records (`is_record_source`): where one of them misses a broker or a partition, the
+window's shares are `incomplete`; where it brought nothing or is older than the freshness limit, they are `stale`. No share
+rests on metrics: such a source fails only where it was expected and brought nothing at all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.config.source import is_record_source
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
@@ -17,7 +18,6 @@ from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-RECORD_SOURCES = frozenset({"log_directories", "live_cluster", "dump_log"})
 CALM_BELOW = 1e-9
 """A source that lacks nothing has the value 0."""
 
@@ -90,7 +90,7 @@ def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tupl
 def find_lack(arrival: SourceArrival, *, max_age_ms: int) -> SkippedWindow | None:
     """What is wrong with an arrival; None where it serves."""
     name, expected = arrival.source, arrival.expected_count
-    if arrival.source not in RECORD_SOURCES:
+    if not is_record_source(arrival.source):
         is_silent = bool(expected) and not arrival.arrived_count
         return SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent else None
     said = f": {arrival.missing}" if arrival.missing else ""
@@ -109,7 +109,7 @@ def find_skipped(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> dict[
     """Windows whose shares must not be judged, by start."""
     skipped: dict[int, SkippedWindow] = {}
     for arrival in arrivals:
-        lack = find_lack(arrival, max_age_ms=max_age_ms) if arrival.source in RECORD_SOURCES else None
+        lack = find_lack(arrival, max_age_ms=max_age_ms) if is_record_source(arrival.source) else None
         if lack is not None and (arrival.window_start_ms not in skipped or lack.kind == "stale"):
             skipped[arrival.window_start_ms] = lack
     return skipped
