@@ -50,11 +50,9 @@ def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_
     return _cut(range(-(-span.start_ms // step_ms) * step_ms - step_ms, span.end_ms, step_ms), points_per_page)
 
 
-def plan_coarse_pages(
-    span: TimeWindow, step_ms: int, window_ms: int, *, points_per_page: int = POINTS_PER_PAGE
-) -> list[range]:
+def plan_coarse_pages(span: TimeWindow, step_ms: int, window_ms: int) -> list[range]:
     """One point a window, the last multiple of the step in it; the span is whole windows."""
-    return _cut(range(span.start_ms + window_ms - min(step_ms, window_ms), span.end_ms, window_ms), points_per_page)
+    return _cut(range(span.start_ms + window_ms - min(step_ms, window_ms), span.end_ms, window_ms), POINTS_PER_PAGE)
 
 
 def _cut(instants_ms: range, points_per_page: int) -> list[range]:
