@@ -23,7 +23,6 @@ from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Typing = Any  # Numba's typing and code generation contexts, and what they hand out, carry no types of their own
-Signature = Any
 Value = Any  # of LLVM
 Generator = Callable[[Typing, Typing, Typing, Typing], Value]  # context, builder, signature, arguments
 
@@ -34,13 +33,8 @@ SOURCES = {
     "calibration": ("calibration/*_kernels.py",),
     "codec": (
         "codec/*/*_kernels.py",
-        "codec/log/compression.py",
-        "codec/log/crc.py",
-        "codec/log/header_sum*.py",
-        "codec/log/header_walk.py",
-        "codec/log/machine.py",
         "codec/log/scans.py",
-        "codec/records/arrival_layout.py",
+        "codec/records/record_scan.py",
     ),
     "partitioners": _PARTITIONERS,
     "replay": ("replay/*_kernels.py", *_PARTITIONERS),
@@ -57,7 +51,6 @@ SOURCES = {
 """By room: the files, as patterns, whose text can end in its kernels' machine code; this one is always among them."""
 
 READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-READ_ONLY_MASK = types.Array(types.boolean, 1, "C", readonly=True)
 
 
 def list_sources(room: str) -> tuple[Path, ...]:

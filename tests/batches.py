@@ -12,9 +12,8 @@ import struct
 import cramjam
 import zstandard
 
-from pipeline.codec.log.legacy import write_message
-from pipeline.codec.log.record_batch import write_batch, write_records
 from pipeline.model.log import BatchHeader, Codec, Record, TimestampType
+from tests.record_writers import write_batch, write_message, write_records
 
 START_MS = 1_700_000_000_000
 

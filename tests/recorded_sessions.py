@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
-from pipeline.codec.log.segment import scan_records
+from tests.scans import scan_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ def read_sessions(
 def _read_log(
     log: Path, partition: int, leader: int, start_ms: int, end_ms: int
 ) -> Iterator[tuple[tuple[int, int], tuple[np.ndarray, np.ndarray]]]:
-    scan = scan_records(log, want_keys=False, small_file_bytes=0)
+    scan = scan_records(log)
     heads, rows = scan.headers.rows, scan.rows
     is_data = (heads["attributes"] & _CONTROL) == 0
     inside = is_data & (heads["max_timestamp_ms"] >= start_ms) & (heads["max_timestamp_ms"] < end_ms)

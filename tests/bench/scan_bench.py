@@ -118,14 +118,15 @@ def our_command(paths, *, deep):
 
 def scan_files(kind, paths):
     """What a child process does: scan, checksums verified, and count."""
-    from pipeline.codec.log.segment import iter_record_scans, scan_headers  # noqa: PLC0415 - its import is measured
+    from pipeline.codec.log.segment import scan_headers  # noqa: PLC0415 - its import is measured
+    from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415 - as above
 
     for path in paths:
         if kind == "headers":
             scan = scan_headers(path)
             assert scan.usable.all()
         else:
-            for scan in iter_record_scans(path, want_keys=False):
+            for scan in iter_record_scans(path):
                 assert scan.headers.usable.all()
 
 
@@ -153,19 +154,18 @@ def measure_against_kafka(paths, *, deep, count, rounds):
 
 def measure_kernel(path, *, window_bytes=256 << 20):
     """Records per second and core of the decoder alone, on uncompressed batches."""
-    from pipeline.codec.log.header_kernels import walk_rows  # noqa: PLC0415
-    from pipeline.codec.log.scans import HEADER_ROW, RECORD_ROW  # noqa: PLC0415
+    from pipeline.codec.log.segment import scan_headers  # noqa: PLC0415
     from pipeline.codec.records.record_kernels import decode_batches  # noqa: PLC0415
+    from pipeline.codec.records.record_scan import RECORD_ROW  # noqa: PLC0415
 
     data = np.fromfile(path, np.uint8, count=window_bytes)
-    rows = np.empty(len(data) // 128, HEADER_ROW)
-    found, _, _ = walk_rows(data, 0, len(data), rows)
-    rows = rows[:found]
+    rows = scan_headers(path, check_crc=False).rows
+    rows = rows[rows["position"] + rows["size_bytes"] <= len(data)]
     spans = np.stack([rows["position"] + 61, rows["position"] + rows["size_bytes"]], axis=1)
     records = np.zeros(int(rows["record_count"].sum()), RECORD_ROW)
-    no_offsets, no_keys = np.empty(0, np.int64), np.empty(0, np.uint8)
+    key_offsets, keys = np.zeros(len(records) + 1, np.int64), np.empty(len(data), np.uint8)
     seconds = best_of(
-        7, lambda: decode_batches(data, spans, rows, 0, records, 0, no_offsets, no_keys, 0), time.thread_time
+        7, lambda: decode_batches(data, spans, rows, 0, records, 0, key_offsets, keys, 0), time.thread_time
     )
     return {"million_records_per_s": len(records) / seconds / 1e6}
 
@@ -173,7 +173,8 @@ def measure_kernel(path, *, window_bytes=256 << 20):
 def measure_compressed(path):
     """A deep scan over the time that decompression of the same batches takes alone."""
     from pipeline.codec.log.compression import decompress_into  # noqa: PLC0415
-    from pipeline.codec.log.segment import iter_record_scans, scan_headers  # noqa: PLC0415
+    from pipeline.codec.log.segment import scan_headers  # noqa: PLC0415
+    from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415
 
     data, output = path.read_bytes(), np.empty(1 << 20, np.uint8).data
     scan = scan_headers(path)

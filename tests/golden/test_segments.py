@@ -6,14 +6,13 @@ import json
 import re
 from collections import Counter
 
-import numpy as np
 import pytest
 
-from pipeline.codec.log.plain_segment import read_entry_records
-from pipeline.codec.log.segment import scan_headers, scan_records
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import Codec
+from tests.scans import list_keys, scan_and_compare
 
-ENGINES = pytest.mark.parametrize("engine", [1 << 30, 0], ids=["plain", "kernels"])
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")
 RECORD = re.compile(
     r"^\| offset: (?P<offset>\d+) (?P<kind>CreateTime|LogAppendTime): (?P<time>-?\d+) keySize: (?P<key>-?\d+) "
@@ -25,7 +24,7 @@ RECORD = re.compile(
 def summarize(scan, records):
     """The facts both files share, from our scans; keys as bytes, data records only."""
     rows, data = scan.rows, ~records.is_control
-    keys = Counter(records.key(i) for i in np.flatnonzero(data & ~records.key_is_null))
+    keys = Counter(key for key, is_data in zip(list_keys(records), data, strict=True) if is_data and key is not None)
     values = records.value_length[data]
     per_batch = rows["record_count"]
     timestamps = records.timestamp_ms[data]
@@ -46,7 +45,7 @@ def summarize(scan, records):
         "multi": int((per_batch > 1).sum()),
         "off": [int(records.offset.min()), int(records.offset.max())],
         "gaps": int((gaps > 0).sum()),
-        "nullkeys": int(records.key_is_null[data].sum()),
+        "nullkeys": int((records.key_length[data] < 0).sum()),
         "nullvals": int((values < 0).sum()),
         "hdrs": int((records.header_count[data] > 0).sum()),
         "distinct_keys": len(keys),
@@ -62,28 +61,26 @@ def summarize(scan, records):
     }
 
 
-def differing(facts, path, engine):
+def differing(facts, path):
     """The facts that our scans do not share, as {name: (theirs, ours)}."""
-    ours = summarize(scan_headers(path, small_file_bytes=engine), scan_records(path, small_file_bytes=engine))
+    ours = summarize(scan_headers(path), scan_and_compare(path))
     return {name: (facts[name], ours[name]) for name in ours.keys() & facts.keys() if facts[name] != ours[name]}
 
 
-@ENGINES
-def test_segments_of_public_repositories(shared_data, segments_tree, engine):
+def test_segments_of_public_repositories(shared_data, segments_tree):
     facts = json.loads((shared_data / "segments_facts.json").read_text())
     found = {}
     for repository, tree in facts.items():
         for log in tree["logs"]:
             (path,) = segments_tree.joinpath(repository.replace("/", "+")).rglob(log["path"])
-            found[repository, log["path"]] = differing(log, path, engine)
+            found[repository, log["path"]] = differing(log, path)
     assert len(found) == 36
     assert {name: differences for name, differences in found.items() if differences} == {}
 
 
-@ENGINES
-def test_record_sets_of_other_clients(shared_data, engine):
+def test_record_sets_of_other_clients(shared_data):
     facts = json.loads((shared_data / "wire_facts.json").read_text())
-    found = {log["file"]: differing(log, shared_data / "wire" / log["file"], engine) for log in facts}
+    found = {log["file"]: differing(log, shared_data / "wire" / log["file"]) for log in facts}
     assert len(found) == 17
     assert {name: differences for name, differences in found.items() if differences} == {}
 
@@ -111,23 +108,21 @@ def format_batches(scan):
         )
 
 
-@ENGINES
 @pytest.mark.parametrize("name", SEVEN)
-def test_every_batch_against_dump_log(dumped, name, engine):
+def test_every_batch_against_dump_log(dumped, name):
     path, lines = dumped(name, "batches")
-    scan = scan_headers(path, small_file_bytes=engine)
+    scan = scan_headers(path)
     lines = [line for line in lines if line.startswith("baseOffset: ")]
     assert list(format_batches(scan)) == lines
     assert len(lines) > 2
 
 
-@ENGINES
 @pytest.mark.parametrize("name", SEVEN)
-def test_every_record_against_dump_log(dumped, name, engine):
+def test_every_record_against_dump_log(dumped, name):
     """Control records are printed in another form: their offsets are the ones missing in between."""
     path, lines = dumped(name, "records")
     text = "\n".join(lines)
-    scan = scan_records(path, small_file_bytes=engine)
+    scan = scan_and_compare(path)
     kinds = ("CreateTime", "LogAppendTime")
     types = scan.headers.timestamp_type[scan.batch_index]
     columns = zip(scan.rows, types, scan.is_control, strict=True)
@@ -165,12 +160,8 @@ def test_header_names_and_values_of_records(dumped):
 
 
 def test_every_specimen_is_sound(specimens):
-    """45 archives of a healthy cluster, the metadata log among them: no problem in any file, the engines agree."""
+    """45 archives of a healthy cluster, the metadata log among them: no problem in any file."""
     paths = sorted(specimens.rglob("*.log"))
     for path in paths:
-        plain, kernels = (scan_records(path, small_file_bytes=size) for size in (1 << 30, 0))
-        assert plain.headers.problems == kernels.headers.problems == (), path
-        assert plain.headers.rows.tolist() == kernels.headers.rows.tolist(), path
-        assert plain.rows.tolist() == kernels.rows.tolist(), path
-        assert plain.key_data.tobytes() == kernels.key_data.tobytes(), path
+        assert scan_and_compare(path).headers.problems == (), path
     assert len(paths) >= 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.log.producer_snapshot import read_producer_snapshot
 from pipeline.codec.log.record_batch import read_batch_header, read_records

@@ -1,6 +1,6 @@
 """Recorded arrivals: every record once, whatever the cut; the order follows from sizes and keys and never from partitions.
 
-Packing by kernels is compared with packing by NumPy.
+Oracle of the packing: the same record by record.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from pipeline.calibration.arrival_order import ArrivedRecords, put_in_order
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.codec.log.buffers import decode_buffer, scan_buffer
+from pipeline.codec.log.segment import scan_reply
 from pipeline.codec.records.arrival_layout import NO_WINDOW
-from pipeline.codec.records.arrival_packing import KernelKeyNumbers, KernelPacker, make_key_numbers
-from pipeline.codec.records.arrivals import BatchTimes, PlainPacker
-from pipeline.codec.records.key_numbers import PlainKeyNumbers, UnnamedKeys
+from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes
+from pipeline.codec.records.record_reader import decode_reply
 from pipeline.model.log import Codec
 from tests.arrivals import SECRET, join
 from tests.batches import START_MS, make_batch, make_records
+from tests.oracles.arrivals import pack_plainly
 
 MINUTE_MS = 60_000
 
@@ -194,11 +194,11 @@ def pack(packer, scan, times):
 
 @pytest.mark.parametrize("secret", [None, SECRET])
 @pytest.mark.parametrize("seed", range(40))
-def test_kernels_pack_what_numpy_packs(seed, secret):
+def test_records_are_packed_as_one_by_one(seed, secret):
     chance = random.Random(seed)
     data = make_log(chance)
-    headers = scan_buffer(data, name="made")
-    scan = decode_buffer(data, headers)
+    headers = scan_reply(data, name="made")
+    scan = decode_reply(data, headers)
     batches = np.arange(len(headers))
     event_ms = np.maximum.accumulate(headers.max_timestamp_ms.astype(np.int64))
     times = BatchTimes(
@@ -207,14 +207,21 @@ def test_kernels_pack_what_numpy_packs(seed, secret):
         is_outlier=batches % 7 == 6,
         is_aborted=headers.is_transactional,
     )
-    plain = PlainPacker(UnnamedKeys() if secret is None else PlainKeyNumbers(secret, is_clear=bool(seed % 2)))
-    kernel = KernelPacker(make_key_numbers(secret, is_clear=bool(seed % 2)))
-    assert pack(kernel, scan, times) == pack(plain, scan, times)
-    assert pack(kernel, scan, times) == pack(plain, scan, times)  # keys are known now
+    packer = ArrivalPacker(secret, is_clear=bool(seed % 2))
+    plain = pack_plainly(scan, times, secret, is_clear=bool(seed % 2))
+    assert pack(packer, scan, times) == plain
+    assert pack(packer, scan, times) == plain  # keys are known now
 
 
 def test_keys_beyond_the_room_are_numbered_all_the_same():
     data = make_batch(make_records(300, key=b"k%d"))
-    scan = decode_buffer(data, scan_buffer(data, name="made"))
-    numbers = KernelKeyNumbers(SECRET, is_clear=False, first_room=8, most_keys=32).number(scan)
-    assert numbers.tolist() == PlainKeyNumbers(SECRET, is_clear=False).number(scan).tolist()
+    scan = decode_reply(data, scan_reply(data, name="made"))
+    (event_ms,) = scan.headers.max_timestamp_ms.tolist()
+    times = BatchTimes(
+        window_start_ms=np.array([event_ms - event_ms % MINUTE_MS]),
+        event_time_ms=np.array([event_ms]),
+        is_outlier=np.array([False]),
+        is_aborted=np.array([False]),
+    )
+    plain = pack_plainly(scan, times, SECRET, is_clear=False)
+    assert pack(ArrivalPacker(SECRET, most_keys=32), scan, times) == plain

@@ -1,7 +1,4 @@
-"""Records per key: the kernel and the plain way against each other, and both against a count of every record made here.
-
-Key ids: the kernel against `hashlib.blake2b`.
-"""
+"""Records per key against a count of every record by a dictionary; key ids against `hashlib.blake2b`."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ import random
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.log.scans import HEADER_ROW, RECORD_ROW, HeaderScan, RecordScan
-from pipeline.codec.records import key_id_kernels  # noqa: F401  (loaded, it serves however few the keys are)
-from pipeline.codec.records.key_counts import KernelKeyCounts, PlainKeyCounts, make_key_counter
+from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
+from pipeline.codec.records.key_counts import KeyCounter
 from pipeline.codec.records.key_ids import KeySecret, make_key_ids
+from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
+from tests.oracles.key_counts import count_plainly
 
 KEYS = st.one_of(st.none(), st.integers(0, 12).map(lambda n: b"key-%d" % n), st.binary(max_size=3))
 RECORDS = st.tuples(KEYS, st.integers(7, 500), st.booleans())
@@ -40,13 +37,14 @@ def make_scan(records):
     )
 
 
-def count(counter, chunks):
+SKIPPED = np.array([False, True])
+
+
+def count(chunks, limit):
+    counter = KeyCounter(limit)
     for chunk in chunks:
-        counter.add(make_scan(chunk), np.array([False, True]))
-    return counter.result()
-
-
-def as_rows(found):
+        counter.add(make_scan(chunk), SKIPPED)
+    found = counter.result()
     columns = (found.record_count, found.size_bytes, found.count_error, found.size_error_bytes)
     counts = zip(*(column.tolist() for column in columns), strict=True)
     rest = {name: getattr(found, name) for name in found.__slots__ if name.startswith(("null", "other", "max"))}
@@ -61,7 +59,7 @@ def test_true_counts_lie_within_the_stated_bounds(chunks, limit):
     sizes = Counter()
     for key, size in counted:
         sizes[key] += size
-    rows, rest = as_rows(count(PlainKeyCounts(limit), chunks))
+    rows, rest = count(chunks, limit)
     assert (rest["null_record_count"], rest["null_size_bytes"]) == (records.pop(None, 0), sizes.pop(None, 0))
     assert sum(row[0] for row in rows.values()) + rest["other_record_count"] == sum(records.values())
     assert sum(row[1] for row in rows.values()) + rest["other_size_bytes"] == sum(sizes.values())
@@ -78,12 +76,10 @@ def test_true_counts_lie_within_the_stated_bounds(chunks, limit):
 
 @settings(max_examples=200)
 @given(chunks=CHUNKS, limit=st.integers(2, 40))
-def test_the_kernel_counts_as_the_plain_way_whatever_the_chunks(chunks, limit):
-    plain = as_rows(count(PlainKeyCounts(limit), chunks))
-    whole = [[record for chunk in chunks for record in chunk]]
-    assert as_rows(count(KernelKeyCounts(limit), chunks)) == plain
-    assert as_rows(count(KernelKeyCounts(limit), whole)) == plain
-    assert as_rows(count(PlainKeyCounts(limit), whole)) == plain
+def test_keys_are_counted_as_by_a_dictionary_whatever_the_chunks(chunks, limit):
+    plain = count_plainly(map(make_scan, chunks), SKIPPED, limit)
+    assert count(chunks, limit) == plain
+    assert count([[record for chunk in chunks for record in chunk]], limit) == plain
 
 
 @pytest.mark.parametrize("limit", [10_000, 1_000_000])
@@ -91,21 +87,22 @@ def test_a_table_that_grows(limit):
     rng = random.Random(11)
     records = [(b"%d" % min(int(rng.expovariate(1e-4)), rng.randrange(60_000)), 9, False) for _ in range(120_000)]
     chunks = [records[start : start + 7_000] for start in range(0, len(records), 7_000)]
-    assert as_rows(count(KernelKeyCounts(limit), chunks)) == as_rows(count(PlainKeyCounts(limit), chunks))
+    assert count(chunks, limit) == count_plainly(map(make_scan, chunks), SKIPPED, limit)
 
 
-@pytest.mark.parametrize("is_small", [True, False])
-def test_an_empty_key_is_a_key_and_a_null_key_is_none(is_small):
-    rows, rest = as_rows(
-        count(make_key_counter(9, is_small=is_small), [[(b"", 8, False), (None, 7, False), (b"\xff\xfe", 9, False)]])
-    )
+def test_an_empty_key_is_a_key_and_a_null_key_is_none():
+    rows, rest = count([[(b"", 8, False), (None, 7, False), (b"\xff\xfe", 9, False)]], 9)
     assert rows == {b"": (1, 8, 0, 0), b"\xff\xfe": (1, 9, 0, 0)}
     assert rest["null_record_count"] == 1
 
 
+def test_nothing_was_counted():
+    assert count([], 9) == ({}, dict.fromkeys(count([[]], 9)[1], 0))
+
+
 def test_a_limit_too_small():
     with pytest.raises(ValueError, match="a limit of 1 keys; expected at least 2"):
-        make_key_counter(1, is_small=True)
+        KeyCounter(1)
 
 
 @settings(max_examples=100)
@@ -113,8 +110,7 @@ def test_a_limit_too_small():
 def test_ids_are_keyed_blake2b(keys, secret):
     for is_clear, person in ((False, b""), (True, b"clear")):
         expected = [hashlib.blake2b(key, digest_size=16, key=secret, person=person).hexdigest() for key in keys]
-        column = pa.array(keys, pa.large_binary())
-        assert make_key_ids(KeySecret(secret), column, is_clear=is_clear).to_pylist() == expected
+        assert make_key_ids(KeySecret(secret), keys, is_clear=is_clear) == expected
 
 
 def test_a_secret_shows_itself_nowhere():

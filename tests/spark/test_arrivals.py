@@ -13,8 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipeline.calibration.session_traffic import NO_KEY, iter_sessions
-from pipeline.codec.records.key_ids import KeySecret, make_key_id
-from pipeline.codec.records.key_numbers import number_of_id
+from pipeline.codec.records.key_ids import KeySecret, make_key_ids, number_of_id
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -45,7 +44,7 @@ def read_log(log, topic):
             lengths = (-1 if part is None else len(part) for part in (record.key, record.value))
             number = 0
             if record.key is not None:
-                number = number_of_id(make_key_id(secret, record.key, is_clear=topic == CLEAR_TOPIC))
+                number = number_of_id(*make_key_ids(secret, [record.key], is_clear=topic == CLEAR_TOPIC))
             assert not record.headers
             yield batch.producer_id, epoch, record.timestamp, measure_body_bytes(*lengths), number
 

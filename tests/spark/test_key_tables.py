@@ -13,11 +13,11 @@ from collections import Counter
 
 import pytest
 
-from pipeline.codec.log.segment import scan_records
 from pipeline.model.window import milliseconds_of
 from pipeline.partitioners.hashes import HashName, hash_key
 from tests.kafka_python import MemoryRecords
 from tests.key_search import make_pattern, search_files, search_tables
+from tests.scans import list_keys, scan_records
 from tests.spark.capture_runs import SECRET, stored
 from tests.spark.conftest import CLEAR_TOPIC, STRATEGY
 from tests.spark.key_strategies import by_number
@@ -42,7 +42,8 @@ def read_keys(log):
     if log.parent.name.startswith(("codec-lz4", "codec-snappy")):  # kafka-python has no such codec here
         scan = scan_records(log)
         stamps = scan.headers.max_timestamp_ms[scan.batch_index].tolist()
-        yield from ((stamps[i], scan.key(i)) for i in range(len(scan)) if not scan.is_control[i])
+        keys = list_keys(scan)
+        yield from ((stamps[i], keys[i]) for i in range(len(scan)) if not scan.is_control[i])
         return
     records = MemoryRecords(log.read_bytes())
     while records.has_next():

@@ -14,9 +14,8 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pipeline.codec.log.batch_format import LOG_OVERHEAD_BYTES, MAGIC_AT, MIN_LENGTH
 from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.crc import crc32
-from pipeline.codec.log.header_walk import LOG_OVERHEAD_BYTES, MIN_LENGTH, Stop, measure_entry
 from pipeline.errors import InputError
 from pipeline.model.log import Record, TimestampType
 
@@ -45,13 +44,15 @@ def read_message(data: bytes, position: int) -> Message:
     Raises:
         InputError: The entry is not one of magic 0 or 1, or its key or value run beyond it.
     """
-    stop, size_bytes, magic = measure_entry(data, position)
-    if stop is not Stop.END or magic > 1:
-        raise InputError(
-            f"no message of magic 0 or 1: {stop.name}", position=position, first_bytes=data[position:][:64]
-        )
+    left = len(data) - position - LOG_OVERHEAD_BYTES
+    length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
+    magic = data[position + MAGIC_AT] if left >= MIN_LENGTH[0] else -1
+    if not 0 <= magic <= 1 or not MIN_LENGTH[magic] <= length <= left:
+        reason = f"no message of magic 0 or 1: length {length}, magic {magic}, {left} bytes left"
+        raise InputError(reason, position=position, first_bytes=data[position:][:64])
     offset, _, _, _, attributes = _ENTRY.unpack_from(data, position)
     timestamp_ms = _INT64.unpack_from(data, position + 18)[0] if magic == 1 else -1
+    size_bytes = length + LOG_OVERHEAD_BYTES
     end = position + size_bytes
     key, after = _read_bytes(data, position + _KEY_START[magic], end)
     value, after = _read_bytes(data, after, end)
@@ -106,17 +107,3 @@ def unwrap(wrapper: Message) -> list[Record]:
     if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
         records = [replace(record, timestamp_ms=wrapper.record.timestamp_ms) for record in records]
     return records
-
-
-def write_message(
-    record: Record, *, magic: int, codec: int = 0, timestamp_type: TimestampType = TimestampType.CREATE_TIME
-) -> bytes:
-    """Writes one entry; for a wrapper, `record.value` is the compressed inner set."""
-    body = struct.pack(">bb", magic, codec | timestamp_type << 3)
-    if magic == 1:
-        body += _INT64.pack(record.timestamp_ms)
-    for field in (record.key, record.value):
-        body += _INT32.pack(-1) if field is None else _INT32.pack(len(field)) + field
-    if len(body) + 4 < MIN_LENGTH[magic]:
-        raise ValueError(f"message of magic {magic} in {len(body) + LOG_OVERHEAD_BYTES} bytes")
-    return struct.pack(">qiI", record.offset, len(body) + 4, crc32(body)) + body

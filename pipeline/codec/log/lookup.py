@@ -8,26 +8,18 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from pipeline.codec.log.header_walk import (
-    BATCH_HEADER_BYTES,
-    HEADER_UP_TO_MAGIC_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAX_MAGIC,
-    MIN_LENGTH,
-)
-from pipeline.codec.log.legacy import read_message
-from pipeline.codec.log.plain_segment import read_entry_records
-from pipeline.codec.log.record_batch import read_batch_header
-from pipeline.model.log import BatchHeader
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.segment import iter_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from pipeline.model.log import BatchHeader
 
 WARM_INDEX_BYTES = 8192  # the end of an index that Kafka searches first, because it is in memory
 
@@ -140,11 +132,10 @@ def find_offset(
     index = search_index(index_offsets, offset, entry_bytes=8)
     start = 0 if index.slot is None else int(index_positions[index.slot])
     passed = 0
-    with Path(path).open("rb") as file:
-        for batch in iter_batch_headers(file, start):
-            if batch.last_offset >= offset:
-                return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=batch)
-            passed += 1
+    for batch, _ in iter_batches(path, start):
+        if batch.last_offset >= offset:
+            return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=batch)
+        passed += 1
     return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=None)
 
 
@@ -179,63 +170,18 @@ def find_timestamp(
     start = 0 if offset_index.slot is None else int(index_positions[offset_index.slot])
     way = {"time_index": time_index, "offset_index": offset_index}
     passed = 0
-    with Path(path).open("rb") as file:
-        for batch in iter_batch_headers(file, start):
-            if batch.max_timestamp_ms >= timestamp_ms:
-                file.seek(batch.position)
-                for record in read_entry_records(file.read(batch.size_bytes)):
-                    if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                        return TimestampLookup(
-                            **way,
-                            start_position=start,
-                            batches_passed=passed,
-                            batch=batch,
-                            offset=record.offset,
-                            timestamp_ms=record.timestamp_ms,
-                        )
-            passed += 1
+    for batch, entry in iter_batches(path, start):
+        for record in read_entry_records(entry) if batch.max_timestamp_ms >= timestamp_ms else ():
+            if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                return TimestampLookup(
+                    **way,
+                    start_position=start,
+                    batches_passed=passed,
+                    batch=batch,
+                    offset=record.offset,
+                    timestamp_ms=record.timestamp_ms,
+                )
+        passed += 1
     return TimestampLookup(
         **way, start_position=start, batches_passed=passed, batch=None, offset=None, timestamp_ms=None
-    )
-
-
-def iter_batch_headers(file: BinaryIO, position: int) -> Iterator[BatchHeader]:
-    """Yields headers from a position on, reading only them; ends where a batch is torn or has no valid length.
-
-    A compressed legacy message has its wrapper's offset as first and last offset.
-    """
-    file_bytes = file.seek(0, 2)
-    while True:
-        file.seek(position)
-        head = file.read(BATCH_HEADER_BYTES)
-        length = int.from_bytes(head[8:LOG_OVERHEAD_BYTES], "big", signed=True)
-        magic = head[16] if len(head) >= HEADER_UP_TO_MAGIC_BYTES else MAX_MAGIC + 1
-        size_bytes = LOG_OVERHEAD_BYTES + length
-        if magic > MAX_MAGIC or length < MIN_LENGTH[magic] or position + size_bytes > file_bytes:
-            return
-        if magic == MAX_MAGIC:
-            yield read_batch_header(head, file_position=position)
-        else:
-            file.seek(position)
-            yield _read_legacy_header(file.read(size_bytes), position)
-        position += size_bytes
-
-
-def _read_legacy_header(entry: bytes, position: int) -> BatchHeader:
-    message = read_message(entry, 0)
-    return BatchHeader(
-        position=position,
-        size_bytes=len(entry),
-        base_offset=message.record.offset,
-        last_offset=message.record.offset,
-        partition_leader_epoch=-1,
-        magic=message.magic,
-        crc=int.from_bytes(entry[12:16], "big"),
-        attributes=entry[17],
-        base_timestamp_ms=message.record.timestamp_ms,
-        max_timestamp_ms=message.record.timestamp_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        record_count=1,
     )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.log.header_walk import LOG_OVERHEAD_BYTES, Bytes, Stop
-from pipeline.codec.log.plain_segment import cut_entry, read_entry_records
+from pipeline.codec.log.batch_format import LOG_OVERHEAD_BYTES, Stop
+from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
@@ -37,9 +37,8 @@ def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tu
     return (*kept, note)
 
 
-def describe_flaw(path: str, row: np.void, data: Bytes) -> Problem:
-    """Explains the flaw of one batch, whose row is kept while its records are not used; `data` are the whole file."""
-    flaw = Flaw(int(row["flaw"]))
+def describe_flaw(path: str, row: np.void, entry: bytes) -> Problem:
+    """Explains the flaw of one batch, whose row is kept while its records are not used; `entry` are the batch's bytes."""
     reasons = {
         Flaw.CRC: f"checksum mismatch: the batch's bytes do not give the stored {int(row['crc'])}",
         Flaw.RECORD_COUNT: f"{int(row['record_count'])} records cannot be in a batch of {int(row['size_bytes'])} bytes "
@@ -47,22 +46,20 @@ def describe_flaw(path: str, row: np.void, data: Bytes) -> Problem:
         Flaw.OFFSETS: f"base offset {int(row['base_offset'])} with a last offset that is negative or below it",
         Flaw.CODEC: f"unknown compression codec {int(row['attributes']) & 7} for magic {int(row['magic'])}",
     }
-    reason = reasons.get(flaw) or _explain_payload(data, row)
-    position = int(row["position"])
-    return Problem(path=path, position=position, reason=reason, first_bytes=data[position : position + FIRST_BYTES])
+    reason = reasons.get(Flaw(int(row["flaw"]))) or _explain_payload(entry)
+    return Problem(path=path, position=int(row["position"]), reason=reason, first_bytes=entry[:FIRST_BYTES])
 
 
-def _explain_payload(data: Bytes, row: np.void) -> str:
+def _explain_payload(entry: bytes) -> str:
     try:
-        read_entry_records(cut_entry(data, row))
+        read_entry_records(entry)
     except InputError as error:
         return f"records do not parse: {error.reason}"
     return "records do not parse"
 
 
-def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, file_bytes: int) -> Problem:
-    """Explains why nothing after `position` was read."""
-    left = file_bytes - position
+def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left: int) -> Problem:
+    """Explains why nothing from `position` on was read; `left` bytes are there to the end of the file."""
     if position == 0 and is_text(first_bytes):
         line = first_bytes.split(b"\n", 1)[0].decode("ascii")
         kind = "a Git LFS pointer" if line.startswith("version https://git-lfs") else "text"

@@ -10,7 +10,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.codec.log.crc import crc32c
+import google_crc32c
+
 from pipeline.errors import InputError
 
 SNAPSHOT_VERSION = 1
@@ -85,7 +86,7 @@ def parse_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> t
     version, crc, count = _HEADER.unpack_from(data)
     if version != SNAPSHOT_VERSION:
         raise InputError(f"snapshot version {version}, expected 1", path=path, position=0, first_bytes=data)
-    found = crc32c(data[_CRC_FROM:])
+    found = google_crc32c.value(data[_CRC_FROM:])
     if found != crc:
         reason = f"CRC-32C of the snapshot is {found}, expected {crc}"
         raise InputError(reason, path=path, position=2, first_bytes=data[2:])

@@ -1,7 +1,4 @@
-"""Record batches, format v2 (magic 2): the readable pair of readers and a writer.
-
-The scans of whole segments have faster ways; these functions are what they are checked against, and what small inputs
-use.
+"""Records of one batch in plain Python: for few batches, and for what the kernels do not read (legacy message sets).
 
 References:
     Kafka `DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker`; KIP-98.
@@ -12,20 +9,32 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from pipeline.codec.log.crc import crc32c
-from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
-from pipeline.codec.log.varints import read_varint, read_varlong, write_varint
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT
+from pipeline.codec.log.compression import decompress
+from pipeline.codec.log.legacy import read_message, unwrap
+from pipeline.codec.log.varints import read_varint, read_varlong
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Record, TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 MAGIC = 2
-CRC_START = 21  # the checksum covers everything from the attributes on
-
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_AFTER_CRC = struct.Struct(">hiqqqhii")
+
+
+def read_entry_records(entry: bytes) -> list[Record]:
+    """Reads the records of one whole batch of any magic (of its inner set, for a compressed legacy message).
+
+    Raises:
+        InputError: They do not decompress or parse.
+    """
+    if entry[MAGIC_AT] < MAGIC:
+        message = read_message(entry, 0)
+        return unwrap(message) if message.codec else [message.record]
+    header = read_batch_header(entry)
+    payload = memoryview(entry)[BATCH_HEADER_BYTES:]
+    return list(read_records(header, decompress(header.codec, payload) if header.codec else payload))
 
 
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
@@ -141,45 +150,3 @@ def _read_headers(data: bytes | memoryview, position: int) -> tuple[tuple[tuple[
         value, after = _read_bytes(data, named)
         headers.append((name.decode("utf-8", errors="replace"), value))
     return tuple(headers), after
-
-
-def write_records(records: Sequence[Record], *, base_offset: int, base_timestamp_ms: int) -> bytes:
-    """Writes records one after another, deltas relative to the given bases; `size_bytes` is not looked at."""
-    out = bytearray()
-    for record in records:
-        body = bytearray(b"\x00")
-        body += write_varint(record.timestamp_ms - base_timestamp_ms)
-        body += write_varint(record.offset - base_offset)
-        body += _write_bytes(record.key)
-        body += _write_bytes(record.value)
-        body += write_varint(len(record.headers))
-        for name, value in record.headers:
-            body += _write_bytes(name.encode())
-            body += _write_bytes(value)
-        out += write_varint(len(body)) + body
-    return bytes(out)
-
-
-def _write_bytes(field: bytes | None) -> bytes:
-    return write_varint(-1) if field is None else write_varint(len(field)) + field
-
-
-def write_batch(header: BatchHeader, payload: bytes) -> bytes:
-    """Writes a batch around a record set, compressed already if the attributes say so.
-
-    `position`, `size_bytes`, `magic` and `crc` of the header are not looked at: they follow from the rest.
-    """
-    after_crc = _AFTER_CRC.pack(
-        header.attributes,
-        header.last_offset - header.base_offset,
-        header.base_timestamp_ms,
-        header.max_timestamp_ms,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
-    covered = after_crc + payload
-    length = CRC_START - LOG_OVERHEAD_BYTES + len(covered)
-    before_crc = struct.pack(">qiib", header.base_offset, length, header.partition_leader_epoch, MAGIC)
-    return before_crc + struct.pack(">I", crc32c(covered)) + covered

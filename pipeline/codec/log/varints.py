@@ -46,21 +46,6 @@ def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), after
 
 
-def write_varint(value: int) -> bytes:
-    r"""Writes a signed 32- or 64-bit integer in zig-zag form; the shortest form, as Kafka does.
-
-    >>> write_varint(-1), write_varint(150)
-    (b'\x01', b'\xac\x02')
-    """
-    raw = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
-
-
 def _read_unsigned(data: bytes | memoryview, position: int, max_bytes: int) -> tuple[int, int]:
     raw = 0
     for index in range(max_bytes):

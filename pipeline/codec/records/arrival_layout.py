@@ -1,8 +1,13 @@
-"""What packed arrivals look like: shared by kernels and plain Python."""
+"""What packed arrivals look like."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NO_WINDOW = -1
 MINUTE_MS = 60_000
@@ -29,3 +34,18 @@ NAMES = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", 
 """What tells groups apart."""
 COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
 FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
+
+
+def measure_field_bytes(length: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of a key or a value with its length as a varint; a negative length is null."""
+    held = np.maximum(length, 0).astype(np.int64)
+    return measure_varint_bytes(held) + held
+
+
+def measure_varint_bytes(value: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of numbers as zig-zag varints."""
+    folded = (value << 1) ^ (value >> 63)
+    size_bytes = np.ones(len(value), np.int64)
+    for septets in range(1, 9):
+        size_bytes += (folded >> (7 * septets)) != 0
+    return size_bytes

@@ -1,16 +1,16 @@
 """Arrivals in a chunk of a log: when each record was created, how large it was and which key it had, by session and minute.
 
-What a scan of records holds is packed: records of one producer session, minute and window lie side by side, in the
+What a scan of records holds is packed: records of one producer session, minute and window stand side by side, in the
 order of the log, in ten to fourteen bytes each. Chunks of one partition are packed one by one, so that no more than a chunk
 is in memory; `calibration.arrival_rows` puts the chunks of all partitions in one order.
 
-`pack_arrivals` is NumPy alone, for small files and as the oracle of `arrival_packing.KernelPacker`.
+NumPy works on runs of records of one batch and minute, about as many as batches: 0.1 us a record.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,13 +23,21 @@ from pipeline.codec.records.arrival_layout import (
     NAMES,
     NO_WINDOW,
     TOLERANCE_MS,
+    measure_field_bytes,
+    measure_varint_bytes,
 )
+from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, make_key_ids, number_of_id
+from pipeline.codec.records.key_table import KeyTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.scans import HeaderScan, RecordScan
-    from pipeline.codec.records.key_numbers import KeyNumbers
+    from pipeline.codec.log.scans import HeaderScan
+    from pipeline.codec.records.key_ids import KeySecret
+    from pipeline.codec.records.record_scan import RecordScan
+
+MOST_KEYS = 1 << 20
+"""Keys whose numbers are held at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,13 +72,14 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackedArrivals:
-    """Records by group; those of a group lie side by side.
+    """Records by group; those of a group stand side by side.
 
     Attributes:
         groups: `GROUP_ROW`s.
         at_ms: uint16, milliseconds within the minute.
         body_bytes: int32, see `simulator.record_size.measure_body_bytes`.
-        key_number: int64, from a `KeyNumbers`; None where all keys are null.
+        key_number: int64: the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None
+            where all keys are null.
     """
 
     groups: NDArray[np.void]
@@ -79,83 +88,95 @@ class PackedArrivals:
     key_number: NDArray[np.int64] | None
 
 
-class Packer(Protocol):
-    """Packs chunks."""
-
-    def pack(self, scan: RecordScan, times: BatchTimes) -> PackedArrivals:
-        """Packs a chunk that was scanned with keys."""
-
-
-class PlainPacker:
-    """Packs by NumPy.
+class ArrivalPacker:
+    """Packs the chunks of a partition.
 
     Args:
-        keys: Numbers the keys.
+        secret: Behind the ids of keys; None: null keys, empty ones and others are distinguished, and nothing else.
+        is_clear: Keys of the topic are stored in clear: their ids are others.
+        most_keys: Keys whose numbers are held at once; an id is made once for each as long as they fit.
     """
 
-    def __init__(self, keys: KeyNumbers) -> None:
-        self._keys = keys
+    def __init__(self, secret: KeySecret | None, *, is_clear: bool = False, most_keys: int = MOST_KEYS) -> None:
+        self._secret = secret
+        self._is_clear = is_clear
+        self._table = KeyTable(most_keys)
+        self._numbers = np.empty(0, np.int64)
 
     def pack(self, scan: RecordScan, times: BatchTimes) -> PackedArrivals:
-        """See `Packer`."""
-        return pack_arrivals(scan, times, self._keys.number(scan))
+        """Packs a chunk; `times` are those of its batches."""
+        is_mine = times.window_start_ms[scan.batch_index] != NO_WINDOW
+        records, key_number = scan.rows[is_mine], self._number_keys(scan)[is_mine]
+        batch = records["batch_index"]
+        at_ms, is_outlier, is_late = _place_records(records["timestamp_ms"], batch, times)
+        minute, in_minute_ms = at_ms // MINUTE_MS, at_ms % MINUTE_MS
+        is_new = np.ones(len(records), np.bool_)
+        is_new[1:] = (batch[1:] != batch[:-1]) | (minute[1:] != minute[:-1])
+        runs = np.flatnonzero(is_new)
+
+        unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
+        named, place = np.unique(
+            np.concatenate(
+                [
+                    _name_groups(scan.headers, times, batch[runs], at_ms[runs]),
+                    _name_groups(scan.headers, times, unreadable, times.event_time_ms[unreadable]),
+                ]
+            ),
+            axis=0,
+            return_inverse=True,
+        )
+        groups, place = np.zeros(len(named), GROUP_ROW), place.reshape(-1)
+        of_runs, of_unreadable = place[: len(runs)], place[len(runs) :]
+        for column, name in enumerate(NAMES):
+            groups[name] = named[:, column]
+        run_lengths = np.diff(np.append(runs, len(records)))
+        sums = {
+            "record_count": run_lengths,
+            "aborted_record_count": run_lengths * times.is_aborted[batch[runs]],
+            "outlier_record_count": np.add.reduceat(is_outlier, runs, dtype=np.int64),
+            "late_record_count": np.add.reduceat(is_late, runs, dtype=np.int64),
+        }
+        for name, added in sums.items():
+            np.add.at(groups[name], of_runs, added)
+        # a broken wrapper of the legacy format does not say how many
+        np.add.at(
+            groups["unreadable_record_count"], of_unreadable, np.maximum(scan.headers.record_count[unreadable], 0)
+        )
+        groups["first_ms"] = MINUTE_MS
+        np.minimum.at(groups["first_ms"], of_runs, np.minimum.reduceat(in_minute_ms, runs))
+
+        order = _join_runs(runs, run_lengths, np.argsort(of_runs, kind="stable"))
+        return PackedArrivals(
+            groups=groups,
+            at_ms=in_minute_ms[order].astype(np.uint16),
+            body_bytes=_measure_bodies(records, scan.headers)[order],
+            key_number=key_number[order] if key_number.any() else None,
+        )
+
+    def _number_keys(self, scan: RecordScan) -> NDArray[np.int64]:
+        """The number of each record's key."""
+        if self._secret is None:
+            lengths = scan.key_length
+            return np.where(lengths < 0, NULL_KEY, np.where(lengths == 0, EMPTY_KEY, SOME_KEY)).astype(np.int64)
+        found = np.empty(len(scan), np.int64)
+        at = 0
+        while at < len(scan):
+            indexes, new = self._table.number(scan, scan.key_length, at)
+            ids = make_key_ids(self._secret, new.to_pylist(), is_clear=self._is_clear)
+            self._numbers = np.append(self._numbers, np.array([number_of_id(key_id) for key_id in ids], np.int64))
+            # The number of a null key stands last, where the index -1 finds it.
+            found[at : at + len(indexes)] = np.append(self._numbers, NULL_KEY)[indexes]
+            at += len(indexes)
+            if at < len(scan):
+                self._table.keep(np.empty(0, np.int64))
+                self._numbers = self._numbers[:0]
+        return found
 
 
-def pack_arrivals(scan: RecordScan, times: BatchTimes, key_number: NDArray[np.int64]) -> PackedArrivals:
-    """Packs a chunk.
-
-    Args:
-        scan: The chunk.
-        times: Of its batches.
-        key_number: By record.
-    """
-    is_mine = times.window_start_ms[scan.batch_index] != NO_WINDOW
-    batch = scan.batch_index[is_mine]
-    at_ms, is_outlier, is_late = place_records(scan.timestamp_ms[is_mine], batch, times)
-    unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
-    names = np.concatenate(
-        [_name_groups(scan.headers, times, batch, at_ms), _unreadable_names(scan, times, unreadable)]
-    )
-    named, place = np.unique(names, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    groups = np.zeros(len(named), GROUP_ROW)
-    for column, name in enumerate(NAMES):
-        groups[name] = named[:, column]
-    of_records, of_unreadable = place[: len(batch)], place[len(batch) :]
-    # a broken wrapper of the legacy format does not tell how many
-    unread = np.maximum(scan.headers.record_count[unreadable], 0)
-    sums = {
-        "record_count": np.ones(len(batch), np.int64),
-        "aborted_record_count": times.is_aborted[batch],
-        "outlier_record_count": is_outlier,
-        "late_record_count": is_late,
-    }
-    for name, added in sums.items():
-        np.add.at(groups[name], of_records, added)
-    np.add.at(groups["unreadable_record_count"], of_unreadable, unread)
-    in_minute_ms = at_ms % MINUTE_MS
-    groups["first_ms"] = MINUTE_MS
-    np.minimum.at(groups["first_ms"], of_records, in_minute_ms)
-    order = np.argsort(of_records, kind="stable")
-    numbers = key_number[is_mine][order]
-    return PackedArrivals(
-        groups=groups,
-        at_ms=in_minute_ms[order].astype(np.uint16),
-        body_bytes=measure_bodies(scan)[is_mine][order],
-        key_number=numbers if numbers.any() else None,
-    )
-
-
-def place_records(
+def _place_records(
     timestamp_ms: NDArray[np.int64], batch: NDArray[np.int64], times: BatchTimes
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """When records were created, which of their own timestamps are out of line, and which lie before the one ahead.
-
-    Args:
-        timestamp_ms: By record, in the order of the log.
-        batch: Its batch.
-        times: Of the batches.
-    """
+    """Finds when records were created, whose own timestamps are out of line, and which come before the one ahead of them."""
     event_ms = times.event_time_ms[batch]
     is_outlier = times.is_outlier[batch] | (timestamp_ms < np.maximum(event_ms - TOLERANCE_MS, 0))
     is_outlier |= timestamp_ms > event_ms
@@ -168,46 +189,43 @@ def place_records(
     return at_ms, is_outlier, is_late
 
 
-def measure_bodies(scan: RecordScan) -> NDArray[np.int32]:
+def _join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of runs in another order of the runs."""
+    starts, lengths = starts[order], lengths[order]
+    placed = np.cumsum(lengths) - lengths
+    return np.repeat(starts - placed, lengths) + np.arange(lengths.sum())
+
+
+def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[np.int32]:
     """Bytes of each record's body with deltas of one byte, whatever format it is stored in.
 
     With log append time the raw timestamp delta is not known; of records with headers it is taken as one byte.
     """
-    body_bytes = FIXED_BODY_BYTES + measure_field_bytes(scan.key_length) + measure_field_bytes(scan.value_length) + 1
-    rest = np.flatnonzero(scan.header_count > 0)
+    body_bytes = (
+        FIXED_BODY_BYTES + measure_field_bytes(records["key_length"]) + measure_field_bytes(records["value_length"]) + 1
+    )
+    rest = np.flatnonzero(records["header_count"] > 0)
     if len(rest):
-        headers, batch, size_bytes = scan.headers, scan.batch_index[rest], scan.size_bytes[rest]
+        others = records[rest]
+        batch, size_bytes = others["batch_index"], others["size_bytes"]
         length_bytes = 1 + sum((size_bytes > (1 << (7 * n - 1)) - 1 + n).astype(np.int64) for n in range(1, 5))
-        since_base_ms = scan.timestamp_ms[rest] - headers.rows["base_timestamp_ms"][batch]
+        since_base_ms = others["timestamp_ms"] - headers.rows["base_timestamp_ms"][batch]
         since_base_ms[headers.timestamp_type[batch] == 1] = 0
-        long_bytes = _varint_bytes(scan.offset[rest] - headers.base_offset[batch]) + _varint_bytes(since_base_ms) - 2
+        long_bytes = (
+            measure_varint_bytes(others["offset"] - headers.base_offset[batch])
+            + measure_varint_bytes(since_base_ms)
+            - 2
+        )
         body_bytes[rest] = size_bytes - length_bytes - long_bytes
     return body_bytes.astype(np.int32)
-
-
-def measure_field_bytes(length: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of a key or a value with its length as a varint; a negative length is null."""
-    held = np.maximum(length, 0).astype(np.int64)
-    return _varint_bytes(held) + held
-
-
-def _varint_bytes(value: NDArray[np.int64]) -> NDArray[np.int64]:
-    folded = (value << 1) ^ (value >> 63)
-    size_bytes = np.ones(len(value), np.int64)
-    for septets in range(1, 9):
-        size_bytes += (folded >> (7 * septets)) != 0
-    return size_bytes
 
 
 def _name_groups(
     headers: HeaderScan, times: BatchTimes, batch: NDArray[np.int64], at_ms: NDArray[np.int64]
 ) -> NDArray[np.int64]:
+    """What distinguishes groups (`NAMES`), shape (runs, 5)."""
     rows = headers.rows
     epoch = np.where(headers.is_transactional, ALL_EPOCHS, rows["producer_epoch"])
     columns = (times.window_start_ms, rows["producer_id"], epoch, headers.timestamp_type)
     window, producer, epochs, kind = (column[batch] for column in columns)
     return np.stack([window, at_ms - at_ms % MINUTE_MS, producer, epochs, kind], axis=1).astype(np.int64)
-
-
-def _unreadable_names(scan: RecordScan, times: BatchTimes, unreadable: NDArray[np.int64]) -> NDArray[np.int64]:
-    return _name_groups(scan.headers, times, unreadable, times.event_time_ms[unreadable])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.codec.records.key_numbers import number_of_id
+from pipeline.codec.records.key_ids import number_of_id
 from pipeline.jobs.replay.sessions import count_tasks, read_sessions
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.replay.calibrated import ARRIVAL_COLUMNS

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from pipeline.codec.records.arrivals import measure_field_bytes
+from pipeline.codec.records.arrival_layout import measure_field_bytes
 from pipeline.errors import ConfigError
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
-from pipeline.codec.log.record_batch import read_batch_header, read_records
-from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.errors import InputError
@@ -67,9 +65,7 @@ def _read_snapshot_time(path: Path) -> int | None:
         `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
     """
     try:
-        data = path.read_bytes()
-        header = read_batch_header(data)
-        record = next(read_records(header, data[BATCH_HEADER_BYTES : header.size_bytes]))
+        record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
     except (OSError, InputError, StopIteration):
         return None  # the scan of the file says what is wrong with it
     if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
@@ -102,20 +98,19 @@ def _read_entries(path: Path, problems: list[Problem]) -> Iterator[MetadataEntry
         problems.append(Problem.of_error(path, error))
         return
     problems += scan.problems
-    for position in scan.position[scan.usable & ~scan.is_control].tolist():
+    for row in scan.rows[scan.usable & ~scan.is_control]:
+        position = int(row["position"])
         try:
-            yield from _read_batch(data, position)
+            yield from _read_batch(data[position : position + int(row["size_bytes"])], int(row["max_timestamp_ms"]))
         except InputError as error:
             problems.append(
                 Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
             )
 
 
-def _read_batch(data: bytes, position: int) -> list[MetadataEntry]:
-    header = read_batch_header(data, position)
-    payload = decompress(header.codec, data[position + BATCH_HEADER_BYTES : position + header.size_bytes])
+def _read_batch(entry: bytes, max_timestamp_ms: int) -> list[MetadataEntry]:
     return [
-        MetadataEntry(header.max_timestamp_ms, record.offset, parse_metadata_record(record.value))
-        for record in read_records(header, payload)
+        MetadataEntry(max_timestamp_ms, record.offset, parse_metadata_record(record.value))
+        for record in read_entry_records(entry)
         if record.value is not None
     ]

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.codec.log.buffers import decode_buffer, scan_buffer
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
+from pipeline.codec.log.segment import scan_reply
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.record_reader import decode_reply
 from pipeline.errors import SourceUnreachableError
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.scans import RecordScan
     from pipeline.codec.records.arrivals import BatchTimes
+    from pipeline.codec.records.record_scan import RecordScan
     from pipeline.model.log import Problem
     from pipeline.sources.kinds.live_cluster import LiveCluster, Secrets
     from pipeline.sources.live.connection import ClusterConnection
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.records.batch_rows import LeaderEpochs
     from pipeline.sources.records.scan_settings import ScanSettings
-
-SMALL_RANGE_BYTES = 8 << 20
-"""Below it plain Python reads the replies: it takes less time than importing Numba."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +82,7 @@ def scan_range(
     straddled_until = read.start_offset
     stream_bytes = 0
     for data in iter_replies(connection, read, state, set() if given_up is None else given_up):
-        scan = scan_buffer(data, name=read.path, by_kernels=read.size_bytes >= SMALL_RANGE_BYTES)
+        scan = scan_reply(data, name=read.path)
         if not len(scan):
             continue
         state.next_offset = int(scan.last_offset.max()) + 1
@@ -118,10 +116,10 @@ def scan_range(
     )
 
 
-def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]], *, is_small: bool) -> Iterator[RecordScan]:
-    """The records of a range, a reply at a time; of a small one by plain Python."""
+def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]]) -> Iterator[RecordScan]:
+    """The records of a range, a reply at a time."""
     for data, headers in replies:
-        yield decode_buffer(data, headers, by_kernels=not is_small)
+        yield decode_reply(data, headers)
 
 
 def time_range_batches(
@@ -209,10 +207,9 @@ class RangeTask:
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():
-            is_small = read.size_bytes < SMALL_RANGE_BYTES
-            scans = iter_range_scans(replies, is_small=is_small)
+            scans = iter_range_scans(replies)
             times = time_range_batches(scanned, replies, self.settings) if self.settings.reads_arrivals else None
-            yield from scan_records(read, scans, starts, times, self.settings, is_small=is_small)
+            yield from scan_records(read, scans, starts, times, self.settings)
 
     @property
     def _reads_records(self) -> bool:

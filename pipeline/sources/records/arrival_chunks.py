@@ -5,7 +5,6 @@ Records of aborted transactions were load: they are among the others, and counte
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +12,18 @@ import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.codec.records.arrival_layout import COUNTS, NO_WINDOW
-from pipeline.codec.records.arrivals import BatchTimes, Packer, PlainPacker
-from pipeline.codec.records.key_numbers import PlainKeyNumbers, UnnamedKeys
+from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES
 from pipeline.sources.records.segment_scan import SENSELESS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.scans import RecordScan
     from pipeline.codec.records.arrivals import PackedArrivals
+    from pipeline.codec.records.record_scan import RecordScan
     from pipeline.sources.records.key_rows import RecordLog
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import ScannedSegment
-
-_KERNELS = "pipeline.codec.records.arrival_kernels"
 
 
 class ArrivalChunks:
@@ -37,12 +33,11 @@ class ArrivalChunks:
         log: Where they are read.
         settings: Which windows, and what is stored of keys.
         times: From `time_batches`, for exactly the batches of the chunks to come.
-        is_small: The records are few: importing Numba would take longer.
     """
 
-    def __init__(self, log: RecordLog, settings: ScanSettings, times: BatchTimes, *, is_small: bool) -> None:
+    def __init__(self, log: RecordLog, settings: ScanSettings, times: BatchTimes) -> None:
         self._log, self._times, self._done = log, times, 0
-        self._packer = _make_packer(settings, log.topic, is_small=is_small)
+        self._packer = ArrivalPacker(settings.secret, is_clear=log.topic in settings.clear_topics)
 
     def add(self, scan: RecordScan) -> pa.Table:
         """Packs a chunk, scanned with keys; rows of `CHUNK_SCHEMA`."""
@@ -51,16 +46,6 @@ class ArrivalChunks:
         # A wrapper that turns out to make no sense only when it is opened is no load.
         countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
         return make_chunk(self._log, self._packer.pack(scan, own.where(countable)))
-
-
-def _make_packer(settings: ScanSettings, topic: str, *, is_small: bool) -> Packer:
-    is_clear = topic in settings.clear_topics
-    if is_small and _KERNELS not in sys.modules:
-        keys = UnnamedKeys() if settings.secret is None else PlainKeyNumbers(settings.secret, is_clear=is_clear)
-        return PlainPacker(keys)
-    from pipeline.codec.records.arrival_packing import KernelPacker, make_key_numbers  # noqa: PLC0415 - imports Numba
-
-    return KernelPacker(make_key_numbers(settings.secret, is_clear=is_clear))
 
 
 def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:

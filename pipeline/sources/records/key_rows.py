@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.records.key_ids import make_key_ids
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.sources.records.key_questions import ask
 
@@ -57,8 +56,6 @@ the keys that a question gets one answer for) and `problem`."""
 
 UNNAMED = -2
 """In place of a partition, for records whose keys the memory limit could not name."""
-_FEW_KEYS = 2_000
-_KERNELS = "pipeline.partitioners.hash_kernels"
 
 
 class RecordLog(Protocol):
@@ -113,7 +110,7 @@ def _key_columns(
     counts, is_clear = found.counts, log.topic in settings.clear_topics
     ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)
     columns: dict[str, Any] = {
-        "key_id": make_key_ids(settings.secret, counts.keys, is_clear=is_clear),
+        "key_id": make_key_ids(settings.secret, counts.keys.to_pylist(), is_clear=is_clear),
         "record_count": counts.record_count,
         "size_bytes": counts.size_bytes,
         "count_error": counts.count_error - counts.max_count_error,
@@ -148,26 +145,11 @@ def hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
     Args:
         keys: Large binary without nulls.
     """
-    if len(keys) < _FEW_KEYS and _KERNELS not in sys.modules:  # Numba takes longer to import
-        every = keys.to_pylist()
-        return {
-            column: pa.array([_hash_or_none(name, key) for key in every], pa.int64())
-            for name, column in HASH_COLUMNS.items()
-        }
-    from pipeline.partitioners.columns import hash_keys  # noqa: PLC0415 - imports Numba
-
     hashes = {column: hash_keys(keys, name) for name, column in HASH_COLUMNS.items()}
     return {
         column: pa.array(found.values.astype(np.int64), mask=None if found.is_hashed.all() else ~found.is_hashed)
         for column, found in hashes.items()
     }
-
-
-def _hash_or_none(name: HashName, key: bytes) -> int | None:
-    try:
-        return hash_key(name, key)
-    except UnicodeDecodeError:
-        return None
 
 
 def _answer(log: RecordLog, keys: pa.Array, questions: tuple[Question, ...]) -> tuple[pa.Array, list[dict[str, Any]]]:

@@ -5,7 +5,6 @@ Batches whose records cannot be read are counted by their header.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from pipeline.codec.log.scans import Flaw
 from pipeline.codec.records.arrival_layout import NO_WINDOW
-from pipeline.codec.records.key_counts import KeyCounter, KeyCounts, make_key_counter
+from pipeline.codec.records.key_counts import KeyCounter, KeyCounts
 from pipeline.sources.records.segment_scan import SENSELESS
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.scans import RecordScan
-
-_KERNELS = "pipeline.codec.records.key_count_kernels"
+    from pipeline.codec.records.record_scan import RecordScan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +69,10 @@ class KeyWindows:
     Args:
         starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
         limit: Keys held at once per window.
-        is_small: The records are few: importing Numba would take longer.
     """
 
-    def __init__(self, starts: NDArray[np.int64], limit: int, *, is_small: bool) -> None:
+    def __init__(self, starts: NDArray[np.int64], limit: int) -> None:
         self._starts, self._limit = starts, limit
-        self._is_small = is_small and _KERNELS not in sys.modules
         names, last_from_end = np.unique(starts[::-1], return_index=True)
         self._last_batch = dict(zip(names.tolist(), (len(starts) - 1 - last_from_end).tolist(), strict=True))
         self._windows: dict[int, _Window] = {}
@@ -89,7 +84,7 @@ class KeyWindows:
         is_countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
         for start_ms in np.unique(mine[mine != NO_WINDOW]).tolist():
             if start_ms not in self._windows:
-                self._windows[start_ms] = _Window(make_key_counter(self._limit, is_small=self._is_small))
+                self._windows[start_ms] = _Window(KeyCounter(self._limit))
             self._windows[start_ms].add(scan, is_countable & (mine == start_ms))
         self._done += len(scan.headers)
         for start_ms in [start_ms for start_ms in self._windows if self._last_batch[start_ms] < self._done]:

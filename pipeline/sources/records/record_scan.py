@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.codec.log.segment import SMALL_FILE_BYTES, SMALL_RECORD_COUNT, iter_record_scans
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.sources.files.segment_plan import pack
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.scans import RecordScan
     from pipeline.codec.records.arrivals import BatchTimes
+    from pipeline.codec.records.record_scan import RecordScan
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.records.batch_rows import LeaderEpochs
     from pipeline.sources.records.key_rows import RecordLog
@@ -84,8 +84,6 @@ def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: Scan
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
         return
     path, first, end = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1
-    record_count = int(np.maximum(scanned.headers.record_count, 0).sum(dtype=np.int64))
-    is_small = read.size_bytes < SMALL_FILE_BYTES and record_count <= SMALL_RECORD_COUNT
     position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
     try:
         scans = iter_record_scans(
@@ -95,7 +93,7 @@ def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: Scan
             time_batches(scanned, settings, find_aborted(path, scanned.headers)) if settings.reads_arrivals else None
         )
         part = None if times is None else times.part(first, end)
-        yield from scan_records(read, scans, starts[first:end], part, settings, is_small=is_small)
+        yield from scan_records(read, scans, starts[first:end], part, settings)
     except (InputError, OSError):  # gone since, as retention takes files
         return
 
@@ -106,8 +104,6 @@ def scan_records(
     starts: NDArray[np.int64],
     times: BatchTimes | None,
     settings: ScanSettings,
-    *,
-    is_small: bool,
 ) -> Iterator[Piece]:
     """Counts keys and packs arrivals of records that are decoded once.
 
@@ -117,10 +113,9 @@ def scan_records(
         starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks.
         times: From `time_batches`, likewise; None where no arrivals are read.
         settings: What is stored about keys.
-        is_small: The records are few: importing Numba would take longer.
     """
-    keys = KeyWindows(starts, settings.max_distinct_keys, is_small=is_small) if settings.max_distinct_keys else None
-    arrivals = None if times is None else ArrivalChunks(log, settings, times, is_small=is_small)
+    keys = KeyWindows(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
+    arrivals = None if times is None else ArrivalChunks(log, settings, times)
     for scan in scans:
         if arrivals is not None:
             yield Piece(Kind.ARRIVALS, arrivals.add(scan))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pipeline.codec.log.header_sums import sum_headers
-from pipeline.codec.log.problems import limit_problems
-from pipeline.codec.log.scans import HeaderScan
-from pipeline.codec.log.segment import SMALL_FILE_BYTES, iter_record_scans, scan_headers
-from pipeline.codec.records.record_tally import make_tally
+from pipeline.codec.log.segment import join_headers, scan_headers
 from pipeline.model.log import Problem
 from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
 from pipeline.sources.files.verification import verify_partition, verify_segment
 
 if TYPE_CHECKING:
+    from pipeline.codec.log.scans import HeaderScan
     from pipeline.codec.records.record_tally import RecordTally
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
     from pipeline.model.segment_summary import RecordSummary
@@ -38,11 +34,11 @@ def summarise_partition(
     """
     segments: list[SegmentSummary] = []
     problems: list[Problem] = []
-    total = make_tally(partition.size_bytes, small_bytes=SMALL_FILE_BYTES)
+    total = _make_tally() if deep else None
     only = len(partition.segments) == 1
     for segment in partition.segments:
         try:
-            scan, records = _scan_deep(segment, total, is_only=only) if deep else (scan_headers(segment.path), None)
+            scan, records = _scan_deep(segment, total, is_only=only) if total else (scan_headers(segment.path), None)
         except OSError as error:
             problems.append(Problem.of_error(segment.path, error))
             continue
@@ -58,26 +54,28 @@ def summarise_partition(
         directory=directory,
         partition=partition,
         segments=tuple(segments),
-        records=total.summary() if deep else None,
+        records=total.summary() if total else None,
         problems=tuple(problems),
     )
 
 
+def _make_tally() -> RecordTally:
+    from pipeline.codec.records.record_tally import RecordTally  # noqa: PLC0415 - Numba takes longer than a small file
+
+    return RecordTally()
+
+
 def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tuple[HeaderScan, RecordSummary]:
     """Scans headers and records in one pass; the records also count towards their partition's total."""
-    tally = total if is_only else make_tally(segment.size_bytes, small_bytes=SMALL_FILE_BYTES, total=total)
+    from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415 - as above
+
+    tally = total if is_only else _make_tally()
     headers: list[HeaderScan] = []
     for scan in iter_record_scans(segment.path):
-        tally.add(scan)
+        for each in {tally, total}:
+            each.add(scan)
         headers.append(scan.headers)
-    joined = HeaderScan(
-        rows=np.concatenate([scan.rows for scan in headers]),
-        problems=limit_problems(segment.path, [problem for scan in headers for problem in scan.problems]),
-        valid_bytes=headers[-1].valid_bytes,
-        file_bytes=headers[-1].file_bytes,
-        trailing_zero_bytes=headers[-1].trailing_zero_bytes,
-    )
-    return joined, tally.summary()
+    return join_headers(segment.path, headers), tally.summary()
 
 
 def _with_records(summary: SegmentSummary, scan: HeaderScan, records: RecordSummary) -> SegmentSummary:

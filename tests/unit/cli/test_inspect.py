@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.cli import COMMANDS, main
-from pipeline.codec.log.record_batch import write_batch, write_records
 from pipeline.model.log import BatchHeader, Record
+from tests.record_writers import write_batch, write_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,7 +253,7 @@ def run_process(*arguments, **options) -> subprocess.CompletedProcess:
 
 def test_small_files_need_no_heavy_imports(log):
     code = (
-        "import sys; from pipeline.cli import main; main(['inspect', sys.argv[1], '--deep', '--verify', '--json']);"
+        "import sys; from pipeline.cli import main; main(['inspect', sys.argv[1], '--verify', '--json']);"
         "print(sorted({'numba', 'pyspark', 'pandas', 'pyarrow', 'pydantic', 'rich', 'numpy.ma'} & sys.modules.keys()),"
         "file=sys.stderr)"
     )

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline.codec.log import header_kernels
-from pipeline.codec.records import record_kernels
+from pipeline.codec.records import key_kernels, record_kernels
 from pipeline.compilation import SOURCES, fingerprint_sources, list_sources
 from pipeline.partitioners import hash_kernels, text_kernels
 from pipeline.simulator.engine import run_kernels
@@ -33,8 +32,7 @@ def imported_files(path):
 @pytest.mark.parametrize(
     ("room", "kernel", "signature_count"),
     [
-        ("codec", header_kernels.walk_rows, 1),
-        ("codec", header_kernels.check_rows, 1),
+        ("codec", key_kernels.number_keys, 1),
         ("codec", record_kernels.decode_batches, 1),
         ("partitioners", hash_kernels.hash_murmur2, 2),  # both widths of offsets
         ("partitioners", text_kernels.hash_java_string, 2),

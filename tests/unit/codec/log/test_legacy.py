@@ -6,12 +6,14 @@ import gzip
 
 import pytest
 
-from pipeline.codec.log.legacy import read_message, read_message_set, unwrap, write_message
-from pipeline.codec.log.segment import scan_headers, scan_records
+from pipeline.codec.log.legacy import read_message, read_message_set, unwrap
+from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import START_MS, frame_lz4, make_records, make_wrapper
 from tests.kafka_python import MemoryRecords, MemoryRecordsBuilder
+from tests.record_writers import write_message
+from tests.scans import list_keys, scan_and_compare
 
 LEGACY_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 RECORDS = [
@@ -79,12 +81,11 @@ def test_rows_of_a_segment_that_mixes_formats(tmp_path):
     assert scan.min_timestamp_ms.tolist() == [START_MS, START_MS]
     assert scan.max_timestamp_ms.tolist() == [START_MS + 2, START_MS]
     assert scan.codec.tolist() == [1, 0]
-    assert scan.column("producer_id").tolist() == [-1, -1]
-    for small_file_bytes in (1 << 20, 0):
-        records = scan_records(path, small_file_bytes=small_file_bytes)
-        assert records.offset.tolist() == [100, 101, 102, 103]
-        assert [records.key(i) for i in range(4)] == [None, None, None, b""]
-        assert records.value_length.tolist() == [20, 20, 20, -1]
+    assert scan.rows["producer_id"].tolist() == [-1, -1]
+    records = scan_and_compare(path)
+    assert records.offset.tolist() == [100, 101, 102, 103]
+    assert list_keys(records) == [None, None, None, b""]
+    assert records.value_length.tolist() == [20, 20, 20, -1]
 
 
 def nested(_, data):
@@ -111,7 +112,7 @@ def test_broken_wrapper_keeps_its_row_and_the_rest(tmp_path, data, reason):
         unwrap(read_message(data, 0))
     path = tmp_path / "segment.log"
     path.write_bytes(data + write_message(Record(offset=200, timestamp_ms=1, key=None, value=b"v"), magic=1))
-    scan = scan_records(path)
+    scan = scan_and_compare(path)
     assert scan.offset.tolist() == [200]
     assert scan.headers.usable.tolist() == [False, True]
     (problem,) = scan.headers.problems

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.codec.log.legacy import write_message
-from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, iter_batch_headers, search_index
-from pipeline.codec.log.segment import scan_headers, scan_records
+from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, search_index
+from pipeline.codec.log.segment import iter_batches, scan_headers
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
+from tests.record_writers import write_message
+from tests.scans import scan_records
 
 # Batches of 2 to 4 records; offsets 8 and 9 were compacted away, 10 to 12 lost two of three.
 BATCHES = [
@@ -96,16 +97,17 @@ def test_warm_end_is_searched_first():
     assert search_index(values[:0], 3, entry_bytes=8) == IndexLookup(probes=(), slot=None)
 
 
-def test_headers_one_by_one(tmp_path):
-    """Reading ends quietly at a torn tail; legacy entries have their own offset twice."""
+def test_batches_one_by_one(tmp_path):
+    """Reading ends quietly at a torn tail."""
     records = make_records(3)
     single = write_message(make_records(1, base_offset=3)[0], magic=0)
     path = tmp_path / "a.log"
     path.write_bytes(make_wrapper(records, magic=1) + single + make_batch(make_records(2, base_offset=4)) + b"\0" * 30)
-    with path.open("rb") as file:
-        headers = list(iter_batch_headers(file, 0))
+    headers, entries = zip(*iter_batches(path, 0), strict=True)
     scan = scan_headers(path)
     assert [header.position for header in headers] == scan.position.tolist()
     assert [header.last_offset for header in headers] == scan.last_offset.tolist() == [2, 3, 5]
-    assert [header.crc for header in headers] == scan.column("crc").tolist()
-    assert [header.size_bytes for header in headers] == scan.size_bytes.tolist()
+    assert [header.crc for header in headers] == scan.rows["crc"].tolist()
+    assert [header.size_bytes for header in headers] == scan.size_bytes.tolist() == [len(entry) for entry in entries]
+    assert [header.base_offset for header in headers] == scan.base_offset.tolist() == [0, 3, 4]
+    assert b"".join(entries) == path.read_bytes()[: scan.valid_bytes]

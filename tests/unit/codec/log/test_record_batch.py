@@ -7,14 +7,12 @@ import struct
 import pytest
 
 from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.header_walk import BATCH_HEADER_BYTES
-from pipeline.codec.log.plain_segment import read_entry_records
-from pipeline.codec.log.record_batch import read_batch_header, read_records, write_records
-from pipeline.codec.log.varints import write_varint
+from pipeline.codec.log.record_batch import read_batch_header, read_entry_records, read_records
 from pipeline.errors import InputError
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import START_MS, make_batch, make_marker, make_records
 from tests.kafka_python import MemoryRecords, MemoryRecordsBuilder
+from tests.record_writers import write_records, write_varint
 
 HEADERS = (("trace-id", b"1"), ("empty", b""), ("nil", None), ("trace-id", b"2"))
 ODD = [
@@ -40,7 +38,7 @@ def test_round_trip(codec):
     assert (header.partition_leader_epoch, header.codec) == (4, codec)
     records = read_entry_records(batch)
     assert strip_sizes(records) == strip_sizes(ODD)
-    payload = decompress(codec, batch[BATCH_HEADER_BYTES:])
+    payload = decompress(codec, batch[61:])
     assert sum(record.size_bytes for record in records) == len(payload)
 
 

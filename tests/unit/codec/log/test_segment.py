@@ -1,4 +1,4 @@
-"""Scans of whole files: ranges, chunks, two engines, no Numba for small files, memory that does not grow."""
+"""Scans of whole files: ranges, chunks, memory that does not grow; oracle: the plain reader of the tests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.codec.log.scans import HEADER_COLUMNS
-from pipeline.codec.log.segment import iter_record_scans, scan_headers, scan_records
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.model.log import Codec
 from tests.batches import START_MS, make_batch, make_marker, make_records
-
-PLAIN, KERNELS = 1 << 30, 0  # as `small_file_bytes`
-ENGINES = pytest.mark.parametrize("engine", [PLAIN, KERNELS], ids=["plain", "kernels"])
+from tests.scans import list_keys, scan_and_compare, scan_records
 
 
 def write_segment(path, *, batch_count=40, codecs=tuple(Codec), records_per_batch=5):
@@ -37,9 +35,8 @@ def segment(tmp_path_factory):
     return write_segment(tmp_path_factory.mktemp("segment") / f"{0:020d}.log")
 
 
-@ENGINES
-def test_headers(segment, engine):
-    scan = scan_headers(segment, small_file_bytes=engine)
+def test_headers(segment):
+    scan = scan_headers(segment)
     assert len(scan) == 44
     assert scan.problems == ()
     assert scan.valid_bytes == scan.file_bytes == segment.stat().st_size
@@ -51,47 +48,39 @@ def test_headers(segment, engine):
     assert scan.crc_ok.all()
     assert scan.usable.all()
     assert scan.min_timestamp_ms[:2].tolist() == [START_MS, START_MS + 5]
-    assert set(scan.columns) == set(HEADER_COLUMNS)
-    assert all(len(column) == 44 and column.flags.c_contiguous for column in scan.columns.values())
 
 
-@ENGINES
-def test_records(segment, engine):
-    scan = scan_records(segment, small_file_bytes=engine)
+def test_records(segment):
+    scan = scan_and_compare(segment)
     assert scan.offset.tolist() == list(range(204))
     assert scan.timestamp_ms.tolist() == list(range(START_MS, START_MS + 204))
     data = ~scan.is_control
     assert data.sum() == 200
-    assert [scan.key(i) for i in np.flatnonzero(data)[:6]] == [b"k0", b"k1", b"k2", b"k3", b"k4", b"k0"]
+    keys = list_keys(scan)
+    assert [keys[i] for i in np.flatnonzero(data)[:6]] == [b"k0", b"k1", b"k2", b"k3", b"k4", b"k0"]
     assert set(scan.value_length[data].tolist()) == {20}
     assert (scan.offset >= scan.headers.base_offset[scan.batch_index]).all()
     assert (scan.offset <= scan.headers.last_offset[scan.batch_index]).all()
-    keyless = scan_records(segment, want_keys=False, small_file_bytes=engine)
-    assert keyless.rows.tolist() == scan.rows.tolist()
-    with pytest.raises(ValueError, match="want_keys"):
-        keyless.key(0)
 
 
-@ENGINES
 @pytest.mark.parametrize("chunk_bytes", [1, 1000, 1 << 20])
-def test_chunks_are_the_whole(segment, engine, chunk_bytes):
-    whole = scan_records(segment, small_file_bytes=engine)
-    chunks = list(iter_record_scans(segment, chunk_bytes=chunk_bytes, small_file_bytes=engine))
-    assert len(chunks) == {1: 44, 1000: 6, 1 << 20: 1}[chunk_bytes]
+def test_chunks_are_the_whole(segment, chunk_bytes):
+    whole = scan_records(segment)
+    chunks = list(iter_record_scans(segment, chunk_bytes=chunk_bytes))
+    assert len(chunks) == {1: 44, 1000: 7, 1 << 20: 1}[chunk_bytes]
     assert np.concatenate([chunk.offset for chunk in chunks]).tolist() == whole.offset.tolist()
     assert b"".join(chunk.key_data.tobytes() for chunk in chunks) == whole.key_data.tobytes()
     assert sum(len(chunk.headers) for chunk in chunks) == len(whole.headers)
     assert [c.headers.valid_bytes for c in chunks] == sorted({c.headers.valid_bytes for c in chunks})
 
 
-@ENGINES
-def test_ranges_partition_the_file(segment, engine):
+def test_ranges_partition_the_file(segment):
     """Spark reads parts of one file: each batch belongs to the part its first byte lies in."""
-    whole = scan_headers(segment, small_file_bytes=engine)
+    whole = scan_headers(segment)
     cuts = [0, *whole.position[[7, 8, 30]].tolist(), whole.file_bytes]
-    rows = [scan_headers(segment, start=a, end=b, small_file_bytes=engine).rows for a, b in itertools.pairwise(cuts)]
+    rows = [scan_headers(segment, start=a, end=b).rows for a, b in itertools.pairwise(cuts)]
     assert np.concatenate(rows).tolist() == whole.rows.tolist()
-    inside = scan_headers(segment, start=0, end=1, small_file_bytes=engine)
+    inside = scan_headers(segment, start=0, end=1)
     assert len(inside) == 1
     assert inside.valid_bytes == whole.position[1]
 
@@ -122,22 +111,13 @@ def test_timestamps_a_header_does_not_tell(tmp_path):
     assert scan_records(path).timestamp_ms.tolist() == [START_MS, START_MS + 1, START_MS + 77]
 
 
-@ENGINES
-def test_check_can_be_left_out(tmp_path, engine):
+def test_check_can_be_left_out(tmp_path):
     batch = bytearray(make_batch(make_records(3)))
     batch[-2] ^= 1
     path = tmp_path / "a.log"
     path.write_bytes(batch)
-    assert not scan_headers(path, small_file_bytes=engine).crc_ok.any()
-    assert scan_headers(path, check_crc=False, small_file_bytes=engine).crc_ok.all()
-
-
-def test_many_records_in_a_small_file_go_to_the_kernels(tmp_path):
-    path = write_segment(tmp_path / "a.log", batch_count=60, codecs=(Codec.ZSTD,), records_per_batch=2000)
-    assert path.stat().st_size < 8 << 20
-    scan = scan_records(path)
-    assert len(scan) == 120_006
-    assert scan.offset.tolist() == list(range(120_006))
+    assert not scan_headers(path).crc_ok.any()
+    assert scan_headers(path, check_crc=False).crc_ok.all()
 
 
 def run_python(code, *arguments):
@@ -147,17 +127,10 @@ def run_python(code, *arguments):
     return done.stdout.strip()
 
 
-def test_small_files_do_not_import_numba(segment):
-    code = (
-        "import sys; from pipeline.codec.log.segment import scan_headers, scan_records\n"
-        "scan_headers(sys.argv[1]); print(len(scan_records(sys.argv[1])), 'numba' in sys.modules)"
-    )
-    assert run_python(code, segment) == "204 False"
-
-
 MEMORY = """
 import resource, sys
-from pipeline.codec.log.segment import scan_headers, iter_record_scans
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.records.record_reader import iter_record_scans
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 small, large = sys.argv[1:]
 def scan(path):
@@ -168,7 +141,7 @@ scan(small); before = peak(); count = scan(large); print(count, peak() - before)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """A file ten times as large takes at most 40 MiB more: one mapped window or two, not 190 MiB of pages."""
+    """A file ten times as large takes at most 40 MiB more: a chunk or two, not 190 MiB."""
     one = make_batch(make_records(8, value=b"v" * 16_000))
     for name, copies in (("small.log", 160), ("large.log", 1600)):
         with (tmp_path / name).open("wb") as file:

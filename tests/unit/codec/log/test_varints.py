@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.log.varints import read_varint, read_varlong, write_varint
+from pipeline.codec.log.varints import read_varint, read_varlong
 from pipeline.errors import InputError
+from tests.record_writers import write_varint
 
 VARINTS = [
     (0, "00"),

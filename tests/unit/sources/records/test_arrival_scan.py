@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.session_traffic import NO_KEY, UNNAMED_EMPTY_KEY, UNNAMED_KEY
-from pipeline.codec.log.legacy import write_message
-from pipeline.codec.records.key_ids import make_key_id
-from pipeline.codec.records.key_numbers import number_of_id
+from pipeline.codec.records.key_ids import make_key_ids, number_of_id
 from pipeline.model.log import Codec, TimestampType
 from pipeline.model.window import TimeWindow
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from tests.arrivals import HOUR_MS, SECRET, WINDOW_START_MS, join, read_chunks, read_sessions, settings_for, write_log
 from tests.batches import START_MS, make_batch, make_marker, make_records, make_wrapper
+from tests.record_writers import write_message
 
 MINUTE_MS = 60_000
 
 
 def number_of(key):
-    return number_of_id(make_key_id(SECRET, key))
+    return number_of_id(*make_key_ids(SECRET, [key]))
 
 
 def test_records_of_all_partitions_come_in_order_of_time_with_their_sizes_and_keys(tmp_path):

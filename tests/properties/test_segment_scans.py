@@ -1,4 +1,4 @@
-"""The kernels and plain Python read every file alike, damaged ones included; oracle: each other, and what was written."""
+"""Every file is read as plain Python reads it, damaged ones included; oracles: the plain reader, and what was written."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.legacy import write_message
-from pipeline.codec.log.plain_segment import read_entry_records
-from pipeline.codec.log.segment import iter_record_scans, scan_headers, scan_records
-from pipeline.codec.log.varints import read_varlong, write_varint
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.log.varints import read_varlong
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import compress, make_batch, make_wrapper
+from tests.record_writers import write_message, write_varint
+from tests.scans import list_keys, scan_and_compare
 
-PLAIN, KERNELS = 1 << 30, 0
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FIELD = st.none() | st.binary(max_size=80)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
@@ -61,16 +61,6 @@ def segments(draw):
     return data, expected
 
 
-def assert_equal_scans(left, right):
-    assert left.headers.rows.tolist() == right.headers.rows.tolist()
-    assert left.headers.problems == right.headers.problems
-    assert left.headers.valid_bytes == right.headers.valid_bytes
-    assert left.headers.trailing_zero_bytes == right.headers.trailing_zero_bytes
-    assert left.rows.tolist() == right.rows.tolist()
-    assert left.key_offsets.tolist() == right.key_offsets.tolist()
-    assert left.key_data.tobytes() == right.key_data.tobytes()
-
-
 SETTINGS = settings(max_examples=150)
 
 
@@ -80,17 +70,16 @@ def test_what_was_written_is_read(tmp_path, segment):
     data, expected = segment
     path = tmp_path / "segment.log"
     path.write_bytes(data)
-    for engine in (PLAIN, KERNELS):
-        scan = scan_records(path, small_file_bytes=engine)
-        assert scan.headers.problems == ()
-        assert scan.headers.valid_bytes == len(data)
-        assert scan.headers.record_count.sum() == len(expected)
-        found = zip(scan.offset, scan.timestamp_ms, scan.value_length, scan.header_count, strict=True)
-        assert [tuple(map(int, row)) for row in found] == [
-            (offset, timestamp_ms, -1 if value is None else len(value), len(headers))
-            for offset, timestamp_ms, _, value, headers in expected
-        ]
-        assert [scan.key(i) for i in range(len(scan))] == [row[2] for row in expected]
+    scan = scan_and_compare(path)
+    assert scan.headers.problems == ()
+    assert scan.headers.valid_bytes == len(data)
+    assert scan.headers.record_count.sum() == len(expected)
+    found = zip(scan.offset, scan.timestamp_ms, scan.value_length, scan.header_count, strict=True)
+    assert [tuple(map(int, row)) for row in found] == [
+        (offset, timestamp_ms, -1 if value is None else len(value), len(headers))
+        for offset, timestamp_ms, _, value, headers in expected
+    ]
+    assert list_keys(scan) == [row[2] for row in expected]
 
 
 @SETTINGS
@@ -102,25 +91,26 @@ def test_what_was_written_is_read(tmp_path, segment):
     check_crc=st.booleans(),
     chunk_bytes=st.sampled_from([1, 100, 1 << 20]),
 )
-def test_engines_agree_on_damaged_files(tmp_path, segment, damage, cut, tail, check_crc, chunk_bytes):  # noqa: PLR0917
+def test_damaged_files_are_read_alike_whatever_the_chunks(tmp_path, segment, damage, cut, tail, check_crc, chunk_bytes):  # noqa: PLR0917
     data = bytearray(segment[0])
     for at, value in damage if data else []:
         data[at % len(data)] = value
     path = tmp_path / "segment.log"
     path.write_bytes(bytes(data[: len(data) - cut * (cut > 60)]) + tail)
-    plain = scan_records(path, check_crc=check_crc, small_file_bytes=PLAIN)
-    kernels = scan_records(path, check_crc=check_crc, small_file_bytes=KERNELS)
-    assert_equal_scans(plain, kernels)
-    headers = scan_headers(path, check_crc=check_crc, small_file_bytes=KERNELS)
-    assert headers.position.tolist() == plain.headers.position.tolist()
-    chunks = iter_record_scans(path, check_crc=check_crc, chunk_bytes=chunk_bytes, small_file_bytes=KERNELS)
-    assert [row for chunk in chunks for row in chunk.offset.tolist()] == plain.offset.tolist()
+    whole = scan_and_compare(path, check_crc=check_crc)
+    chunks = scan_and_compare(path, check_crc=check_crc, chunk_bytes=chunk_bytes)
+    assert chunks.headers.problems == whole.headers.problems
+    assert chunks.headers.valid_bytes == whole.headers.valid_bytes
+    assert chunks.headers.trailing_zero_bytes == whole.headers.trailing_zero_bytes
+    headers = scan_headers(path, check_crc=check_crc)
+    assert headers.position.tolist() == whole.headers.position.tolist()
+    assert headers.valid_bytes == whole.headers.valid_bytes
 
 
 @SETTINGS
 @given(payload=st.binary(max_size=60), record_count=st.integers(0, 4), header=st.booleans())
-def test_engines_agree_on_any_payload(tmp_path, payload, record_count, header):
-    """Bytes of no meaning behind a sound checksum: both engines parse or refuse them alike."""
+def test_any_payload_is_read_alike(tmp_path, payload, record_count, header):
+    """Bytes of no meaning behind a sound checksum: kernels and plain Python parse or refuse them alike."""
     body = b"\0\0\0\1\1\0" if header else b""
     batch = make_batch(
         [Record(offset=0, timestamp_ms=0, key=None, value=None)],
@@ -130,7 +120,7 @@ def test_engines_agree_on_any_payload(tmp_path, payload, record_count, header):
     )
     path = tmp_path / "segment.log"
     path.write_bytes(batch)
-    assert_equal_scans(scan_records(path, small_file_bytes=PLAIN), scan_records(path, small_file_bytes=KERNELS))
+    scan_and_compare(path)
 
 
 @given(value=INT64)

@@ -1,0 +1,31 @@
+"""The sizes and limits of Kafka's batch formats (magic 0, 1 and 2), and why a walk over batches ends.
+
+References:
+    Kafka `Records`, `DefaultRecordBatch`, `LegacyRecord`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+LOG_OVERHEAD_BYTES = 12  # offset and length, in front of every entry
+MAGIC_AT = 16
+HEADER_UP_TO_MAGIC_BYTES = 17
+BATCH_HEADER_BYTES = 61
+MAX_MAGIC = 2
+MIN_LENGTH = (14, 22, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES)  # value of the length field, by magic
+MIN_RECORD_BYTES = 7  # length, attributes, two deltas, key length, value length, header count
+MAX_LENGTH = 2**31 - 1 - LOG_OVERHEAD_BYTES
+MAX_BASE_OFFSET = 2**63 - 2**31 - 1
+MAX_CODEC = (3, 3, 4)  # by magic; zstd came with magic 2
+
+
+class Stop(IntEnum):
+    """Why a walk ended."""
+
+    END = 0
+    BEYOND_FILE = 1  # the entry runs past the end of the file: torn tail, or a wrong length
+    BAD_LENGTH = 2  # negative, or too small for its magic
+    BAD_MAGIC = 3
+    ZERO_LENGTH = 4  # a preallocated tail, or damage
+    BEYOND_CHUNK = 5  # the entry runs past the bytes at hand, not past the file

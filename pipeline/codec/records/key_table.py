@@ -1,0 +1,77 @@
+"""Distinct keys of records, numbered in the order they are met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.codec.records.key_kernels import fill_slots, number_keys
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.codec.records.record_scan import RecordScan
+
+_MOST_KEYS = 2**31 - 2  # a slot holds an index plus one in 32 bits
+
+
+def take_keys(keys: pa.LargeBinaryArray, rows: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """Takes some rows of a column; `pa.array` would import pandas, half a second."""
+    return keys.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
+
+
+class KeyTable:
+    """Numbers keys over many chunks; holds a hash of each key (16 to 32 bytes per key), not the key itself.
+
+    Attributes:
+        count: Keys that are known.
+        limit: The most it holds.
+    """
+
+    def __init__(self, limit: int = _MOST_KEYS) -> None:
+        self.limit = limit
+        self.count = 0
+        self._hashes = np.empty(0, np.uint64)
+        self._slots = np.zeros(2, np.int32)
+
+    def number(
+        self, scan: RecordScan, key_lengths: NDArray[np.int32], start: int = 0
+    ) -> tuple[NDArray[np.int32], pa.LargeBinaryArray]:
+        """Numbers the keys of a chunk's records, until one is met for which there is no room.
+
+        Args:
+            scan: The chunk.
+            key_lengths: Bytes of each record's key; below 0 where it has none, or is not to be looked at.
+            start: The first record to look at.
+
+        Returns:
+            The numbers of the keys from `start` on, shape (records looked at,), -1 for none; and the keys that are new.
+        """
+        self._make_room(min(self.limit, self.count + len(scan) - start))
+        numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)
+        before = self.count
+        lengths, tables = np.ascontiguousarray(key_lengths), (self._slots, self._hashes)
+        end, self.count = number_keys(
+            lengths, scan.key_offsets, scan.key_data, start, *tables, before, self.limit, first_rows, numbers
+        )
+        return numbers[start:end], take_keys(scan.keys, first_rows[: self.count - before])
+
+    def keep(self, indexes: NDArray[np.int64]) -> None:
+        """Forgets all keys but some, which are numbered anew in the order given."""
+        self.count = len(indexes)
+        self._hashes[: self.count] = self._hashes[indexes]
+        self._fill()
+
+    def _make_room(self, wanted: int) -> None:
+        if wanted > len(self._hashes):
+            hashes = np.empty(min(self.limit, max(wanted, 2 * len(self._hashes))), np.uint64)
+            hashes[: self.count] = self._hashes[: self.count]
+            self._hashes = hashes
+            self._fill()
+
+    def _fill(self) -> None:
+        """Makes so many slots that half of them stay free."""
+        self._slots = np.zeros(1 << (2 * len(self._hashes)).bit_length(), np.int32)
+        fill_slots(self._hashes, self.count, self._slots)

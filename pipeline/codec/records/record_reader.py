@@ -1,0 +1,180 @@
+"""Reads the records of a segment file or of a Fetch reply, chunk after chunk; imports Numba."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_RECORD_BYTES
+from pipeline.codec.log.compression import bound_output_bytes, decompress_into
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.scans import Flaw, HeaderScan
+from pipeline.codec.log.segment import CHUNK_BYTES, describe, iter_chunks
+from pipeline.codec.records.record_kernels import decode_batches
+from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
+_RECORDS_GUESS = 1 << 20
+_BROKEN = -1 << 62
+_PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
+
+
+def iter_record_scans(
+    path: Path | str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[RecordScan]:
+    """Reads every record, a chunk of the file at a time.
+
+    Args:
+        path: A `.log` file (or any file that holds record sets one after another).
+        start: Position of a batch to begin at.
+        end: Batches that start at or after this position are left out; the whole file by default.
+        check_crc: Verify checksums; records of batches that fail are left out.
+        chunk_bytes: How much of the file to take at once; a batch is never cut.
+
+    Yields:
+        At least one scan. Each describes its own chunk: header rows, problems, `valid_bytes`.
+
+    Raises:
+        OSError: The file cannot be opened or read.
+        ValueError: `start` or `end` lie outside the file.
+    """
+    last_offset = None
+    for chunk in iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
+        records, key_offsets, key_data = _Decoder(chunk.data, chunk.start, chunk.rows).run()
+        headers = describe(str(path), chunk, last_offset)
+        yield RecordScan(headers=headers, rows=records, key_offsets=key_offsets, key_data=key_data)
+        last_offset = chunk.last_offset(last_offset)
+
+
+def decode_reply(data: bytes, headers: HeaderScan) -> RecordScan:
+    """Reads the records of batches of a Fetch reply that were scanned before; sets the flaw of one that does not parse."""
+    records, key_offsets, key_data = _Decoder(data, 0, headers.rows).run()
+    return RecordScan(headers=headers, rows=records, key_offsets=key_offsets, key_data=key_data)
+
+
+class _Decoder:
+    """Decodes batches, in runs of the same kind (plain, compressed, legacy), into arrays that grow.
+
+    Args:
+        data: Bytes of the file that hold the batches.
+        start: Position of the first of them in the file.
+        batches: `HEADER_ROW`s; those with a flaw are left out, and one that does not parse gets a flaw.
+    """
+
+    def __init__(self, data: bytes, start: int, batches: NDArray[np.void]) -> None:
+        self._data = data
+        self._batches = batches
+        self._starts = batches["position"] - start
+        self._ends = self._starts + batches["size_bytes"]
+        claimed = int(batches["record_count"][batches["flaw"] == Flaw.NONE].sum())
+        self._records = np.empty(min(claimed, _RECORDS_GUESS), RECORD_ROW)
+        self._count = 0
+        self._key_offsets = np.zeros(1, np.int64)
+        self._keys = np.empty(0, np.uint8)
+        self._key_end = 0
+        self._output = np.empty(0, np.uint8)
+
+    def run(self) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.uint8]]:
+        codecs = self._batches["attributes"] & 7
+        kinds = np.where(self._batches["magic"] < MAX_MAGIC, _LEGACY, np.where(codecs == 0, _PLAIN, _COMPRESSED))
+        edges = (np.flatnonzero(np.diff(kinds)) + 1).tolist()
+        for first, last in zip([0, *edges], [*edges, len(kinds)], strict=True):
+            if (self._batches["flaw"][first:last] == Flaw.NONE).any():
+                (self._decode_plain, self._decode_compressed, self._decode_legacy)[int(kinds[first])](first, last)
+        self._records.resize(self._count, refcheck=False)
+        self._key_offsets.resize(self._count + 1, refcheck=False)
+        self._keys.resize(self._key_end, refcheck=False)
+        return self._records, self._key_offsets, self._keys
+
+    def _decode_plain(self, first: int, last: int) -> None:
+        spans = np.stack([self._starts[first:last] + BATCH_HEADER_BYTES, self._ends[first:last]], axis=1)
+        self._decode(np.frombuffer(self._data, np.uint8), spans, first, last)
+
+    def _decode_compressed(self, first: int, last: int) -> None:
+        """Decompresses a group of batches side by side, then decodes them, and so on."""
+        batches, data = self._batches[first:last], memoryview(self._data)
+        columns = (
+            *(self._starts[first:last] + BATCH_HEADER_BYTES, self._ends[first:last]),
+            *(batches["attributes"] & 7, batches["record_count"], batches["flaw"]),
+        )
+        written, group = 0, first
+        spans: list[tuple[int, int]] = []
+        # Plain integers and few calls: a small batch is decompressed in five microseconds.
+        for start, end, codec, record_count, flaw in zip(*(column.tolist() for column in columns), strict=True):
+            after = written if flaw else self._decompress(codec, data[start:end], written)
+            if not flaw and record_count > (after - written) // MIN_RECORD_BYTES:
+                self._batches["flaw"][group + len(spans)] = Flaw.PAYLOAD
+                after = written
+            spans.append((written, after))
+            written = after
+            if written >= GROUP_BYTES:
+                self._decode(self._output, np.array(spans, np.int64), group, group + len(spans))
+                group, spans, written = group + len(spans), [], 0
+        if spans:
+            self._decode(self._output, np.array(spans, np.int64), group, last)
+
+    def _decompress(self, codec: int, payload: memoryview, written: int) -> int:
+        """Decompresses behind what is written; gives the end, or a negative number for broken data."""
+        room_end = written + bound_output_bytes(len(payload))
+        if len(self._output) < room_end:
+            self._output = _grow(self._output, written, room_end)
+        try:
+            return written + decompress_into(codec, payload, self._output.data[written:room_end])
+        except InputError:
+            return _BROKEN
+
+    def _decode(self, source: NDArray[np.uint8], spans: NDArray[np.int64], first: int, last: int) -> None:
+        batches = self._batches[first:last]
+        sound = batches["flaw"] == Flaw.NONE
+        self._make_room(int(batches["record_count"] @ sound), int((spans[:, 1] - spans[:, 0]) @ sound))
+        self._count, self._key_end = decode_batches(
+            source, spans, batches, first, self._records, self._count, self._key_offsets, self._keys, self._key_end
+        )
+
+    def _decode_legacy(self, first: int, last: int) -> None:
+        """Leaves message sets of before 2017 to plain Python."""
+        for index in range(first, last):
+            if self._batches["flaw"][index] != Flaw.NONE:
+                continue
+            try:
+                records = read_entry_records(self._data[self._starts[index] : self._ends[index]])
+            except InputError:
+                self._batches["flaw"][index] = Flaw.PAYLOAD
+                continue
+            self._make_room(len(records), sum(len(record.key or b"") for record in records))
+            for record in records:
+                lengths = (-1 if field is None else len(field) for field in (record.key, record.value))
+                row = (record.offset, record.timestamp_ms, *lengths, record.size_bytes, 0, index)
+                self._records[self._count] = row
+                key = np.frombuffer(record.key or b"", np.uint8)
+                self._keys[self._key_end : self._key_end + len(key)] = key
+                self._count, self._key_end = self._count + 1, self._key_end + len(key)
+                self._key_offsets[self._count] = self._key_end
+
+    def _make_room(self, record_count: int, key_bytes: int) -> None:
+        wanted = self._count + record_count
+        self._records = _grow(self._records, self._count, wanted)
+        self._key_offsets = _grow(self._key_offsets, self._count + 1, wanted + 1)
+        self._keys = _grow(self._keys, self._key_end, self._key_end + key_bytes)
+
+
+def _grow(array: NDArray[Any], used: int, wanted: int) -> NDArray[Any]:
+    """Returns the array, or a larger one with its used part copied; `ndarray.resize` would fill the rest with zeros."""
+    if wanted <= len(array):
+        return array
+    grown = np.empty(max(wanted, 2 * len(array)), array.dtype)
+    grown[:used] = array[:used]
+    return grown

@@ -1,0 +1,71 @@
+"""What a scan of records returns: one row per record, 40 bytes each, and the keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.codec.log.scans import Field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.codec.log.scans import HeaderScan
+
+RECORD_ROW = np.dtype(
+    [
+        ("offset", np.int64),
+        ("timestamp_ms", np.int64),  # log append time where the batch says so; -1 in magic 0
+        ("key_length", np.int32),  # -1: null key
+        ("value_length", np.int32),  # -1: null value (tombstone)
+        ("size_bytes", np.int32),  # as in the record set, its own length field included, after decompression
+        ("header_count", np.int32),
+        ("batch_index", np.int64),  # row of its batch in `RecordScan.headers`
+    ],
+    align=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordScan:
+    """The records of a chunk of a file, values left out.
+
+    Attributes:
+        headers: The batches of this chunk; `rows["batch_index"]` points into its rows. Problems of both scans are here.
+        rows: One `RECORD_ROW` per record, in file order. Records of batches with a flaw are left out. The fields are
+            also attributes, one value per record.
+        key_offsets: int64, one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`, as Arrow's
+            large binary has it; a null key (`key_length` -1) is empty.
+        key_data: uint8, all keys one after another.
+    """
+
+    headers: HeaderScan
+    rows: NDArray[np.void]
+    key_offsets: NDArray[np.int64]
+    key_data: NDArray[np.uint8]
+
+    offset = Field()
+    timestamp_ms = Field()
+    key_length = Field()
+    value_length = Field()
+    size_bytes = Field()
+    header_count = Field()
+    batch_index = Field()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def is_control(self) -> NDArray[np.bool_]:
+        """Whether the record is a marker of a control batch, not data."""
+        is_control: NDArray[np.bool_] = self.headers.is_control[self.batch_index]
+        return is_control
+
+    @property
+    def keys(self) -> pa.LargeBinaryArray:
+        """All keys as an Arrow column; a null key is empty in it."""
+        buffers = [None, pa.py_buffer(self.key_offsets), pa.py_buffer(self.key_data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
