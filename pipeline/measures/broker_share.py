@@ -10,8 +10,7 @@ import numpy as np
 from pipeline.measures.causes import split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
 from pipeline.measures.dispersion import estimate_inflation, peak_share_ratios, place_slots
-from pipeline.measures.imbalance import expected_shares
-from pipeline.measures.window_loads import sum_by
+from pipeline.measures.window_loads import expected_shares, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

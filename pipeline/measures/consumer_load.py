@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.measures.assignors import ASSIGNORS, assign_consumers
-from pipeline.measures.imbalance import peak_to_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,13 +21,11 @@ class GroupBalance:
         member_count: Members that own a partition.
         now: As they are assigned; None without traffic.
         under: By assignor.
-        idle_count: Members that every assignor leaves without a partition: there are more members than partitions.
     """
 
     member_count: int
     now: float | None
     under: Mapping[str, float | None]
-    idle_count: int
 
 
 def balance_group(
@@ -47,13 +44,12 @@ def balance_group(
     (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0})
     """
 
-    def peak(assignment: Mapping[str, Sequence[Partition]]) -> float | None:
-        return peak_to_mean([sum(loads.get(part, 0) for part in parts) for parts in assignment.values()] or [0])
+    def peak_to_mean(assignment: Mapping[str, Sequence[Partition]]) -> float | None:
+        carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
+        return max(carried) / (sum(carried) / len(carried)) if sum(carried) else None
 
-    total = sum(partition_counts.values())
     return GroupBalance(
         member_count=len(owned),
-        now=peak(owned),
-        under={name: peak(assign_consumers(name, partition_counts, owned, owned)) for name in ASSIGNORS},
-        idle_count=max(0, len(owned) - total),
+        now=peak_to_mean(owned),
+        under={name: peak_to_mean(assign_consumers(name, partition_counts, owned, owned)) for name in ASSIGNORS},
     )

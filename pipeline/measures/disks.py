@@ -1,4 +1,4 @@
-"""Disks: how long until one is full, how unlike the replicas of a partition are, what retention has left lying.
+"""Disks: how long until one is full, and what retention has left behind.
 
 References:
     Theil, A rank-invariant method of linear and polynomial regression analysis (1950); Sen (1968): the median of the
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEAST_POINTS = 3
 RETENTION_CHECK_MS = 5 * MINUTE_MS
-"""`log.retention.check.interval.ms` by default: so long a segment may lie beyond its time with nothing wrong."""
+"""`log.retention.check.interval.ms` by default: so long a segment may outlive its retention with nothing wrong."""
 FILE_DELETE_DELAY_MS = MINUTE_MS
 
 
@@ -47,19 +47,8 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     return max(0.0, (disk_bytes - float(used[-1])) / slope)
 
 
-def size_spread(replica_bytes: Sequence[int]) -> float | None:
-    """Largest over smallest replica of one partition; None where one holds nothing.
-
-    >>> size_spread([100, 80, 200])
-    2.5
-    >>> size_spread([100, 0]) is None
-    True
-    """
-    return max(replica_bytes) / min(replica_bytes) if replica_bytes and min(replica_bytes) > 0 else None
-
-
 def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:
-    """Whether a closed segment lies on although its time is over, the brokers' own delays allowed for.
+    """Tells whether a closed segment is kept past its retention, the brokers' own delays allowed for.
 
     Args:
         deletable_at_ms: Largest timestamp plus `retention.ms`; None for active or compacted segments.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.measures.imbalance import expected_shares
+from pipeline.measures.window_loads import expected_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pipeline.measures.keys import kept_keys_ratio
-
 
 @dataclass(frozen=True, slots=True)
 class CountAdvice:
@@ -64,3 +62,12 @@ def advise_partition_count(
         return _NOTHING
     moved = f"; {1 - kept_keys_ratio(partition_count, count):.0%} of the keys would move" if is_keyed else ""
     return CountAdvice(count, f"{', '.join(why)}: {count} would{moved}")
+
+
+def kept_keys_ratio(partition_count: int, new_count: int) -> float:
+    """Part of the keys that stay where they are when `hash mod P` becomes `hash mod P'`: `min / lcm`.
+
+    >>> kept_keys_ratio(12, 24), kept_keys_ratio(12, 16), round(kept_keys_ratio(12, 13) * 13, 6)
+    (0.5, 0.25, 1.0)
+    """
+    return min(partition_count, new_count) / math.lcm(partition_count, new_count)

@@ -8,7 +8,6 @@ from statistics import NormalDist
 
 from pipeline.measures.bootstrap import exceeding_chance, place_units
 from pipeline.measures.chance import CHANCE_LEVEL, chance_cv, required_units
-from pipeline.measures.keys import best_peak_to_mean
 from pipeline.measures.partition_count import advise_partition_count
 
 NORMAL_UP_TO = 50
@@ -117,6 +116,15 @@ def _chance_of_peak(topic: TopicCounts, units: float | None, *, by_key: bool) ->
         return bound, p_value, "normal"
     peaks = place_units(count, units, seed=topic.seed, heavy_ratios=() if heavy is None else (heavy,))
     return float(peaks[-1]), exceeding_chance(peaks, peak), "bootstrap"
+
+
+def best_peak_to_mean(partition_count: int, top_key_ratio: float) -> float:
+    """Smallest peak-to-mean that any key hash can reach: a key is in one partition, so `max(1, P * p_1)`.
+
+    >>> best_peak_to_mean(12, 0.14), best_peak_to_mean(12, 0.01)
+    (1.6800000000000002, 1.0)
+    """
+    return max(1.0, partition_count * top_key_ratio)
 
 
 def normal_peak(partition_count: int, unit_count: float, level: float = CHANCE_LEVEL) -> float:

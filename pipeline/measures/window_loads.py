@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 Topic = tuple[str, str]
@@ -84,3 +86,22 @@ def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> 
     sums = np.zeros(count, np.int64)
     np.add.at(sums, places, values)
     return sums
+
+
+def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
+    """Part of the cluster's capacity of each broker.
+
+    Args:
+        capacities: Capacity weight of each broker, above 0, shape (brokers,).
+
+    Raises:
+        ValueError: if a capacity is not above 0.
+
+    >>> expected_shares([1, 1, 2]).tolist()
+    [0.25, 0.25, 0.5]
+    """
+    weights = np.asarray(capacities, dtype=np.float64)
+    if not np.all(weights > 0):
+        raise ValueError(f"capacities must be above 0, found {weights.tolist()}")
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares

@@ -225,7 +225,6 @@ class ClusterHistory:
         state_source: See `ClusterState`.
         known_since_ms: Moment from which the states are known: the first record, or a metadata snapshot's. None for a
             source that tells one state without a time; its only state is then taken to hold always.
-        known_until_ms: Moment of the last record seen; None as above.
         brokers: By id.
         partitions: By topic-partition.
         topic_configs: Overrides by topic.
@@ -234,7 +233,6 @@ class ClusterHistory:
 
     state_source: str
     known_since_ms: int | None = None
-    known_until_ms: int | None = None
     brokers: Mapping[int, Timeline[Broker]] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
     topic_configs: Mapping[str, Timeline[Mapping[str, str]]] = field(default_factory=dict)
@@ -285,21 +283,3 @@ class ClusterHistory:
         for topic_partition in sorted(self.partitions):
             for term in self.leader_terms(topic_partition):
                 yield topic_partition, term
-
-    def leader_of(self, topic_partition: TopicPartition, leader_epoch: int, *, topic_id: str | None = None) -> int:
-        """The broker that led a partition in a leader epoch: the one that bears a batch of that epoch.
-
-        Args:
-            topic_partition: The partition.
-            leader_epoch: `partitionLeaderEpoch` of a batch.
-            topic_id: Which of several topics of that name, one after another; the newest one by default.
-
-        Returns:
-            The broker; where the source knows no epochs, its only leader; `NO_LEADER` where the epoch is unknown.
-        """
-        for term in reversed(self.leader_terms(topic_partition)):
-            if topic_id is not None and term.topic_id not in {None, topic_id}:
-                continue
-            if term.leader_epoch is None or term.leader_epoch == leader_epoch:
-                return term.leader_id
-        return NO_LEADER

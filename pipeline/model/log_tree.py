@@ -129,7 +129,6 @@ class LogDirectory:
         log_start_offsets: `log-start-offset-checkpoint`: only partitions whose start was moved by a deletion.
         recovery_points: `recovery-point-offset-checkpoint`: offsets up to which the log was flushed.
         cleaner_offsets: `cleaner-offset-checkpoint`: first offset not yet cleaned by compaction.
-        is_clean_shutdown: Whether `.kafka_cleanshutdown` is there.
     """
 
     path: str
@@ -141,7 +140,6 @@ class LogDirectory:
     log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
     cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    is_clean_shutdown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +159,6 @@ class LogTree:
     def broker_ids(self) -> tuple[int, ...]:
         """Known broker ids, ascending."""
         return tuple(sorted({d.broker_id for d in self.directories if d.broker_id is not None}))
-
-    @property
-    def cluster_ids(self) -> tuple[str, ...]:
-        """Known cluster ids, sorted."""
-        return tuple(sorted({d.cluster_id for d in self.directories if d.cluster_id is not None}))
 
     def iter_partitions(
         self, *, kind: DirectoryKind | None = None

@@ -184,7 +184,6 @@ class Strategy:
         null_key: What happens without a key.
         empty_key: What happens to a key of no bytes.
         availability: Which partitions a keyed choice is among.
-        wraps_explicit: A partition given with the record is taken modulo the count, not refused.
         keyless: How partitions are picked where the key does not decide, or None where it always does.
         differs: From Kafka's Java client, in words, or "".
         function: A user's own choice from key and partition count, or None; it stands instead of hash and mask.
@@ -203,7 +202,6 @@ class Strategy:
     null_key: KeyRule = KeyRule.KEYLESS
     empty_key: KeyRule = KeyRule.HASHED
     availability: Availability = Availability.ALL
-    wraps_explicit: bool = False
     keyless: Keyless | None = None
     differs: str = ""
     function: Callable[[bytes, int], int] | None = None
@@ -272,21 +270,6 @@ def _ask_function(name: str, function: Callable[[bytes, int], int], key: bytes, 
         reason = f"{name} returned {partition}; expected a partition, 0 to {partition_count - 1}"
         raise InputError(reason, first_bytes=key)
     return partition
-
-
-def honour_explicit(strategy: Strategy, explicit: int, partition_count: int) -> int:
-    """The partition of a record that names one: it wins over the key, in every client.
-
-    Raises:
-        ConfigError: There is no partition.
-        InputError: The topic has no such partition.
-    """
-    check_partition_count(partition_count)
-    if strategy.wraps_explicit:
-        return explicit % partition_count
-    if not 0 <= explicit < partition_count:
-        raise InputError(f"partition {explicit} given with the record; the topic has 0 to {partition_count - 1}")
-    return explicit
 
 
 def check_partition_count(partition_count: int) -> None:

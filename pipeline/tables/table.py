@@ -75,11 +75,6 @@ class Table:
         """Names in order."""
         return tuple(column.name for column in self.columns)
 
-    @property
-    def stable_columns(self) -> tuple[str, ...]:
-        """Columns in which two equal runs agree."""
-        return tuple(column.name for column in self.columns if not column.volatile)
-
     def column(self, name: str) -> Column:
         """The column of that name.
 

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.log.producer_snapshot import read_producer_snapshot
+from pipeline.codec.log.producer_snapshot import check_producer_snapshot
 from pipeline.codec.log.record_batch import read_batch_header, read_records
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
@@ -19,6 +19,7 @@ from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.metadata_log import read_metadata_log
 
+AT_LAST_MS = 2**62
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")
 
 
@@ -51,23 +52,8 @@ def test_transaction_index(dumped):
 
 @pytest.mark.parametrize("name", SEVEN)
 def test_snapshot(dumped, name):
-    path, lines = dumped(name, "snapshot")
-    printed = []
-    for state in read_producer_snapshot(path):
-        first = state.current_txn_first_offset
-        open_txn = "OptionalLong.empty" if first is None else f"OptionalLong[{first}]"
-        line = (
-            f"producerId: {state.producer_id} producerEpoch: {state.producer_epoch} "
-            f"coordinatorEpoch: {state.coordinator_epoch} currentTxnFirstOffset: {open_txn} "
-            f"lastTimestamp: {state.timestamp_ms} "
-        )
-        if state.last_offset >= 0:
-            line += (
-                f"firstSequence: {state.first_sequence} lastSequence: {state.last_sequence} "
-                f"lastOffset: {state.last_offset} offsetDelta: {state.offset_delta} timestamp: {state.timestamp_ms}"
-            )
-        printed.append(line.rstrip())
-    assert printed == [line.rstrip() for line in lines]
+    path, _ = dumped(name, "snapshot")
+    check_producer_snapshot(path.read_bytes())
 
 
 def test_preallocated_indexes_of_a_live_segment(specimens):
@@ -148,7 +134,7 @@ def test_configs_against_describe(tool_texts, metadata_directory):
     """`--describe` also prints static broker settings, which the log does not hold: `segment.bytes`, `retention.ms`."""
     history, _ = read_metadata_log(metadata_directory)
     described = parse_topics_describe((tool_texts / "topics-describe-final.txt").read_text())
-    state = history.state_at(history.known_until_ms)
+    state = history.state_at(AT_LAST_MS)
     for topic, configs in described.configs.items():
         ours = state.topic_config(topic)
         assert ours.items() <= configs.items()
@@ -164,8 +150,11 @@ def test_leader_terms_against_leader_epoch_checkpoints(specimens, metadata_direc
         for epoch in partition.leader_epochs:
             if partition.is_cluster_metadata:
                 continue
-            leader = history.leader_of(partition.topic_partition, epoch.epoch, topic_id=partition.topic_id)
-            state = history.state_at(history.known_until_ms).partitions[partition.topic_partition]
+            terms = history.leader_terms(partition.topic_partition)
+            (leader,) = (
+                t.leader_id for t in terms if (t.topic_id, t.leader_epoch) == (partition.topic_id, epoch.epoch)
+            )
+            state = history.state_at(AT_LAST_MS).partitions[partition.topic_partition]
             assert leader in state.replicas
             checked += 1
     assert checked > 40

@@ -12,10 +12,9 @@ PARSERS = {
     "log-dirs-": tool_text.parse_log_dirs_describe,
     "topics-describe-": tool_text.parse_topics_describe,
     "reassign-verify": reassignment_text.parse_reassignment_status,
-    "reassign-": reassignment_text.parse_reassignment_plans,
-    "topics-to-move": reassignment_text.parse_topics_to_move,
-    "transactions-": tool_text.parse_transactions,
 }
+NOT_READ = ("reassign-", "topics-to-move", "transactions-")
+"""What the product takes nothing from."""
 
 
 def test_dumps(tool_texts):
@@ -35,7 +34,7 @@ def check_dumps(texts):
         dump = parse_dump_log(path.read_text(errors="replace"), path=path)
         assert dump.unexplained == (), path.name
         (file,) = dump.files
-        assert file.valid_batch_count == len(file.batches), path.name
+        assert file.wrong_checksums == [], path.name
         if path.name.endswith("-records.txt"):
             kept = [r for r in file.records if r.key_bytes > 0 or r.value_bytes > 0]
             assert all(r.text for r in kept), path.name
@@ -47,8 +46,6 @@ def check_dumps(texts):
 @pytest.mark.parametrize("kind", PARSERS)
 def test_texts_of_the_other_tools(tool_texts, kind):
     paths = sorted(tool_texts.glob(f"{kind}*"))
-    if kind == "reassign-":
-        paths = [path for path in paths if "verify" not in path.name]
     assert paths
     for path in paths:
         assert len(PARSERS[kind](path.read_text())) > 0, path.name
@@ -56,4 +53,4 @@ def test_texts_of_the_other_tools(tool_texts, kind):
 
 def test_no_specimen_is_left_out(tool_texts):
     names = [path.name for path in tool_texts.iterdir()]
-    assert [name for name in names if not name.startswith(("dump-", *PARSERS))] == []
+    assert [name for name in names if not name.startswith(("dump-", *PARSERS, *NOT_READ))] == []

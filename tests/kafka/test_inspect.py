@@ -13,7 +13,6 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.log.producer_snapshot import read_producer_snapshot
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe
 from tests.lab.cluster import run_tool
 
@@ -107,31 +106,13 @@ def format_entries(path: Path) -> list[str]:
     if path.suffix == ".timeindex":
         times = read_time_index(path, base)
         return [f"timestamp: {t} offset: {o}" for t, o in zip(times.timestamp_ms, times.offset, strict=True)]
-    if path.suffix == ".txnindex":
-        aborted = read_transaction_index(path)
-        columns = (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
-        names = "version: 0 producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}"
-        return [names.format(*entry) for entry in zip(*columns, strict=True)]
-    return [format_producer(state) for state in read_producer_snapshot(path)]
+    aborted = read_transaction_index(path)
+    columns = (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
+    names = "version: 0 producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}"
+    return [names.format(*entry) for entry in zip(*columns, strict=True)]
 
 
-def format_producer(state) -> str:
-    first = state.current_txn_first_offset
-    text = (
-        f"producerId: {state.producer_id} producerEpoch: {state.producer_epoch} "
-        f"coordinatorEpoch: {state.coordinator_epoch} "
-        f"currentTxnFirstOffset: {'OptionalLong.empty' if first is None else f'OptionalLong[{first}]'} "
-        f"lastTimestamp: {state.timestamp_ms}"
-    )
-    if state.last_offset >= 0:
-        text += (
-            f" firstSequence: {state.first_sequence} lastSequence: {state.last_sequence} "
-            f"lastOffset: {state.last_offset} offsetDelta: {state.offset_delta} timestamp: {state.timestamp_ms}"
-        )
-    return text
-
-
-@pytest.mark.parametrize("ending", ["index", "timeindex", "txnindex", "snapshot"])
+@pytest.mark.parametrize("ending", ["index", "timeindex", "txnindex"])
 def test_side_files(capture_folder, ending):
     files = sorted(capture_folder.rglob(f"*.{ending}"))
     dumps = dump(files)

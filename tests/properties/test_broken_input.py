@@ -18,12 +18,12 @@ from pipeline.codec.log.checkpoints import (
 )
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.log.producer_snapshot import parse_producer_snapshot
+from pipeline.codec.log.producer_snapshot import check_producer_snapshot
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
-from pipeline.codec.tools.consumer_group_text import parse_consumer_group_states, parse_consumer_groups
+from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
 
@@ -33,14 +33,13 @@ BYTE_PARSERS = [
     parse_meta_properties,
     parse_partition_metadata,
     parse_metadata_record,
-    parse_producer_snapshot,
+    check_producer_snapshot,
 ]
 TEXT_PARSERS = [
     parse_topics_describe,
     parse_log_dirs_describe,
     parse_offsets,
     parse_consumer_groups,
-    parse_consumer_group_states,
     parse_directory_name,
     parse_librdkafka_statistics,
     lambda text: ExpositionReader().read(text),

@@ -184,11 +184,16 @@ def stored(warehouse, name, *columns):
     return (rows.select(list(columns)) if columns else rows).to_pylist()
 
 
+def stable_columns(table):
+    """Columns in which two equal runs agree."""
+    return tuple(column.name for column in table.columns if not column.volatile)
+
+
 def differences(left, right, *, leave_out=()):
     """Per table whose stable columns differ: how many rows each side has and the first one that the other lacks."""
     found = {}
     for table in TABLES:
-        columns = [name for name in table.stable_columns if f"{table.name}.{name}" not in leave_out]
+        columns = [name for name in stable_columns(table) if f"{table.name}.{name}" not in leave_out]
         sides = [_comparable(load_rows(warehouse, table).select(columns)) for warehouse in (left, right)]
         if sides[0] != sides[1]:
             only = [next(iter(sides[i] - sides[1 - i]), None) for i in (0, 1)]

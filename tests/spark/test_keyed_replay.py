@@ -22,7 +22,7 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.replay import REPLAY, REPLAY_RESULTS
-from tests.spark.capture_runs import stored
+from tests.spark.capture_runs import stable_columns, stored
 from tests.spark.conftest import STRATEGY
 from tests.spark.key_strategies import by_number
 from tests.spark.test_key_tables import read_keys
@@ -64,7 +64,7 @@ def replayed(spark, context):
 
 
 def rows_by_table(context):
-    return {table.name.split(".")[1]: stored(context.warehouse, table.name, *table.stable_columns) for table in REPLAY}
+    return {table.name.split(".")[1]: stored(context.warehouse, table.name, *stable_columns(table)) for table in REPLAY}
 
 
 @pytest.fixture(scope="module")

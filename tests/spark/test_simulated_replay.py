@@ -10,7 +10,7 @@ from expectations.replay_gate import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs import replay
 from pipeline.tables.replay import REPLAY
-from tests.spark.capture_runs import stored
+from tests.spark.capture_runs import stable_columns, stored
 
 SLOW_BROKER = 1
 SLOW_MINUTE = 4
@@ -41,7 +41,7 @@ def replayed(spark, context):
 def rows_by_table(context):
     found = {}
     for table in REPLAY:
-        rows = stored(context.warehouse, table.name, *table.stable_columns)
+        rows = stored(context.warehouse, table.name, *stable_columns(table))
         start = min(context.windows).start_ms
         found[table.name.split(".")[1]] = [
             row for row in rows if row["topic"] == "orders" and round(row["window_start"].timestamp() * 1000) == start

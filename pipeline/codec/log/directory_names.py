@@ -88,23 +88,3 @@ def parse_directory_name(name: str) -> DirectoryName:
         raise InputError(f"directory {name!r}: {reason}")
     truncated = kind is not DirectoryKind.LIVE and len(name) == MAX_DIRECTORY_NAME_LENGTH
     return DirectoryName(topic, int(number), kind, truncated)
-
-
-def format_directory_name(
-    topic: str, partition: int, kind: DirectoryKind = DirectoryKind.LIVE, *, unique_hex: str = ""
-) -> str:
-    """The name Kafka gives to a partition directory, the topic cut so that 255 characters are not exceeded.
-
-    Args:
-        topic: Topic name.
-        partition: Partition number.
-        kind: Live or moving.
-        unique_hex: 32 hex digits, for a moving directory.
-
-    Returns:
-        The name.
-    """
-    if kind is DirectoryKind.LIVE:
-        return f"{topic}-{partition}"
-    suffix = f"-{partition}.{unique_hex}-{kind.value}"
-    return topic[: MAX_DIRECTORY_NAME_LENGTH - len(suffix)] + suffix

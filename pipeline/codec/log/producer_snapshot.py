@@ -7,76 +7,27 @@ References:
 from __future__ import annotations
 
 import struct
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
 from pipeline.errors import InputError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SNAPSHOT_VERSION = 1
 _HEADER = struct.Struct(">hIi")
-_ENTRY = struct.Struct(">qhiqiqiq")
+_ENTRY_BYTES = struct.calcsize(">qhiqiqiq")
 _CRC_FROM = 6
 
 
-class ProducerState(NamedTuple):
-    """One producer as a partition knows it.
-
-    Attributes:
-        producer_id: Id handed out by the cluster.
-        producer_epoch: Its epoch.
-        last_sequence: Sequence of the last record, -1 if none.
-        last_offset: Offset of the last record, -1 if none.
-        offset_delta: Records in the last batch less one.
-        timestamp_ms: Max timestamp of the last batch.
-        coordinator_epoch: Epoch of the transaction coordinator, -1 if none.
-        current_txn_first_offset: First offset of the open transaction, None if there is none.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp_ms: int
-    coordinator_epoch: int
-    current_txn_first_offset: int | None
-
-    @property
-    def first_sequence(self) -> int:
-        """Sequence of the first record of the last batch; wraps at 2^31-1 as Kafka's does."""
-        if self.last_sequence < 0:
-            return self.last_sequence
-        first = self.last_sequence - self.offset_delta
-        return first if first >= 0 else first + 2**31
-
-
-def read_producer_snapshot(path: Path | str) -> tuple[ProducerState, ...]:
-    """Producers in a `.snapshot` file, in file order.
+def check_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> None:
+    """Checks a snapshot: version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
 
     Args:
-        path: The file.
-
-    Returns:
-        The producers.
-
-    Raises:
-        InputError: See `parse_producer_snapshot`.
-        OSError: The file cannot be read.
-    """
-    return parse_producer_snapshot(Path(path).read_bytes(), path=path)
-
-
-def parse_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> tuple[ProducerState, ...]:
-    """Producers in the bytes of a snapshot.
-
-    Args:
-        data: version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
+        data: The file's bytes.
         path: For error messages.
-
-    Returns:
-        The producers.
 
     Raises:
         InputError: Too short, another version, a wrong CRC, a count that does not fit.
@@ -90,16 +41,6 @@ def parse_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> t
     if found != crc:
         reason = f"CRC-32C of the snapshot is {found}, expected {crc}"
         raise InputError(reason, path=path, position=2, first_bytes=data[2:])
-    if count < 0 or _HEADER.size + count * _ENTRY.size > len(data):
+    if count < 0 or _HEADER.size + count * _ENTRY_BYTES > len(data):
         reason = f"{count} producers do not fit into {len(data)} bytes"
         raise InputError(reason, path=path, position=_CRC_FROM, first_bytes=data[_CRC_FROM:])
-    return tuple(_parse_entry(data, _HEADER.size + i * _ENTRY.size) for i in range(count))
-
-
-def _parse_entry(data: bytes, position: int) -> ProducerState:
-    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = _ENTRY.unpack_from(
-        data, position
-    )
-    return ProducerState(
-        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, None if first < 0 else first
-    )

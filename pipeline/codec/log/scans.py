@@ -72,14 +72,12 @@ class HeaderScan:
         valid_bytes: Position where the usable part ends: the file's size (or the end asked for), the first byte of a
             preallocated tail of zeros, or the position of the entry where the scan had to stop.
         file_bytes: Size of the file when the scan began.
-        trailing_zero_bytes: Length of a preallocated tail that holds zeros only.
     """
 
     rows: NDArray[np.void]
     problems: tuple[Problem, ...]
     valid_bytes: int
     file_bytes: int
-    trailing_zero_bytes: int = 0
 
     position = Field()
     size_bytes = Field()

@@ -62,7 +62,7 @@ class Chunk:
         stop: Why it was not.
         stop_bytes: The first bytes from `end` on, where that is the end of the scan.
         file_bytes: Size of the file.
-        zero_bytes: Bytes from `end` on where all of them are zero, to the end of the file; else 0.
+        is_zero_tail: Whether all bytes from `end` on are zero, as in a preallocated file.
     """
 
     data: bytes
@@ -72,7 +72,7 @@ class Chunk:
     stop: Stop
     stop_bytes: bytes
     file_bytes: int
-    zero_bytes: int
+    is_zero_tail: bool
 
     def entry(self, row: np.void) -> bytes:
         """The bytes of one batch."""
@@ -129,7 +129,6 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
 def scan_reply(data: bytes, *, name: str) -> HeaderScan:
     """Reads the headers of the whole batches in a Fetch reply, checksums verified; `name` stands for it in problems."""
     rows, end, stop = _walk(data, len(data), len(data), check_crc=True)
-    zero_bytes = len(data) - end if stop is Stop.ZERO_LENGTH and not any(data[end:]) else 0
     stop = Stop.END if stop is Stop.BEYOND_FILE else stop
     chunk = Chunk(
         data=data,
@@ -139,7 +138,7 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
         stop=stop,
         stop_bytes=data[end : end + wording.FIRST_BYTES],
         file_bytes=len(data),
-        zero_bytes=zero_bytes,
+        is_zero_tail=stop is Stop.ZERO_LENGTH and not any(data[end:]),
     )
     _open_wrappers(chunk)
     return describe(name, chunk, None)
@@ -185,7 +184,7 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         stop=stop,
         stop_bytes=os.pread(file.fileno(), wording.FIRST_BYTES, start + after),
         file_bytes=file_bytes,
-        zero_bytes=_count_zeros(file, start + after) if stop is Stop.ZERO_LENGTH else 0,
+        is_zero_tail=stop is Stop.ZERO_LENGTH and _is_zero_from(file, start + after),
     )
 
 
@@ -249,15 +248,9 @@ def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
         rows["crc_ok"][wrong], rows["flaw"][wrong] = False, Flaw.CRC
 
 
-def _count_zeros(file: FileIO, position: int) -> int:
-    """Returns how many bytes there are from `position` on if all are zero, else 0."""
+def _is_zero_from(file: FileIO, position: int) -> bool:
     file.seek(position)
-    count = 0
-    while block := file.read(_ZERO_BLOCK_BYTES):
-        if any(block):
-            return 0
-        count += len(block)
-    return count
+    return not any(any(block) for block in iter(lambda: file.read(_ZERO_BLOCK_BYTES), b""))
 
 
 def _open_wrappers(chunk: Chunk) -> None:
@@ -298,7 +291,6 @@ def _make_scan(rows: NDArray[np.void], problems: tuple[Problem, ...], last: Chun
         problems=problems,
         valid_bytes=last.end,
         file_bytes=last.file_bytes,
-        trailing_zero_bytes=last.zero_bytes,
     )
 
 
@@ -315,7 +307,7 @@ def _find_problems(name: str, chunk: Chunk, last_offset: int | None) -> tuple[li
         *(wording.describe_step_back(name, rows[index]) for index in steps_back[: wording.MAX_PROBLEMS]),
     ]
     others = len(flawed) + len(steps_back) - len(problems)
-    if chunk.stop not in {Stop.END, Stop.BEYOND_CHUNK} and not chunk.zero_bytes:
+    if chunk.stop not in {Stop.END, Stop.BEYOND_CHUNK} and not chunk.is_zero_tail:
         left = chunk.file_bytes - chunk.end
         problems.append(wording.describe_stop(name, chunk.end, chunk.stop, chunk.stop_bytes, left))
     return problems, others

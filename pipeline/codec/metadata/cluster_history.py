@@ -75,7 +75,7 @@ def fold_cluster_history(
             pending.append(entry)
         else:
             fold.apply(entry, now_ms)
-    return fold.history(first_ms if known_since_ms is None else known_since_ms, now_ms), tuple(fold.orphans)
+    return fold.history(first_ms if known_since_ms is None else known_since_ms), tuple(fold.orphans)
 
 
 class _Timelines(Generic[K, T]):
@@ -124,12 +124,11 @@ class _Fold:
         if handler is not None and not handler(entry.record.fields, at_ms):
             self.orphans.append(entry)
 
-    def history(self, known_since_ms: int | None, known_until_ms: int | None) -> ClusterHistory:
+    def history(self, known_since_ms: int | None) -> ClusterHistory:
         configs = self._configs.freeze()
         return ClusterHistory(
             state_source=CLUSTER_METADATA,
             known_since_ms=known_since_ms,
-            known_until_ms=known_until_ms,
             brokers=self._brokers.freeze(),
             partitions=self._partitions.freeze(),
             topic_configs={name: timeline for (kind, name), timeline in configs.items() if kind == _TOPIC_RESOURCE},

@@ -7,7 +7,6 @@ References:
 from __future__ import annotations
 
 import base64
-import struct
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.errors import InputError
@@ -77,11 +76,6 @@ class FieldReader:
     def read_int64(self) -> int:
         """Eight bytes, signed."""
         return int.from_bytes(self.read_bytes(8), "big", signed=True)
-
-    def read_float64(self) -> float:
-        """IEEE 754 double."""
-        value: float = struct.unpack(">d", self.read_bytes(8))[0]
-        return value
 
     def read_boolean(self) -> bool:
         """One byte; anything but 0 is true, as Kafka reads it."""

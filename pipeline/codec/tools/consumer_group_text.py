@@ -1,4 +1,4 @@
-"""What `kafka-consumer-groups --describe` prints: offsets and members of groups, and their states.
+"""What `kafka-consumer-groups --describe` prints: offsets and members of groups.
 
 The tool prints a table per group, columns padded with blanks; `-` stands for nothing. Columns are taken by the names in
 the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and a member's id begins
@@ -14,16 +14,14 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
-from pipeline.model.consumer_group import ConsumerGroupMember, ConsumerGroupState, GroupMembership
+from pipeline.model.consumer_group import ConsumerGroupMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_COORDINATOR_ID = re.compile(r"\(([0-9]{1,10})\)")
-_COUNT = re.compile(r"[0-9]{1,10}")
+_NEEDED = "CURRENT-OFFSET"
 _WORD = re.compile(r"\S+")
-_ASSIGNED = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)[:(](?P<numbers>[0-9,]+)\)?")
 
 
 def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
@@ -40,7 +38,7 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
         InputError: No table in it, or a number that is none; `position` is the line number.
     """
     rows = []
-    for number, line, columns in _iter_rows(text, "CURRENT-OFFSET", path):
+    for number, line, columns in _iter_rows(text, path):
         try:
             rows.append(_parse_member(columns))
         except ValueError as error:
@@ -49,83 +47,14 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
     return tuple(rows)
 
 
-def parse_consumer_group_states(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupState, ...]:
-    """Rows of `kafka-consumer-groups --describe --state`.
-
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Returns:
-        A row per group.
-
-    Raises:
-        InputError: No table in it.
-    """
-    rows = []
-    for number, line, columns in _iter_rows(text, "ASSIGNMENT-STRATEGY", path):
-        if not _COUNT.fullmatch(columns.get("#MEMBERS", "")):
-            raise InputError(f"no count of members: {line!r}", path=path, position=number, first_bytes=line.encode())
-        coordinator = _COORDINATOR_ID.fullmatch(columns.get("(ID)", ""))
-        rows.append(
-            ConsumerGroupState(
-                group_id=columns["GROUP"],
-                coordinator_id=int(coordinator[1]) if coordinator else None,
-                assignor=columns["ASSIGNMENT-STRATEGY"] or None,
-                state=columns["STATE"],
-                member_count=int(columns["#MEMBERS"]),
-            )
-        )
-    return tuple(rows)
-
-
-def parse_group_members(text: str, *, path: Path | str | None = None) -> tuple[GroupMembership, ...]:
-    """Rows of `kafka-consumer-groups --describe --members`, with or without `--verbose`.
-
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Returns:
-        A row per member.
-
-    Raises:
-        InputError: No such table, or a line that does not parse; `position` is the line number.
-    """
-    rows = []
-    for number, line, columns in _iter_rows(text, "#PARTITIONS", path):
-        if not _COUNT.fullmatch(columns["#PARTITIONS"]):
-            raise InputError(f"no count of partitions: {line!r}", path=path, position=number, first_bytes=line.encode())
-        host = _text(columns["HOST"])
-        rows.append(
-            GroupMembership(
-                group_id=columns["GROUP"],
-                member_id=columns["CONSUMER-ID"],
-                client_host=None if host is None else host.removeprefix("/"),
-                client_id=_text(columns["CLIENT-ID"]),
-                partition_count=int(columns["#PARTITIONS"]),
-                assignment=_parse_assignment(columns.get("CURRENT-ASSIGNMENT", columns.get("ASSIGNMENT", ""))),
-            )
-        )
-    return tuple(rows)
-
-
-def _parse_assignment(text: str) -> tuple[tuple[str, int], ...] | None:
-    """`topic:0,1;other:2` (4.x) or `topic(0,1), other(2)` (2.x, 3.x)."""
-    found = [
-        (match["topic"], int(number)) for match in _ASSIGNED.finditer(text) for number in match["numbers"].split(",")
-    ]
-    return tuple(found) or None
-
-
-def _iter_rows(text: str, needed: str, path: Path | str | None) -> Iterator[tuple[int, str, Mapping[str, str]]]:
+def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, str, Mapping[str, str]]]:
     header: list[str] = []
     starts: list[int] = []
     found = False
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
         if words[:1] == ["GROUP"]:
-            header = words if needed in words else []
+            header = words if _NEEDED in words else []
             starts = [match.start() for match in _WORD.finditer(line)]
             found = found or bool(header)
         elif header and words:
@@ -133,7 +62,7 @@ def _iter_rows(text: str, needed: str, path: Path | str | None) -> Iterator[tupl
             if columns is not None:
                 yield number, line, columns
     if not found:
-        raise InputError(f"no table with a column {needed}", path=path, first_bytes=text.encode())
+        raise InputError(f"no table with a column {_NEEDED}", path=path, first_bytes=text.encode())
 
 
 def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, str] | None:
@@ -147,9 +76,6 @@ def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, s
 
 def _match_columns(header: list[str], words: list[str]) -> dict[str, str] | None:
     """Words by column; None for a line that is no row (a warning between tables)."""
-    if len(words) == len(header) - 1 and "ASSIGNMENT-STRATEGY" in header:
-        words = words.copy()  # a group without members has no strategy, and the tool prints none
-        words.insert(header.index("ASSIGNMENT-STRATEGY"), "")
     if len(words) < len(header) or words[0] in {"Warning:", "Error:"}:
         return None
     last = " ".join(words[len(header) - 1 :])

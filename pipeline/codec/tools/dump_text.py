@@ -30,7 +30,7 @@ _PAIRS = re.compile(r"(?:\w+: ?\S+\s*)+")
 _RECORD = re.compile(
     r"\| offset: (?P<offset>[0-9]+) (?:isValid: \w+ crc: \w+ )?(?:CreateTime|LogAppendTime|NoTimestampType): "
     r"(?P<timestamp>-?[0-9]+) key[sS]ize: (?P<key>-?[0-9]+) value[sS]ize: (?P<value>-?[0-9]+)"
-    r"(?: sequence: (?P<sequence>-?[0-9]+))?(?: headerKeys: \[(?P<headers>.*?)\])?(?P<text>.*)"
+    r"(?: sequence: (?P<sequence>-?[0-9]+))?(?: headerKeys: \[.*?\])?(?P<text>.*)"
 )
 _PAYLOAD = re.compile(r"\s*payload: ?(?P<text>.*)")
 _COMPLAINT = re.compile(
@@ -53,7 +53,6 @@ class DumpedRecord:
     key_bytes: int = -1
     value_bytes: int = -1
     sequence: int = -1
-    header_keys: str = ""
     text: str = ""
 
 
@@ -78,11 +77,6 @@ class DumpedFile:
     records: list[DumpedRecord] = field(default_factory=list)
     entries: list[Mapping[str, str]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-
-    @property
-    def valid_batch_count(self) -> int:
-        """Batches whose checksum was right."""
-        return len(self.batches) - len(self.wrong_checksums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +200,5 @@ def _parse_record(match: re.Match[str]) -> DumpedRecord:
         key_bytes=int(match["key"]),
         value_bytes=int(match["value"]),
         sequence=-1 if match["sequence"] is None else int(match["sequence"]),
-        header_keys=match["headers"] or "",
         text=match["text"],
     )

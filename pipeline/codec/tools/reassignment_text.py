@@ -1,4 +1,4 @@
-"""What `kafka-reassign-partitions` prints and takes: statuses, plans, topics to move.
+"""What `kafka-reassign-partitions --verify` prints.
 
 References:
     `ReassignPartitionsCommand` (Kafka 2.8 to 4.1).
@@ -6,7 +6,6 @@ References:
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,46 +83,3 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
     status = ", ".join(part for part in (told["status"], told.get("but")) if part).removesuffix(".")
     broker_id = None if told.get("broker") is None else int(told["broker"])
     return ReassignmentStatus(TopicPartition(told["name"], int(told["number"])), status, broker_id)
-
-
-def parse_reassignment_plans(
-    text: str, *, path: Path | str | None = None
-) -> tuple[dict[TopicPartition, tuple[int, ...]], ...]:
-    """Replicas by partition from the JSON lines of `kafka-reassign-partitions --generate` or `--execute`, or from a plan.
-
-    Args:
-        text: The tool's output, or a file it takes.
-        path: For error messages.
-
-    Returns:
-        One per line of JSON: `--generate` prints the present assignment, then the proposed one.
-
-    Raises:
-        InputError: No such line, or one of another shape.
-    """
-    plans = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("{"):
-            try:
-                entries = json.loads(line)["partitions"]
-                plans.append(
-                    {TopicPartition(row["topic"], row["partition"]): tuple(row["replicas"]) for row in entries}
-                )
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                reason = f"not the JSON of a reassignment: {error}"
-                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
-    if not plans:
-        raise InputError("no line of JSON with partitions", path=path, first_bytes=text.encode())
-    return tuple(plans)
-
-
-def parse_topics_to_move(text: str, *, path: Path | str | None = None) -> tuple[str, ...]:
-    """Topics of the file that `kafka-reassign-partitions --topics-to-move-json-file` takes.
-
-    Raises:
-        InputError: Another shape.
-    """
-    try:
-        return tuple(row["topic"] for row in json.loads(text)["topics"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"not the JSON of topics to move: {error}", path=path, first_bytes=text.encode()) from error

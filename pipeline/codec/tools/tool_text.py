@@ -1,4 +1,4 @@
-"""What Kafka's own tools print of topics, log directories, offsets and transactions.
+"""What Kafka's own tools print of topics, log directories and offsets.
 
 `kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
 
@@ -53,15 +53,6 @@ class DescribedReplica(NamedTuple):
     size_bytes: int
     offset_lag: int
     is_future: bool
-
-
-class Transaction(NamedTuple):
-    """A line of `kafka-transactions list`."""
-
-    transactional_id: str
-    coordinator_id: int
-    producer_id: int
-    state: str
 
 
 def parse_topics_describe(text: str, *, path: Path | str | None = None) -> TopicsDescription:
@@ -143,34 +134,6 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
     if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line", path=path, first_bytes=text.encode())
     return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
-
-
-def parse_transactions(text: str, *, path: Path | str | None = None) -> tuple[Transaction, ...]:
-    """Transactional ids from the text of `kafka-transactions list`.
-
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Raises:
-        InputError: No such table, or a line that does not parse; `position` is the line number.
-    """
-    found: list[Transaction] = []
-    header = False
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = [word.strip() for word in line.rstrip("\t").split("\t")]
-        if words[0] == "TransactionalId":
-            header = True
-        elif header and line.strip():
-            try:
-                name, coordinator, producer, state = words
-                found.append(Transaction(name, int(coordinator), int(producer), state))
-            except ValueError as error:
-                reason = f"a line that does not parse ({error}): {line!r}"
-                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
-    if not header:
-        raise InputError("no table of transactional ids", path=path, first_bytes=text.encode())
-    return tuple(found)
 
 
 def _parse_fields(line: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Apache Kafka's Java producer, from 0.8.2 on, and everything that wraps it.
 
 A key is hashed over all partitions, with a leader or not; a key of no bytes is a key. A partition named by the record
-wins. A custom partitioner's negative result is refused since 3.2 (`check_custom_choice`).
+wins. A custom partitioner's negative result is refused since 3.2.
 
 References:
     Kafka `clients/producer/internals/{DefaultPartitioner,BuiltInPartitioner,StickyPartitionCache}.java`,
@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.errors import InputError
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.strategy import ClientSpan, Keyless, Placement, Strategy, Use, parse_version
+from pipeline.partitioners.strategy import ClientSpan, Keyless, Placement, Strategy, Use
 
 CLIENT = "kafka-clients"
-_REFUSES_NEGATIVE_SINCE = "3.2"
 _NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only the accumulator knows"
 _NEEDS_QUEUES = (
     "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
@@ -149,21 +147,3 @@ STRATEGIES = (
         spans=(ClientSpan("4.1.1", "3.9.2 or later with RoundRobinPartitioner"),),
     ),
 )
-
-
-def check_custom_choice(partition: int, version: str) -> int:
-    """What the producer makes of a custom partitioner's result.
-
-    Args:
-        partition: The result.
-        version: The client's version.
-
-    Returns:
-        The result; before 3.2 also a negative one, which the producer then fails on later.
-
-    Raises:
-        InputError: It is negative: there is no way to ask for the built-in choice.
-    """
-    if partition < 0 and parse_version(version) >= parse_version(_REFUSES_NEGATIVE_SINCE):
-        raise InputError(f"a custom partitioner returned {partition}; expected a partition, 0 or more")
-    return partition

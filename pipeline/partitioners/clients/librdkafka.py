@@ -16,7 +16,6 @@ from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import ClientSpan, Keyless, KeyRule, Placement, Strategy, Use
 
 _STICKY_SINCE = "1.6"
-_LINGER_MS = 5  # the default of linger.ms since 1.5
 _STICKY = Keyless(
     "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
     placement=Placement.TIMED_STICKY,

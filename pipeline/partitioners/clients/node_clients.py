@@ -36,7 +36,6 @@ _PLATFORMATIC = Strategy(
     source="producer.ts, defaultPartitioner",
     hash=HashName.MURMUR2,
     mask=Mask.NOTHING,
-    wraps_explicit=True,
     keyless=Keyless("round robin over all partitions from 0"),
     differs="murmur2 is taken as unsigned",
 )

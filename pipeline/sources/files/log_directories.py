@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pipeline.model.log_tree import PartitionDirectory
 
 META_PROPERTIES = "meta.properties"
-CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CHECKPOINTS = {
     "high_watermarks": "replication-offset-checkpoint",
     "log_start_offsets": "log-start-offset-checkpoint",
@@ -154,7 +153,6 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
         directory_id=meta.directory_id,
         cluster_id=meta.cluster_id,
         partitions=partitions,
-        is_clean_shutdown=CLEAN_SHUTDOWN in listing.files,
         **checkpoints,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.codec.log.index_checks import check_offset_index, check_time_index, check_transaction_index
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.log.producer_snapshot import read_producer_snapshot
+from pipeline.codec.log.producer_snapshot import check_producer_snapshot
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
@@ -53,6 +53,6 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
             yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
     for path in partition.snapshot_paths:
         try:
-            read_producer_snapshot(path)
+            check_producer_snapshot(Path(path).read_bytes(), path=path)
         except (OSError, InputError) as error:
             yield Problem.of_error(path, error)

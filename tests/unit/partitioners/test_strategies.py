@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.clients.java import check_custom_choice
 from pipeline.partitioners.registry import STRATEGIES, find_strategies, find_strategy
-from pipeline.partitioners.strategy import KeyForm, SourceAvailability, Strategy, Use, choose_partition, honour_explicit
+from pipeline.partitioners.strategy import Availability, KeyForm, Strategy, Use, choose_partition
 
 DRAWN, FIRST = None, 0
 KEYS = (b"", b"a", b"20", b"21", b"kafka", b"foobar", b"hejsan", b"key1", b"user-1001", b"0")
@@ -174,22 +173,8 @@ def test_only_what_needs_the_accumulator_is_left_to_simulation():
 
 
 def test_keyed_choices_ignore_leaders_but_for_one_old_client():
-    unstable = [s.name for s in STRATEGIES.values() if s.availability is SourceAvailability.WITH_LEADER]
+    unstable = [s.name for s in STRATEGIES.values() if s.availability is Availability.WITH_LEADER]
     assert unstable == ["kafka-python-murmur2-1.4"]
-
-
-def test_an_explicit_partition_wins():
-    assert honour_explicit(find_strategy("java-builtin"), 3, 12) == 3
-    with pytest.raises(InputError, match="the topic has 0 to 11"):
-        honour_explicit(find_strategy("java-builtin"), 12, 12)
-    assert honour_explicit(find_strategy("platformatic"), 13, 12) == 1, "wraps instead of failing"
-
-
-def test_a_custom_partitioners_negative_result_is_refused_since_3_2():
-    assert [check_custom_choice(5, "4.1.1"), check_custom_choice(-1, "2.8.1")] == [5, -1]
-    for version in ("3.2", "3.2.3", "4.1.1"):
-        with pytest.raises(InputError, match="custom partitioner returned -1"):
-            check_custom_choice(-1, version)
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**31])

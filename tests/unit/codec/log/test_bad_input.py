@@ -152,7 +152,7 @@ def test_preallocated_tail_is_no_problem(tmp_path, zeros):
     scan = headers_of(tmp_path, ALL + bytes(zeros))
     assert len(scan) == 3
     assert scan.problems == ()
-    assert (scan.valid_bytes, scan.trailing_zero_bytes) == (len(ALL), zeros)
+    assert (scan.valid_bytes, scan.file_bytes) == (len(ALL), len(ALL) + zeros)
 
 
 def test_empty_file(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.log.directory_names import MAX_TOPIC_LENGTH, format_directory_name, parse_directory_name
+from pipeline.codec.log.directory_names import MAX_TOPIC_LENGTH, parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind
 
@@ -58,8 +58,9 @@ def test_refuses(name, reason):
 @pytest.mark.parametrize("partition", [0, 9, 10, 2147483647])
 @pytest.mark.parametrize("kind", list(DirectoryKind))
 def test_the_longest_topic_gets_a_name_that_a_file_system_takes(kind, partition):
-    """The oracle is the round trip: what is formatted parses to the same parts, or to a topic marked as cut."""
-    name = format_directory_name(LONGEST, partition, kind, unique_hex=HEX)
+    """Named as `LocalLog.logDirNameWithSuffixCappedLength` does: parsed to the same parts, or to a topic marked as cut."""
+    ending = f"-{partition}" if kind is DirectoryKind.LIVE else f"-{partition}.{HEX}-{kind.value}"
+    name = (LONGEST if kind is DirectoryKind.LIVE else LONGEST[: 255 - len(ending)]) + ending
     parsed = parse_directory_name(name)
     assert len(name) <= 255 or kind is DirectoryKind.LIVE  # Kafka itself does not cut live names
     assert (parsed.partition, parsed.kind) == (partition, kind)

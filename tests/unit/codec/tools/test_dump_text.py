@@ -34,7 +34,7 @@ def test_batches_records_and_texts_over_several_lines():
     first, second = file.batches
     assert (first.base_offset, first.last_offset, first.codec, first.is_transactional, first.crc) == (1, 2, 3, True, 12)
     assert (second.codec, int(second.timestamp_type)) == (0, 1)
-    assert file.valid_batch_count == 1
+    assert file.wrong_checksums == [1]
     assert [r.text for r in file.records] == [" key: k1 payload: one\nDumping is what this value says", ""]
     assert [r.key_bytes for r in file.records] == [2, -1]
 

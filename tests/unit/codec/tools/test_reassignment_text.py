@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.tools.reassignment_text import parse_reassignment_plans, parse_reassignment_status
+from pipeline.codec.tools.reassignment_text import parse_reassignment_status
 from pipeline.errors import InputError
 
 
@@ -19,10 +19,6 @@ def test_reassignments():
     with pytest.raises(InputError) as raised:
         parse_reassignment_status(text + "Something else\n")
     assert raised.value.position == 6
-    (plan,) = parse_reassignment_plans('x\n{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[1,2]}]}\n')
-    assert plan == {("t", 3): (1, 2)}
-    with pytest.raises(InputError, match="not the JSON"):
-        parse_reassignment_plans('{"partitions": 4}')
 
 
 @pytest.mark.parametrize(

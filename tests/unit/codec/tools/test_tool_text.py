@@ -6,19 +6,9 @@ import json
 
 import pytest
 
-from pipeline.codec.tools.consumer_group_text import (
-    parse_consumer_group_states,
-    parse_consumer_groups,
-    parse_group_members,
-)
-from pipeline.codec.tools.tool_text import (
-    parse_log_dirs_describe,
-    parse_offsets,
-    parse_topics_describe,
-    parse_transactions,
-)
+from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
+from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
-from pipeline.model.consumer_group import ConsumerGroupState
 
 TOPICS_41 = """\
 [2024-11-21 10:00:00,000] WARN something (org.apache.kafka.Thing)
@@ -129,66 +119,22 @@ def test_groups():
     ]
 
 
-def test_group_states():
-    text = """
-GROUP  COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE   #MEMBERS
-busy   127.0.0.1:36005  (2)      range                Stable  2
-
-GROUP  COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE   #MEMBERS
-idle   127.0.0.1:36005  (0)                           Empty   0
-"""
-    assert parse_consumer_group_states(text) == (
-        ConsumerGroupState(group_id="busy", coordinator_id=2, assignor="range", state="Stable", member_count=2),
-        ConsumerGroupState(group_id="idle", coordinator_id=0, assignor=None, state="Empty", member_count=0),
-    )
-
-
 @pytest.mark.parametrize(
-    ("parse", "text", "reason"),
+    ("text", "reason"),
     [
-        (parse_consumer_groups, "Consumer group 'x' has no active members.\n", "no table with a column CURRENT-OFFSET"),
-        (parse_consumer_groups, GROUPS.replace(" 39 ", " many "), "'many'"),
-        (parse_consumer_group_states, GROUPS, "no table with a column ASSIGNMENT-STRATEGY"),
-        (
-            parse_consumer_group_states,
-            "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS\ng h:1 (2) range Stable two\n",
-            "no count of members",
-        ),
+        ("Consumer group 'x' has no active members.\n", "no table with a column CURRENT-OFFSET"),
+        (GROUPS.replace(" 39 ", " many "), "'many'"),
     ],
 )
-def test_broken_groups(parse, text, reason):
+def test_broken_groups(text, reason):
     with pytest.raises(InputError, match=reason):
-        parse(text)
+        parse_consumer_groups(text)
 
 
-MEMBERS_4 = """
-GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT
-g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             4               -               a:3,4,5;b:2          -               -
-g1              c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0             0               -               -                    -               -
-"""
-MEMBERS_3 = """
-GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     ASSIGNMENT
-g1              c 1-54ea1818-83fb-4452-8b34-e38142ac0655 /127.0.0.1      c 1             3               (2), (3,4)
-g1              plain-9ab98cbf-3c39-4cfc-b6da-c3ecf13172 /127.0.0.1      plain           2               a(0,1)
-"""
 OFFSETS = """
 GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID                              HOST            CLIENT-ID
 g1              a               2          65473           65474           1               c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0 /127.0.0.1      c 0
 """
-
-
-def test_members_with_blanks_in_their_ids():
-    first, idle = parse_group_members(MEMBERS_4)
-    assert (first.member_id, first.client_host, first.client_id) == (
-        "c 1-54ea1818-83fb-4452-8b34-e38142ac0655",
-        "127.0.0.1",
-        "c 1",
-    )
-    assert first.assignment == (("a", 3), ("a", 4), ("a", 5), ("b", 2))
-    assert (idle.partition_count, idle.assignment) == (0, None)
-    nameless, named = parse_group_members(MEMBERS_3)
-    assert (nameless.partition_count, nameless.assignment) == (3, None)
-    assert named.assignment == (("a", 0), ("a", 1))
 
 
 def test_offsets_of_a_member_with_blanks_in_its_id():
@@ -199,12 +145,3 @@ def test_offsets_of_a_member_with_blanks_in_its_id():
         "c 0",
     )
     assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
-
-
-def test_transactions():
-    text = "TransactionalId\tCoordinator\tProducerId\tTransactionState\t\nspec-tx-1      \t1          \t2000      \tEmpty           \t\n"
-    (row,) = parse_transactions(text)
-    assert row == ("spec-tx-1", 1, 2000, "Empty")
-    with pytest.raises(InputError) as raised:
-        parse_transactions(text + "x\ty\n")
-    assert raised.value.position == 3

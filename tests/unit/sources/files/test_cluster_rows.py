@@ -48,7 +48,6 @@ def history(*moments, brokers=(1, 2), since_ms=0):
     return ClusterHistory(
         state_source="cluster_metadata",
         known_since_ms=since_ms,
-        known_until_ms=moments[-1][0],
         brokers={broker: Timeline((0,), (Broker(broker_id=broker, rack=f"r{broker}"),)) for broker in brokers},
         partitions={T0: Timeline(tuple(m for m, _ in moments), tuple(s for _, s in moments))},
     )

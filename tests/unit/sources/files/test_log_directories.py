@@ -64,7 +64,7 @@ def test_a_tree_of_brokers(two_brokers):
     tree = discover_logs([two_brokers])
     assert names(tree) == [(0, "clicks-1"), (0, "orders-0"), (1, "orders-1")]
     assert tree.problems == ()
-    assert (tree.broker_ids, tree.cluster_ids) == ((0, 1), ("c",))
+    assert (tree.broker_ids, [disk.cluster_id for disk in tree.directories]) == ((0, 1), ["c", "c"])
     first = tree.directories[0]
     assert first.directory_id == "d0"
     assert first.high_watermarks == {("orders", 0): 5, ("clicks", 1): 5}
@@ -307,7 +307,7 @@ def test_the_same_node_id_in_two_clusters_is_two_brokers(tmp_path):
     (tmp_path / "b/meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=other\n")
     tree = discover_logs([tmp_path])
     assert names(tree) == [(0, "orders-0"), (0, "orders-0")]
-    assert tree.cluster_ids == ("c", "other")
+    assert [disk.cluster_id for disk in tree.directories] == ["c", "other"]
 
 
 def test_nothing_there(tmp_path):

@@ -92,7 +92,7 @@ def test_what_makes_a_partition_unknowable(now, past, word):
 def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
     past = [earlier(leader_id=2, leader_epoch=5), earlier(leader_id=0, leader_epoch=6), earlier()]
     history = ClusterHistory(state_source=LIVE_CLUSTER, partitions=_timelines({KEY: partition()}, past))
-    assert [history.leader_of(KEY, epoch) for epoch in (4, 5, 6, 7)] == [-1, 2, 0, 1]
+    assert [(term.leader_epoch, term.leader_id) for term in history.leader_terms(KEY)] == [(5, 2), (6, 0), (7, 1)]
     assert history.state_at(0).partitions[KEY].leader_id == 1
 
 
