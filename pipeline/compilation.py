@@ -27,7 +27,7 @@ Value = Any  # of LLVM
 Generator = Callable[[Typing, Typing, Typing, Typing], Value]  # context, builder, signature, arguments
 
 _PIPELINE = Path(__file__).parent
-_PARTITIONERS = ("partitioners/*_kernels.py", "partitioners/hashes.py", "partitioners/words.py")
+_PARTITIONERS = ("partitioners/*_kernels.py", "partitioners/hashes.py")
 
 SOURCES = {
     "calibration": ("calibration/*_kernels.py",),

@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.partitioners import modulo_kernels
 from pipeline.partitioners.columns import find_keys, hash_keys, view_offsets
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask, take_modulo
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.partitioners.masks import place_hashes, take_modulo
 from pipeline.partitioners.strategy import KeyForm, KeyRule, check_partition_count, choose_partition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.partitioners.strategy import Strategy
-
-MASK_NUMBERS = {
-    Mask.SIGN_BIT: modulo_kernels.SIGN_BIT,
-    Mask.NOTHING: modulo_kernels.NOTHING,
-    Mask.MAGNITUDE: modulo_kernels.MAGNITUDE,
-    Mask.MAGNITUDE_OR_ZERO: modulo_kernels.MAGNITUDE_OR_ZERO,
-}
 
 NO_PARTITION = -1
 """Not a function of the key."""
@@ -58,8 +49,7 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     is_text = hashes.is_hashed
     if strategy.form is KeyForm.TEXT and strategy.hash is not HashName.JAVA_STRING:
         is_text = hash_keys(keys, HashName.JAVA_STRING).is_hashed
-    partitions = np.empty(len(keys), dtype=np.int32)
-    take_modulos(hashes.values, MASK_NUMBERS[strategy.mask], partition_count, partitions)
+    partitions = place_hashes(hashes.values, strategy.mask, partition_count)
     if not is_text.all():
         partitions[is_key & ~is_text] = REFUSED_KEY
     if keys.null_count:

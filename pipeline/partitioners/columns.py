@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.partitioners import hash_kernels, text_kernels
-from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners import hash_kernels
+from pipeline.partitioners.hashes import HashName, hash_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 
@@ -26,16 +24,13 @@ class KeyHashes(NamedTuple):
     """False for a null, and under Java's string hash for bytes that are not UTF-8."""
 
 
-_KERNELS: dict[HashName, Callable[..., None]] = {
-    HashName.MURMUR2: hash_kernels.hash_murmur2,
-    HashName.CRC32: hash_kernels.hash_crc32,
-    HashName.FNV1A: hash_kernels.hash_fnv1a,
-    HashName.MURMUR3: hash_kernels.hash_murmur3,
-    HashName.JAVA_STRING: text_kernels.hash_java_string,
-    HashName.JAVA_ARRAY: hash_kernels.hash_java_array,
-    HashName.KAFKAJS_MURMUR2: hash_kernels.hash_kafkajs_murmur2,
-    HashName.XXH32: hash_kernels.hash_xxh32,
+_KERNELS = {
+    HashName.MURMUR2: hash_kernels.MURMUR2,
+    HashName.KAFKAJS_MURMUR2: hash_kernels.KAFKAJS_MURMUR2,
+    HashName.FNV1A: hash_kernels.FNV1A,
+    HashName.JAVA_STRING: hash_kernels.JAVA_STRING,
 }
+"""Hashes that a kernel has; others take some 0.2 us a key (CRC-32, MurmurHash3) or some us (what no stored column holds)."""
 
 
 def hash_keys(keys: pa.Array, name: HashName) -> KeyHashes:
@@ -57,8 +52,11 @@ def hash_keys(keys: pa.Array, name: HashName) -> KeyHashes:
     offsets = view_offsets(keys)
     is_hashed = find_keys(keys)
     values = np.zeros(len(keys), dtype=np.uint32)
-    if len(keys):
-        _KERNELS[name](_view_bytes(keys), offsets, is_hashed, values)
+    if name in _KERNELS:
+        hash_kernels.hash_column(_KERNELS[name], _view_bytes(keys), offsets, is_hashed, values)
+    else:
+        every = keys.cast(pa.large_binary()).to_pylist()
+        values[is_hashed] = [hash_key(name, key) for key in every if key is not None]
     return KeyHashes(values, is_hashed)
 
 
@@ -69,8 +67,8 @@ def find_keys(keys: pa.Array) -> NDArray[np.bool_]:
     return np.array(keys.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def view_offsets(keys: pa.Array) -> NDArray[np.signedinteger]:
-    """Where each key begins in the column's bytes, and where the last one ends; read-only.
+def view_offsets(keys: pa.Array) -> NDArray[np.int64]:
+    """Where each key begins in the column's bytes, and where the last one ends, shape (keys + 1,).
 
     Raises:
         InputError: The column is not of binary or string.
@@ -82,10 +80,8 @@ def view_offsets(keys: pa.Array) -> NDArray[np.signedinteger]:
     else:
         raise InputError(f"keys of type {keys.type}; expected binary or string")
     if not len(keys):
-        return np.zeros(1, dtype=width)
-    view = np.frombuffer(keys.buffers()[1], dtype=width, count=keys.offset + len(keys) + 1)[keys.offset :]
-    view.flags.writeable = False
-    return view
+        return np.zeros(1, dtype=np.int64)
+    return np.frombuffer(keys.buffers()[1], width, keys.offset + len(keys) + 1)[keys.offset :].astype(np.int64)
 
 
 def _view_bytes(keys: pa.Array) -> NDArray[np.uint8]:

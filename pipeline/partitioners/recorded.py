@@ -43,13 +43,6 @@ class KeyFunction:
     mask: Mask
     is_text: bool = False
 
-    @property
-    def mask_number(self) -> int:
-        """The mask as kernels know it."""
-        from pipeline.partitioners.assignment import MASK_NUMBERS  # noqa: PLC0415 - imports Numba
-
-        return MASK_NUMBERS[self.mask]
-
 
 @dataclass(frozen=True)
 class Family:

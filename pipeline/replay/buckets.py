@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.partitioners.masks import take_modulo
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.partitioners.masks import Mask, place_hashes, take_modulo
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay import placement_kernels as kernels
 from pipeline.replay.ordering_kernels import find_keys, index_keys, sort_stably
@@ -255,7 +254,7 @@ def _replay_topic(number: int, plan: ReplayPlan, keys: _Keys, rows: _Rows, runs:
             for window in replayed:
                 first, last = runs.window_starts[window : window + 2]
                 taken = hashes.of_runs(placing.columns[window])[first:last]
-                take_modulos(taken, mask, placing.partition_counts[window], choices[first:last])
+                choices[first:last] = place_hashes(taken, mask, placing.partition_counts[window])
             placed[decisive] = _place(placing, keys, rows, runs, choices)
         found = placed[decisive]
         for window in replayed:
@@ -289,9 +288,9 @@ def _unknown_total_of(placing: Placing) -> int:
     return kernels.UNANSWERED_RECORDS if placing.function is None else kernels.REFUSED_RECORDS
 
 
-def _mask_of(placing: Placing) -> int:
+def _mask_of(placing: Placing) -> Mask:
     # an answer is below the partition count already: what is done about its sign does not matter
-    return 1 if placing.function is None else placing.function.mask_number
+    return Mask.NOTHING if placing.function is None else placing.function.mask
 
 
 def _recorded_totals(amounts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.partitioners.masks import place_hashes
 from pipeline.partitioners.recorded import choose_for_no_key, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
@@ -86,8 +86,7 @@ class KeyHashes:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         hashes = np.where(self.keys[place] == keys, stored[place], UNKNOWN)
         is_known = hashes >= 0
-        placed = np.empty(len(keys), np.int32)
-        take_modulos(np.where(is_known, hashes, 0).astype(np.uint32), function.mask_number, partition_count, placed)
+        placed = place_hashes(np.where(is_known, hashes, 0).astype(np.uint32), function.mask, partition_count)
         placed[~is_known] = AS_RECORDED
         is_empty = is_known & self.is_empty[place]
         if strategy.empty_key is not KeyRule.HASHED:

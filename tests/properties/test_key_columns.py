@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.partitioners import assignment
 from pipeline.partitioners.assignment import NO_PARTITION, REFUSED_KEY, assign_partitions
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.hashes import HashName, hash_key
-from pipeline.partitioners.masks import take_modulo
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.partitioners.masks import Mask, place_hashes, take_modulo
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import choose_partition
 
@@ -91,7 +89,6 @@ def test_remainders(hashes, count):
     """Oracle: the masks and Python's remainder, at hashes near multiples of the count too."""
     near = [min(2**32 - 1, abs(value // count * count + step)) for value in hashes for step in (-1, 0, 1)]
     values = [0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, *hashes, *near]
-    for mask, number in assignment.MASK_NUMBERS.items():
-        partitions = np.empty(len(values), dtype=np.int32)
-        take_modulos(np.array(values, dtype=np.uint32), number, count, partitions)
+    for mask in Mask:
+        partitions = place_hashes(np.array(values, dtype=np.uint32), mask, count)
         assert partitions.tolist() == [take_modulo(mask.apply(value), count) for value in values], mask

@@ -10,7 +10,7 @@ import pytest
 import pipeline
 from pipeline.codec.records import key_kernels, record_kernels
 from pipeline.compilation import SOURCES, fingerprint_sources, list_sources
-from pipeline.partitioners import hash_kernels, text_kernels
+from pipeline.partitioners import hash_kernels
 from pipeline.simulator.engine import run_kernels
 
 PIPELINE = Path(pipeline.__file__).parent
@@ -34,8 +34,7 @@ def imported_files(path):
     [
         ("codec", key_kernels.number_keys, 1),
         ("codec", record_kernels.decode_batches, 1),
-        ("partitioners", hash_kernels.hash_murmur2, 2),  # both widths of offsets
-        ("partitioners", text_kernels.hash_java_string, 2),
+        ("partitioners", hash_kernels.hash_column, 1),
         ("simulator", run_kernels.continue_run, 1),
     ],
 )
