@@ -11,7 +11,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from pipeline.codec.records.key_ids import make_key_id
+from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.config_file import load_config
 from pipeline.jobs.ingest.writing import merge
 from pipeline.model.window import TimeWindow
@@ -94,7 +94,7 @@ def test_sums_are_exact_and_bounds_hold_over_segments(tmp_path, limit):
     found = {row["key_id"]: row for row in mine if row["kind"] == "key"}
     unnamed = next((row["count_error"] for row in mine if row["kind"] == "other_keys"), 0)
     for key, count in true.items():
-        row = found.get(make_key_id(SECRET, key), {"record_count": 0, "count_error": unnamed})
+        row = found.get(*make_key_ids(SECRET, [key]), {"record_count": 0, "count_error": unnamed})
         assert row["record_count"] <= count <= row["record_count"] + row["count_error"]
     if limit == 1000:
         assert {row["count_error"] for row in mine} == {0}
@@ -109,7 +109,7 @@ def test_nothing_sums_up_to_nothing():
 def test_a_key_is_hashed_once_a_date(tmp_path):
     keys, _ = rows_of(tmp_path, 1000)
     rows = in_order(list_key_hashes(keys), "key_id")
-    assert [row["key_id"] for row in rows] == sorted({make_key_id(SECRET, k) for keys in SEGMENTS for k in keys})
+    assert [row["key_id"] for row in rows] == sorted(make_key_ids(SECRET, {k for keys in SEGMENTS for k in keys}))
 
 
 def triples(questions):
