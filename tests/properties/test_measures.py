@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_p_value
-from pipeline.measures.imbalance import cv, effective_partitions, peak_to_mean
 from pipeline.model.load import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
+from tests.oracles.imbalance import cv, effective_partitions, peak_to_mean
 
 BROKERS = (0, 1, 2, 5)
 
@@ -118,11 +118,27 @@ def test_partitions_conserve_bytes_and_balance_their_excess(loads):
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50).filter(any))
-def test_effective_partitions_and_cv_say_the_same(loads):
-    count = len(loads)
-    assert effective_partitions(loads) == pytest.approx(count / (1 + cv(loads) ** 2))
-    assert 1 - 1e-9 <= effective_partitions(loads) <= count * (1 + 1e-9)
-    assert 1 - 1e-9 <= peak_to_mean(loads) <= count * (1 + 1e-9)
+def test_a_topics_unevenness_follows_from_the_definitions(sizes):
+    count = len(sizes)
+    loads = [
+        PartitionLoad(
+            topic="a",
+            partition=partition,
+            leader_id=0,
+            size_bytes=size_bytes,
+            record_count=1,
+            batch_count=1,
+            batch_bytes_squared=float(size_bytes) ** 2,
+            is_leader=True,
+        )
+        for partition, size_bytes in enumerate(sizes)
+    ]
+    for row in measure_partitions(loads):
+        assert row.topic_cv == pytest.approx(cv(sizes), abs=1e-7)
+        assert row.topic_effective_partitions == pytest.approx(effective_partitions(sizes))
+        assert row.topic_peak_to_mean == pytest.approx(peak_to_mean(sizes))
+        assert 1 - 1e-9 <= row.topic_effective_partitions <= count * (1 + 1e-9)
+        assert 1 - 1e-9 <= row.topic_peak_to_mean <= count * (1 + 1e-9)
 
 
 @given(

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pipeline.measures.imbalance import effective_partitions, peak_to_mean
 from pipeline.replay.estimates import measure_effective_partitions, measure_peak_to_mean, spread_unknown
 from pipeline.replay.placements import PLACEMENTS, draw_placements, measure_broker_peak, sum_by_broker
+from tests.oracles.imbalance import effective_partitions, peak_to_mean
 
 
 @pytest.mark.parametrize("known", [[5, 0, 1], [2, 2, 2], [0, 0, 7], [1, 3, 4]])
