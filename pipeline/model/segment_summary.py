@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopKey:
+class FrequentKey:
     """A key and how many records have it."""
 
     key: bytes
@@ -42,7 +42,7 @@ class RecordSummary:
     key_bytes: int = 0
     value_bytes: int = 0
     header_count: int = 0
-    top_keys: tuple[TopKey, ...] = ()
+    top_keys: tuple[FrequentKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

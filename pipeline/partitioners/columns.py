@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class KeyHashes(NamedTuple):
+class HashedColumn(NamedTuple):
     """The hashes of a column of keys, by row."""
 
     values: NDArray[np.uint32]
@@ -33,7 +33,7 @@ _KERNELS = {
 """Hashes that a kernel has; others take some 0.2 us a key (CRC-32, MurmurHash3) or some us (what no stored column holds)."""
 
 
-def hash_keys(keys: pa.Array, name: HashName) -> KeyHashes:
+def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
     """Hashes a column of keys.
 
     Args:
@@ -57,7 +57,7 @@ def hash_keys(keys: pa.Array, name: HashName) -> KeyHashes:
     else:
         every = keys.cast(pa.large_binary()).to_pylist()
         values[is_hashed] = [hash_key(name, key) for key in every if key is not None]
-    return KeyHashes(values, is_hashed)
+    return HashedColumn(values, is_hashed)
 
 
 def find_keys(keys: pa.Array) -> NDArray[np.bool_]:

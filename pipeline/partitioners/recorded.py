@@ -45,7 +45,7 @@ class KeyFunction:
 
 
 @dataclass(frozen=True)
-class Family:
+class StrategyFamily:
     """Strategies that put every key with bytes in the same place.
 
     Attributes:
@@ -120,7 +120,7 @@ def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
     return None
 
 
-def list_families() -> tuple[Family, ...]:
+def list_families() -> tuple[StrategyFamily, ...]:
     """Every family that stored hashes can tell, the best known first; of each, the strategy that stands for it first."""
     members: dict[KeyFunction, list[Strategy]] = {}
     for strategy in STRATEGIES.values():
@@ -130,11 +130,11 @@ def list_families() -> tuple[Family, ...]:
     return tuple(sorted(families, key=lambda family: (_RANKS.get(family.name, len(_RANKS)), family.name)))
 
 
-def _family(function: KeyFunction, strategies: list[Strategy]) -> Family:
+def _family(function: KeyFunction, strategies: list[Strategy]) -> StrategyFamily:
     hash_name = next(name for name, column in HASH_COLUMNS.items() if column == function.hash_column)
     first = min(strategy.name for strategy in strategies)
     name, leading = _LEADING.get((hash_name, function.mask), (first, first))
     ordered = sorted(
         strategies, key=lambda strategy: (strategy.name != leading, not strategy.is_default, strategy.name)
     )
-    return Family(name, function, tuple(strategy.name for strategy in ordered))
+    return StrategyFamily(name, function, tuple(strategy.name for strategy in ordered))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pipeline.config.replay import Candidate
     from pipeline.model.window import TimeWindow
-    from pipeline.partitioners.recorded import Family, KeyFunction
+    from pipeline.partitioners.recorded import KeyFunction, StrategyFamily
     from pipeline.partitioners.strategy import Strategy
 
 
@@ -208,7 +208,7 @@ def _placings(
     return placings
 
 
-def _of_family(candidate: str, family: Family, counts: tuple[int, ...], columns: list[Column]) -> Placing:
+def _of_family(candidate: str, family: StrategyFamily, counts: tuple[int, ...], columns: list[Column]) -> Placing:
     # The members of a family differ over the empty key: it says nothing about the family.
     numbers = (_number(HashColumn(family.function.hash_column, family.function.is_text), columns),) * len(counts)
     return Placing(candidate, family.name, family.strategies[0], family.function, KeyRule.KEYLESS, numbers, counts)

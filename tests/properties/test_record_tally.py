@@ -13,7 +13,7 @@ from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.codec.records.record_tally import TOP_KEY_COUNT, RecordTally
 from pipeline.model.log import Codec
-from pipeline.model.segment_summary import RecordSummary, TopKey
+from pipeline.model.segment_summary import RecordSummary, FrequentKey
 
 KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))
 RECORDS = st.tuples(
@@ -52,7 +52,7 @@ def count_by_hand(records) -> RecordSummary:
         key_bytes=sum(len(record[0] or b"") for record in data),
         value_bytes=sum(max(record[1], 0) for record in data),
         header_count=sum(record[2] for record in data),
-        top_keys=tuple(TopKey(key=key, record_count=n) for key, n in keys.most_common(TOP_KEY_COUNT)),
+        top_keys=tuple(FrequentKey(key=key, record_count=n) for key, n in keys.most_common(TOP_KEY_COUNT)),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.records.key_table import KeyTable, take_keys
-from pipeline.model.segment_summary import RecordSummary, TopKey
+from pipeline.model.segment_summary import RecordSummary, FrequentKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,10 +61,10 @@ class RecordTally:
             top_keys=tuple(self._top_keys()),
         )
 
-    def _top_keys(self) -> list[TopKey]:
+    def _top_keys(self) -> list[FrequentKey]:
         """The most frequent keys; among equals those that were met first."""
         top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
         keys = take_keys(pa.concat_arrays(self._keys), top).to_pylist()
         return [
-            TopKey(key=key, record_count=count) for key, count in zip(keys, self._counts[top].tolist(), strict=True)
+            FrequentKey(key=key, record_count=count) for key, count in zip(keys, self._counts[top].tolist(), strict=True)
         ]
