@@ -13,7 +13,7 @@ from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.codec.records.record_tally import TOP_KEY_COUNT, RecordTally
 from pipeline.model.log import Codec
-from pipeline.model.segment_summary import RecordSummary, FrequentKey
+from pipeline.model.segment_summary import FrequentKey, RecordSummary
 
 KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))
 RECORDS = st.tuples(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.records.key_table import KeyTable, take_keys
-from pipeline.model.segment_summary import RecordSummary, FrequentKey
+from pipeline.model.segment_summary import FrequentKey, RecordSummary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,5 +66,6 @@ class RecordTally:
         top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
         keys = take_keys(pa.concat_arrays(self._keys), top).to_pylist()
         return [
-            FrequentKey(key=key, record_count=count) for key, count in zip(keys, self._counts[top].tolist(), strict=True)
+            FrequentKey(key=key, record_count=count)
+            for key, count in zip(keys, self._counts[top].tolist(), strict=True)
         ]

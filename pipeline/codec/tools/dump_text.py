@@ -1,4 +1,4 @@
-"""What `kafka-dump-log` prints: batches and records of segments, entries of their side files.
+"""What `kafka-dump-log` prints of segments: their batches.
 
 A key or payload is printed as it is: it may hold line ends, and then its text goes on over the next lines. Such lines
 are taken as text of the record before, as long as its sizes allow. What fits nothing is returned with its line number:
@@ -11,28 +11,26 @@ References:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
 _DUMPING = re.compile(_DUMPED)
 _DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
-_START = re.compile(r"(?:Log s|S)tarting offset: (?P<offset>[0-9]+)")
+_START = re.compile(r"(?:Log s|S)tarting offset: [0-9]+")
 _PAIR = re.compile(r"(\w+): ?(\S+)")
-_PAIRS = re.compile(r"(?:\w+: ?\S+\s*)+")
 _RECORD = re.compile(
-    r"\| offset: (?P<offset>[0-9]+) (?:isValid: \w+ crc: \w+ )?(?:CreateTime|LogAppendTime|NoTimestampType): "
-    r"(?P<timestamp>-?[0-9]+) key[sS]ize: (?P<key>-?[0-9]+) value[sS]ize: (?P<value>-?[0-9]+)"
-    r"(?: sequence: (?P<sequence>-?[0-9]+))?(?: headerKeys: \[.*?\])?(?P<text>.*)"
+    r"\| offset: [0-9]+ (?:isValid: \w+ crc: \w+ )?(?:CreateTime|LogAppendTime|NoTimestampType): "
+    r"-?[0-9]+ key[sS]ize: (?P<key>-?[0-9]+) value[sS]ize: (?P<value>-?[0-9]+)"
+    r"(?: sequence: -?[0-9]+)?(?: headerKeys: \[.*?\])?(?P<text>.*)"
 )
-_PAYLOAD = re.compile(r"\s*payload: ?(?P<text>.*)")
+_PAYLOAD = re.compile(r"\s*payload: ?.*")
 _COMPLAINT = re.compile(
     r"Non-consecutive offsets in |Mismatches in ?:|Found timestamp mismatch in ?:|Found out of order timestamp in ?:"
 )
@@ -41,55 +39,20 @@ _TIMESTAMPS = ("CreateTime", "LogAppendTime", "NoTimestampType")
 _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedRecord:
-    """A record as `--print-data-log` or `--deep-iteration` has it; sizes are -1 for null.
-
-    `text` is what follows on its line and the next ones: key, payload, or what a marker says.
-    """
-
-    offset: int
-    timestamp_ms: int = -1
-    key_bytes: int = -1
-    value_bytes: int = -1
-    sequence: int = -1
-    text: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class DumpedFile:
-    """One file of a dump.
+class DumpedSegment(NamedTuple):
+    """The text of one segment.
 
     Attributes:
-        path: As printed.
-        start_offset: As printed; None for side files.
         batches: Headers; what the tool does not print (the first timestamp) is -1.
-        wrong_checksums: Places in `batches` of those whose checksum the tool found wrong.
-        records: With `--print-data-log`, `--deep-iteration` or `--cluster-metadata-decoder`.
-        entries: Lines of side files: values by the names printed.
-        complaints: What the tool found wrong: gaps, index entries that lead nowhere.
-    """
-
-    path: str
-    start_offset: int | None = None
-    batches: list[BatchHeader] = field(default_factory=list)
-    wrong_checksums: list[int] = field(default_factory=list)
-    records: list[DumpedRecord] = field(default_factory=list)
-    entries: list[Mapping[str, str]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dump:
-    """The whole output.
-
-    Attributes:
-        files: In the order printed.
+        wrong_checksums: Indexes in `batches` of those whose checksum the tool found wrong.
+        complaints: What the tool found wrong, such as gaps.
         unexplained: Line number and text of what fits nothing.
     """
 
-    files: tuple[DumpedFile, ...]
-    unexplained: tuple[tuple[int, str], ...]
+    batches: list[BatchHeader]
+    wrong_checksums: list[int]
+    complaints: list[str]
+    unexplained: list[tuple[int, str]]
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
@@ -101,104 +64,81 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
     return [(found.start(), found["path"].decode(errors="replace")) for found in _DUMPING_LINE.finditer(data)]
 
 
-def parse_dump_log(text: str, *, path: Path | str | None = None) -> Dump:
-    """Reads the output of `kafka-dump-log`; words before the first `Dumping` line, and after a fence, are passed over.
+def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> DumpedSegment:
+    """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
 
     Args:
         text: The tool's output.
         path: For error messages.
 
-    Returns:
-        The files; text of records is kept as printed.
-
     Raises:
         InputError: No `Dumping` line, or a batch line that does not parse; `position` is the line number.
     """
-    files: list[DumpedFile] = []
-    unexplained: list[tuple[int, str]] = []
-    is_quoted = False
-    for number, line in enumerate(text.splitlines(), start=1):
-        dumping = _DUMPING.fullmatch(line.strip())
-        if dumping:
-            files.append(DumpedFile(path=dumping["path"]))
-            is_quoted = True
-        elif line.strip() == _FENCE:
-            is_quoted = False
-        elif is_quoted:
+    found = DumpedSegment([], [], [], [])
+    text_left = 0  # characters that the text of the last record may still have
+    for number, line in _list_quoted(text, path):
+        record = _RECORD.match(line)
+        if line.startswith(("baseOffset: ", "offset: ")) and " magic: " in line:
             try:
-                is_known = _take(line, files[-1])
+                batch = _parse_batch(line)
             except (KeyError, ValueError) as error:
                 reason = f"a line that does not parse ({error}): {line[:200]!r}"
                 raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
-            if not is_known:
-                unexplained.append((number, line))
-    if not files:
+            found.wrong_checksums.extend([] if "isvalid: true" in line else [len(found.batches)])
+            found.batches.append(batch)
+        elif record:
+            text_left = _count_left(record)
+        elif text_left > 0:
+            text_left -= len(line) + 1
+        elif _COMPLAINT.match(line) or (found.complaints and line.startswith("  ")):
+            found.complaints.append(line)
+        elif not _is_passed_over(line, found.batches):
+            found.unexplained.append((number, line))
+    return found
+
+
+def _list_quoted(text: str, path: Path | str | None) -> list[tuple[int, str]]:
+    """The lines, with their numbers, from the `Dumping` line to a fence."""
+    lines = list(enumerate(text.splitlines(), start=1))
+    start = next((number for number, line in lines if _DUMPING.fullmatch(line.strip())), None)
+    if start is None:
         raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path, first_bytes=text.encode())
-    return Dump(files=tuple(files), unexplained=tuple(unexplained))
+    return list(takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines[start:]))
 
 
-def _take(line: str, file: DumpedFile) -> bool:
-    start, record = _START.fullmatch(line.strip()), _RECORD.match(line)
-    if start:
-        file.start_offset = int(start["offset"])
-    elif line.startswith(("baseOffset: ", "offset: ")) and " magic: " in line:
-        if "isvalid: true" not in line:
-            file.wrong_checksums.append(len(file.batches))
-        file.batches.append(_parse_batch(line))
-    elif record:
-        file.records.append(_parse_record(record))
-    elif file.records and _goes_on(file.records[-1]):
-        last = file.records[-1]
-        file.records[-1] = replace(last, text=f"{last.text}\n{line}")
-    elif file.batches and _PAYLOAD.fullmatch(line):  # --skip-record-metadata prints nothing else of a record
-        file.records.append(DumpedRecord(offset=file.batches[-1].last_offset, text=line.strip()))
-    elif not file.batches and line.strip() and _PAIRS.fullmatch(line.strip()):
-        file.entries.append(dict(_PAIR.findall(line)))
-    elif _COMPLAINT.match(line) or (file.complaints and line.startswith("  ")):
-        file.complaints.append(line)
-    else:
-        return not line.strip()
-    return True
+def _count_left(record: re.Match[str]) -> int:
+    """How many characters key and payload may still have after this line: each takes a byte at least."""
+    printed = len(record["text"].removeprefix(" key: ").removeprefix(" payload: "))
+    most = max(int(record["key"]), 0) + max(int(record["value"]), 0) + len(" payload: ")
+    return most - printed if record["text"] else 0
 
 
-def _goes_on(record: DumpedRecord) -> bool:
-    """Whether the text printed so far leaves room for another line: characters may take several bytes, never none."""
-    printed = len(record.text.removeprefix(" key: ").removeprefix(" payload: "))
-    return bool(record.text) and printed < max(record.key_bytes, 0) + max(record.value_bytes, 0) + len(" payload: ")
+def _is_passed_over(line: str, batches: list[BatchHeader]) -> bool:
+    """Whether a line says nothing about batches; with --skip-record-metadata nothing but payloads is printed of records."""
+    return not line.strip() or bool(_START.fullmatch(line.strip()) or (batches and _PAYLOAD.fullmatch(line)))
 
 
 def _parse_batch(line: str) -> BatchHeader:
-    told = dict(_PAIR.findall(line))
-    stamp = next((name for name in _TIMESTAMPS if name in told), None)
-    attributes = _CODECS[told["compresscodec"].lower()] | (8 if stamp == "LogAppendTime" else 0)
-    attributes |= 0x10 if told.get("isTransactional") == "true" else 0
-    attributes |= 0x20 if told.get("isControl") == "true" else 0
-    attributes |= 0x40 if told.get("deleteHorizonMs", "OptionalLong.empty") != "OptionalLong.empty" else 0
-    base_offset = int(told["baseOffset"] if "baseOffset" in told else told["offset"])
+    shown = dict(_PAIR.findall(line))
+    stamp = next((name for name in _TIMESTAMPS if name in shown), None)
+    attributes = _CODECS[shown["compresscodec"].lower()] | (8 if stamp == "LogAppendTime" else 0)
+    attributes |= 0x10 if shown.get("isTransactional") == "true" else 0
+    attributes |= 0x20 if shown.get("isControl") == "true" else 0
+    attributes |= 0x40 if shown.get("deleteHorizonMs", "OptionalLong.empty") != "OptionalLong.empty" else 0
+    base_offset = int(shown["baseOffset"] if "baseOffset" in shown else shown["offset"])
     return BatchHeader(
-        position=int(told["position"]),
-        size_bytes=int(told["size"]),
+        position=int(shown["position"]),
+        size_bytes=int(shown["size"]),
         base_offset=base_offset,
-        last_offset=int(told.get("lastOffset", base_offset)),
-        partition_leader_epoch=int(told.get("partitionLeaderEpoch", -1)),
-        magic=int(told["magic"]),
-        crc=int(told["crc"]),
+        last_offset=int(shown.get("lastOffset", base_offset)),
+        partition_leader_epoch=int(shown.get("partitionLeaderEpoch", -1)),
+        magic=int(shown["magic"]),
+        crc=int(shown["crc"]),
         attributes=attributes,
         base_timestamp_ms=-1,
-        max_timestamp_ms=-1 if stamp is None else int(told[stamp]),
-        producer_id=int(told.get("producerId", -1)),
-        producer_epoch=int(told.get("producerEpoch", -1)),
-        base_sequence=int(told.get("baseSequence", -1)),
-        record_count=int(told.get("count", 1)),
-    )
-
-
-def _parse_record(match: re.Match[str]) -> DumpedRecord:
-    return DumpedRecord(
-        offset=int(match["offset"]),
-        timestamp_ms=int(match["timestamp"]),
-        key_bytes=int(match["key"]),
-        value_bytes=int(match["value"]),
-        sequence=-1 if match["sequence"] is None else int(match["sequence"]),
-        text=match["text"],
+        max_timestamp_ms=-1 if stamp is None else int(shown[stamp]),
+        producer_id=int(shown.get("producerId", -1)),
+        producer_epoch=int(shown.get("producerEpoch", -1)),
+        base_sequence=int(shown.get("baseSequence", -1)),
+        record_count=int(shown.get("count", 1)),
     )

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
-from pipeline.codec.tools.dump_text import find_dumped_files, parse_dump_log
+from pipeline.codec.tools.dump_text import find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem, TopicPartition
@@ -124,7 +124,7 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
         InputError: A line of a batch does not parse.
         OSError: The text cannot be read.
     """
-    (file,) = parse_dump_log(_read_part(part), path=part.path).files
+    file = parse_dumped_segment(_read_part(part), path=part.path)
     rows = np.zeros(len(file.batches), HEADER_ROW)
     for name in _HEADER_FIELDS:
         rows[name] = [getattr(batch, name) for batch in file.batches]
@@ -180,11 +180,10 @@ def _read_segment(
         raise InputError(reason) from error
     if directory.kind is not DirectoryKind.LIVE or directory.topic == CLUSTER_METADATA_TOPIC:
         return
-    dump = parse_dump_log(_read_part(part), path=part.path)
-    (file,) = dump.files
+    file = parse_dumped_segment(_read_part(part), path=part.path)
     problems += [
         Problem(path=part.path, position=line + number - 1, reason=f"not a line of kafka-dump-log: {text[:100]!r}")
-        for number, text in dump.unexplained
+        for number, text in file.unexplained
     ]
     if file.complaints:
         said = f"{file.complaints[0].strip()} ({len(file.complaints):,} lines of complaint)"

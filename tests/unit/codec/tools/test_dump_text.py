@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.tools.dump_text import parse_dump_log
+from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.errors import InputError
 
 BATCH = (
@@ -29,39 +29,35 @@ def test_batches_records_and_texts_over_several_lines():
             .replace("isvalid: true", "isvalid: false"),
         )
     )
-    (file,) = parse_dump_log(text).files
-    assert file.start_offset == 1
+    file = parse_dumped_segment(text)
     first, second = file.batches
     assert (first.base_offset, first.last_offset, first.codec, first.is_transactional, first.crc) == (1, 2, 3, True, 12)
     assert (second.codec, int(second.timestamp_type)) == (0, 1)
     assert file.wrong_checksums == [1]
-    assert [r.text for r in file.records] == [" key: k1 payload: one\nDumping is what this value says", ""]
-    assert [r.key_bytes for r in file.records] == [2, -1]
+    assert file.unexplained == []
+    after = parse_dumped_segment(f"{text}\nno text of the last record, which has none")
+    assert after.unexplained == [(9, "no text of the last record, which has none")]
 
 
-def test_side_files_and_complaints():
-    text = (
-        "Dumping a.index\noffset: 10 position: 4568\nDumping a.timeindex\ntimestamp: 17 offset: 9\n"
-        "Found timestamp mismatch in :a.timeindex\n  Index timestamp: 17, log timestamp: 18\n"
-    )
-    index, times = parse_dump_log(text).files
-    assert index.entries == [{"offset": "10", "position": "4568"}]
-    assert times.entries == [{"timestamp": "17", "offset": "9"}]
-    assert len(times.complaints) == 2
+def test_complaints():
+    text = f"Dumping a.log\n{BATCH}\nNon-consecutive offsets in a.log\n  8 is followed by 10\n"
+    dump = parse_dumped_segment(text)
+    assert dump.complaints == ["Non-consecutive offsets in a.log", "  8 is followed by 10"]
+    assert dump.unexplained == []
 
 
 def test_what_fits_nothing_is_told_with_its_line():
-    dump = parse_dump_log(f"Dumping x.log\n{BATCH}\nwhat is this\n")
-    assert dump.unexplained == ((3, "what is this"),)
+    dump = parse_dumped_segment(f"Dumping x.log\n{BATCH}\nwhat is this\n")
+    assert dump.unexplained == [(3, "what is this")]
 
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind\n"])
 def test_other_text_is_refused(text):
     with pytest.raises(InputError, match="no `Dumping` line"):
-        parse_dump_log(text)
+        parse_dumped_segment(text)
 
 
 def test_a_batch_line_that_lacks_a_field_is_refused_with_its_line():
     with pytest.raises(InputError) as raised:
-        parse_dump_log("Dumping x.log\nbaseOffset: 1 magic: 2 compresscodec: none\n")
+        parse_dumped_segment("Dumping x.log\nbaseOffset: 1 magic: 2 compresscodec: none\n")
     assert raised.value.position == 2
