@@ -113,7 +113,7 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
 
     Args:
         path: As in `scan_headers`.
-        start: Position of a batch.
+        start: Position of a batch; one beyond the end, where a damaged index may point, gives nothing.
 
     Yields:
         The header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes.
@@ -121,6 +121,7 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
     Raises:
         OSError: The file cannot be opened or read.
     """
+    start = min(start, Path(path).stat().st_size)
     for chunk in iter_chunks(Path(path), start, None, _FEW_BYTES, check_crc=False):
         for row in chunk.rows:
             yield BatchHeader(**{field: row[field].item() for field in BatchHeader.__slots__}), chunk.entry(row)

@@ -111,3 +111,7 @@ def test_batches_one_by_one(tmp_path):
     assert [header.size_bytes for header in headers] == scan.size_bytes.tolist() == [len(entry) for entry in entries]
     assert [header.base_offset for header in headers] == scan.base_offset.tolist() == [0, 3, 4]
     assert b"".join(entries) == path.read_bytes()[: scan.valid_bytes]
+
+
+def test_an_index_that_points_beyond_the_file(segment):
+    assert list(iter_batches(segment, 10**9)) == []

@@ -215,7 +215,7 @@ def test_unknown_types_and_tags_are_passed_over():
 
 
 def test_numbers_of_every_width():
-    reader = FieldReader(struct.pack(">bhHiqd?", -1, -2, 65535, -3, -4, 0.5, True))
+    reader = FieldReader(struct.pack(">bhHiq?", -1, -2, 65535, -3, -4, True))
     assert reader.read_int8() == -1
     assert (reader.read_int16(), reader.read_uint16(), reader.read_int32()) == (-2, 65535, -3)
     assert (reader.read_int64(), reader.read_boolean()) == (-4, True)
