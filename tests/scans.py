@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from pipeline.codec.log.segment import join_headers
+from pipeline.codec.log.problems import limit_problems
+from pipeline.codec.log.segment import CHUNK_BYTES, scan_headers
 from pipeline.codec.records.record_reader import iter_record_scans
-from pipeline.codec.records.record_scan import RecordScan
+from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from tests.oracles.segment_reader import read_plainly
 
 
-def scan_records(path, **options) -> RecordScan:
+def scan_records(path, *, check_crc=True, chunk_bytes=CHUNK_BYTES) -> RecordScan:
     """All records of a file, its chunks joined."""
-    scans = list(iter_record_scans(path, **options))
+    headers = scan_headers(path, check_crc=check_crc, chunk_bytes=chunk_bytes)
+    scans = list(iter_record_scans(path, headers, chunk_bytes=chunk_bytes))
     rows = [scan.rows.copy() for scan in scans]
     for first, records in zip(np.cumsum([0, *(len(scan.headers) for scan in scans)]), rows, strict=False):
         records["batch_index"] += first
+    problems = [*headers.problems, *(problem for scan in scans for problem in scan.headers.problems)]
     return RecordScan(
-        headers=join_headers(str(path), [scan.headers for scan in scans]),
-        rows=np.concatenate(rows),
+        headers=replace(headers, problems=limit_problems(str(path), problems)),
+        rows=np.concatenate([np.empty(0, RECORD_ROW), *rows]),
         key_offsets=np.cumsum([0, *(length for scan in scans for length in np.diff(scan.key_offsets))]),
-        key_data=np.concatenate([scan.key_data for scan in scans]),
+        key_data=np.concatenate([np.empty(0, np.uint8), *(scan.key_data for scan in scans)]),
     )
 
 

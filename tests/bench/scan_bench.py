@@ -126,7 +126,7 @@ def scan_files(kind, paths):
             scan = scan_headers(path)
             assert scan.usable.all()
         else:
-            for scan in iter_record_scans(path):
+            for scan in iter_record_scans(path, scan_headers(path)):
                 assert scan.headers.usable.all()
 
 
@@ -186,7 +186,7 @@ def measure_compressed(path):
             decompress_into(codec, view[position + 61 : position + size_bytes], output)
 
     def scan_all():
-        return sum(len(chunk) for chunk in iter_record_scans(path))
+        return sum(len(chunk) for chunk in iter_record_scans(path, scan_headers(path)))
 
     alone_s, scan_s = best_of(5, decompress_all), best_of(5, scan_all)
     return {"decompression_s": alone_s, "scan_s": scan_s, "ratio": scan_s / alone_s}

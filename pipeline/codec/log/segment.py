@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from io import FileIO
 
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ _LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class _Chunk:
     """Bytes that begin with a batch, and the whole batches in them; positions are those in the file.
 
     Attributes:
@@ -85,7 +85,14 @@ class Chunk:
         return int(sound[-1]) if len(sound) else before
 
 
-def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True) -> HeaderScan:
+def scan_headers(
+    path: Path | str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> HeaderScan:
     """Reads the header of every batch.
 
     Args:
@@ -93,19 +100,25 @@ def scan_headers(path: Path | str, *, start: int = 0, end: int | None = None, ch
         start: Position of a batch to begin at.
         end: Batches that start at or after this position are left out; the whole file by default.
         check_crc: Verify every checksum, CRC-32C or, in magic 0 and 1, CRC-32.
+        chunk_bytes: How much of the file to take at once; a batch is never cut.
 
     Raises:
         OSError: The file cannot be opened or read.
         ValueError: `start` or `end` lie outside the file.
     """
     rows, problems, others, last_offset = [], [], 0, None
-    for chunk in iter_chunks(Path(path), start, end, CHUNK_BYTES, check_crc=check_crc):
+    for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
         found, more = _find_problems(str(path), chunk, last_offset)
         rows.append(chunk.rows)
         problems += found
         others += more
         last_offset = chunk.last_offset(last_offset)
-    return _make_scan(np.concatenate(rows), wording.limit_problems(str(path), problems, others=others), chunk)
+    return HeaderScan(
+        rows=np.concatenate(rows),
+        problems=wording.limit_problems(str(path), problems, others=others),
+        valid_bytes=chunk.end,
+        file_bytes=chunk.file_bytes,
+    )
 
 
 def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -122,7 +135,7 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
         OSError: The file cannot be opened or read.
     """
     start = min(start, Path(path).stat().st_size)
-    for chunk in iter_chunks(Path(path), start, None, _FEW_BYTES, check_crc=False):
+    for chunk in _iter_chunks(Path(path), start, None, _FEW_BYTES, check_crc=False):
         for row in chunk.rows:
             yield BatchHeader(**{field: row[field].item() for field in BatchHeader.__slots__}), chunk.entry(row)
 
@@ -131,7 +144,7 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
     """Reads the headers of the whole batches in a Fetch reply, checksums verified; `name` stands for it in problems."""
     rows, end, stop = _walk(data, len(data), len(data), check_crc=True)
     stop = Stop.END if stop is Stop.BEYOND_FILE else stop
-    chunk = Chunk(
+    chunk = _Chunk(
         data=data,
         start=0,
         rows=rows,
@@ -142,17 +155,12 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
         is_zero_tail=stop is Stop.ZERO_LENGTH and not any(data[end:]),
     )
     _open_wrappers(chunk)
-    return describe(name, chunk, None)
+    problems, others = _find_problems(name, chunk, None)
+    limited = wording.limit_problems(name, problems, others=others)
+    return HeaderScan(rows=rows, problems=limited, valid_bytes=end, file_bytes=len(data))
 
 
-def join_headers(path: str, scans: Sequence[HeaderScan]) -> HeaderScan:
-    """Joins the scans of a file's chunks, in their order."""
-    problems = [problem for scan in scans for problem in scan.problems]
-    rows = np.concatenate([scan.rows for scan in scans])
-    return replace(scans[-1], rows=rows, problems=wording.limit_problems(path, problems))
-
-
-def iter_chunks(path: Path, start: int, end: int | None, chunk_bytes: int, *, check_crc: bool) -> Iterator[Chunk]:
+def _iter_chunks(path: Path, start: int, end: int | None, chunk_bytes: int, *, check_crc: bool) -> Iterator[_Chunk]:
     """Reads a file, at least one chunk of it, each as large as wanted, or as its first batch."""
     with path.open("rb", buffering=0) as file:
         file_bytes = os.fstat(file.fileno()).st_size
@@ -168,7 +176,7 @@ def iter_chunks(path: Path, start: int, end: int | None, chunk_bytes: int, *, ch
                 return
 
 
-def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_bytes: int, *, check_crc: bool) -> Chunk:
+def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_bytes: int, *, check_crc: bool) -> _Chunk:
     data = os.pread(file.fileno(), min(wanted_bytes, file_bytes - start), start)
     is_cut = len(data) < min(wanted_bytes, file_bytes - start)  # truncated since it was opened
     file_left = len(data) if is_cut else file_bytes - start
@@ -177,7 +185,7 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         batch_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big")
         return _read_chunk(file, start, end, file_bytes, batch_bytes, check_crc=check_crc)
     rows["position"] += start
-    return Chunk(
+    return _Chunk(
         data=data,
         start=start,
         rows=rows,
@@ -190,7 +198,7 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
 
 
 def _walk(data: bytes, end: int, file_left: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
-    """Reads the headers of the batches that begin before an index, 0.6 us each; see `Chunk` for what is returned.
+    """Reads the headers of the batches that begin before an index, 0.6 us each; see `_Chunk` for what is returned.
 
     Kafka's own walk (`FileLogInputStream.nextBatch`) reads offset, length, ..., magic, and steps on by the length; it
     ends at a batch that runs past the end of the file and throws on a length too small to be one. So does this one, and
@@ -254,7 +262,7 @@ def _is_zero_from(file: FileIO, position: int) -> bool:
     return not any(any(block) for block in iter(lambda: file.read(_ZERO_BLOCK_BYTES), b""))
 
 
-def _open_wrappers(chunk: Chunk) -> None:
+def _open_wrappers(chunk: _Chunk) -> None:
     """Completes the rows of compressed legacy wrappers from their inner sets, in place; a broken one gets a flaw."""
     rows = chunk.rows
     if not len(rows) or rows["magic"].min() == MAX_MAGIC:
@@ -274,29 +282,14 @@ def _open_wrappers(chunk: Chunk) -> None:
         row["max_timestamp_ms"] = max(record.timestamp_ms for record in records)
 
 
-def describe(name: str, chunk: Chunk, last_offset: int | None) -> HeaderScan:
-    """Makes a scan of one chunk, what is wrong put in words.
+def _find_problems(name: str, chunk: _Chunk, last_offset: int | None) -> tuple[list[Problem], int]:
+    """Returns what is wrong in a chunk, put in words up to a limit, and the number of problems beyond it.
 
     Args:
         name: The file.
         chunk: Its batches.
         last_offset: Last offset before the chunk, if there is one.
     """
-    problems, others = _find_problems(name, chunk, last_offset)
-    return _make_scan(chunk.rows, wording.limit_problems(name, problems, others=others), chunk)
-
-
-def _make_scan(rows: NDArray[np.void], problems: tuple[Problem, ...], last: Chunk) -> HeaderScan:
-    return HeaderScan(
-        rows=rows,
-        problems=problems,
-        valid_bytes=last.end,
-        file_bytes=last.file_bytes,
-    )
-
-
-def _find_problems(name: str, chunk: Chunk, last_offset: int | None) -> tuple[list[Problem], int]:
-    """Returns what is wrong in a chunk, put in words up to a limit, and the number of problems beyond it."""
     rows = chunk.rows
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)

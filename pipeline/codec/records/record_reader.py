@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +11,10 @@ import numpy as np
 
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_RECORD_BYTES
 from pipeline.codec.log.compression import bound_output_bytes, decompress_into
+from pipeline.codec.log.problems import MAX_PROBLEMS, describe_flaw
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw, HeaderScan
-from pipeline.codec.log.segment import CHUNK_BYTES, describe, iter_chunks
+from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.errors import InputError
@@ -28,41 +31,58 @@ _PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
 
 
 def iter_record_scans(
-    path: Path | str,
-    *,
-    start: int = 0,
-    end: int | None = None,
-    check_crc: bool = True,
-    chunk_bytes: int = CHUNK_BYTES,
+    path: Path | str, headers: HeaderScan, *, first: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[RecordScan]:
-    """Reads every record, a chunk of the file at a time.
+    """Reads the records of batches that were scanned before, a chunk of the file at a time.
 
     Args:
-        path: A `.log` file (or any file that holds record sets one after another).
-        start: Position of a batch to begin at.
-        end: Batches that start at or after this position are left out; the whole file by default.
-        check_crc: Verify checksums; records of batches that fail are left out.
+        path: The file that was scanned.
+        headers: Its batches; those with a flaw are left out, and one whose records do not parse gets a flaw.
+        first: The first batch to read, by its index.
+        end: The one after the last; all by default.
         chunk_bytes: How much of the file to take at once; a batch is never cut.
 
     Yields:
-        At least one scan. Each describes its own chunk: header rows, problems, `valid_bytes`.
+        The records of a chunk, with the headers of its batches and the problems that are new.
 
     Raises:
-        OSError: The file cannot be opened or read.
-        ValueError: `start` or `end` lie outside the file.
+        OSError: The file cannot be opened or read, or is shorter than it was.
     """
-    last_offset = None
-    for chunk in iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
-        records, key_offsets, key_data = _Decoder(chunk.data, chunk.start, chunk.rows).run()
-        headers = describe(str(path), chunk, last_offset)
-        yield RecordScan(headers=headers, rows=records, key_offsets=key_offsets, key_data=key_data)
-        last_offset = chunk.last_offset(last_offset)
+    rows = headers.rows[first:end]
+    with Path(path).open("rb", buffering=0) as file:
+        for batches in _cut(rows, chunk_bytes):
+            start = int(batches["position"][0])
+            size_bytes = int(batches["position"][-1]) + int(batches["size_bytes"][-1]) - start
+            data = os.pread(file.fileno(), size_bytes, start)
+            if len(data) < size_bytes:
+                raise OSError(f"{path}: {len(data)} bytes at {start}, {size_bytes} were there")
+            yield _decode(str(path), data, start, replace(headers, rows=batches))
 
 
 def decode_reply(data: bytes, headers: HeaderScan) -> RecordScan:
     """Reads the records of batches of a Fetch reply that were scanned before; sets the flaw of one that does not parse."""
-    records, key_offsets, key_data = _Decoder(data, 0, headers.rows).run()
-    return RecordScan(headers=headers, rows=records, key_offsets=key_offsets, key_data=key_data)
+    return _decode("", data, 0, headers)
+
+
+def _cut(rows: NDArray[np.void], chunk_bytes: int) -> Iterator[NDArray[np.void]]:
+    """Batches, in runs of at most so many bytes, or of one batch."""
+    ends = rows["position"] + rows["size_bytes"]
+    first = 0
+    while first < len(rows):
+        after = int(np.searchsorted(ends, rows["position"][first] + chunk_bytes, side="right"))
+        yield rows[first : max(after, first + 1)]
+        first = max(after, first + 1)
+
+
+def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordScan:
+    rows, was_flawed = headers.rows, headers.rows["flaw"] != Flaw.NONE
+    records, key_offsets, key_data = _Decoder(data, start, rows).run()
+    broken = np.flatnonzero((rows["flaw"] != Flaw.NONE) & ~was_flawed)[:MAX_PROBLEMS]
+    entries = [(row, int(row["position"]) - start) for row in rows[broken]]
+    problems = [describe_flaw(name, row, data[at : at + int(row["size_bytes"])]) for row, at in entries]
+    return RecordScan(
+        headers=replace(headers, problems=tuple(problems)), rows=records, key_offsets=key_offsets, key_data=key_data
+    )
 
 
 class _Decoder:

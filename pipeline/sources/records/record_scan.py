@@ -84,11 +84,8 @@ def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: Scan
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
         return
     path, first, end = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1
-    position, size_bytes = scanned.headers.position, scanned.headers.rows["size_bytes"]
     try:
-        scans = iter_record_scans(
-            path, start=int(position[first]), end=int(position[end - 1]) + int(size_bytes[end - 1])
-        )
+        scans = iter_record_scans(path, scanned.headers, first=first, end=end)
         times = (
             time_batches(scanned, settings, find_aborted(path, scanned.headers)) if settings.reads_arrivals else None
         )

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.codec.log.header_sums import sum_headers
-from pipeline.codec.log.segment import join_headers, scan_headers
+from pipeline.codec.log.problems import limit_problems
+from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import Problem
 from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
 from pipeline.sources.files.verification import verify_partition, verify_segment
@@ -66,16 +67,17 @@ def _make_tally() -> RecordTally:
 
 
 def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tuple[HeaderScan, RecordSummary]:
-    """Scans headers and records in one pass; the records also count towards their partition's total."""
+    """Scans headers, then records, which also count towards their partition's total."""
     from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415 - as above
 
     tally = total if is_only else _make_tally()
-    headers: list[HeaderScan] = []
-    for scan in iter_record_scans(segment.path):
+    headers = scan_headers(segment.path)
+    problems = [*headers.problems]
+    for scan in iter_record_scans(segment.path, headers):
         for each in {tally, total}:
             each.add(scan)
-        headers.append(scan.headers)
-    return join_headers(segment.path, headers), tally.summary()
+        problems += scan.headers.problems
+    return replace(headers, problems=limit_problems(segment.path, problems)), tally.summary()
 
 
 def _with_records(summary: SegmentSummary, scan: HeaderScan, records: RecordSummary) -> SegmentSummary:

@@ -66,12 +66,24 @@ def test_records(segment):
 @pytest.mark.parametrize("chunk_bytes", [1, 1000, 1 << 20])
 def test_chunks_are_the_whole(segment, chunk_bytes):
     whole = scan_records(segment)
-    chunks = list(iter_record_scans(segment, chunk_bytes=chunk_bytes))
+    headers = scan_headers(segment, chunk_bytes=chunk_bytes)
+    assert headers.rows.tolist() == whole.headers.rows.tolist()
+    chunks = list(iter_record_scans(segment, headers, chunk_bytes=chunk_bytes))
     assert len(chunks) == {1: 44, 1000: 7, 1 << 20: 1}[chunk_bytes]
     assert np.concatenate([chunk.offset for chunk in chunks]).tolist() == whole.offset.tolist()
     assert b"".join(chunk.key_data.tobytes() for chunk in chunks) == whole.key_data.tobytes()
     assert sum(len(chunk.headers) for chunk in chunks) == len(whole.headers)
-    assert [c.headers.valid_bytes for c in chunks] == sorted({c.headers.valid_bytes for c in chunks})
+    assert np.concatenate([chunk.headers.rows for chunk in chunks]).tolist() == headers.rows.tolist()
+    some = np.concatenate([chunk.offset for chunk in iter_record_scans(segment, headers, first=3, end=30)])
+    assert some.tolist() == whole.offset[(whole.batch_index >= 3) & (whole.batch_index < 30)].tolist()
+
+
+def test_a_file_that_was_cut_since(tmp_path):
+    path = write_segment(tmp_path / "a.log")
+    headers = scan_headers(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(OSError, match="were there"):
+        list(iter_record_scans(path, headers))
 
 
 def test_ranges_partition_the_file(segment):
@@ -134,8 +146,7 @@ from pipeline.codec.records.record_reader import iter_record_scans
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 small, large = sys.argv[1:]
 def scan(path):
-    scan_headers(path)
-    return sum(len(chunk) for chunk in iter_record_scans(path))
+    return sum(len(chunk) for chunk in iter_record_scans(path, scan_headers(path)))
 scan(small); before = peak(); count = scan(large); print(count, peak() - before)
 """
 
