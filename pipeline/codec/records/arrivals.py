@@ -115,17 +115,15 @@ class ArrivalPacker:
         runs = np.flatnonzero(is_new)
 
         unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
-        named, place = np.unique(
+        named, place = _number_rows(
             np.concatenate(
                 [
                     _name_groups(scan.headers, times, batch[runs], at_ms[runs]),
                     _name_groups(scan.headers, times, unreadable, times.event_time_ms[unreadable]),
                 ]
-            ),
-            axis=0,
-            return_inverse=True,
+            )
         )
-        groups, place = np.zeros(len(named), GROUP_ROW), place.reshape(-1)
+        groups = np.zeros(len(named), GROUP_ROW)
         of_runs, of_unreadable = place[: len(runs)], place[len(runs) :]
         for column, name in enumerate(NAMES):
             groups[name] = named[:, column]
@@ -187,6 +185,16 @@ def _place_records(
     is_late = np.zeros(len(batch), np.bool_)
     is_late[1:] = ~is_outlier[1:] & is_known[:-1] & (batch[1:] == batch[:-1]) & (at_ms[1:] < at_ms[:-1])
     return at_ms, is_outlier, is_late
+
+
+def _number_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct rows, and the index of each row among them; `np.unique` over an axis takes ten times as long."""
+    order = np.lexsort(rows.T)
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.cumsum(is_new) - 1
+    return rows[order[is_new]], place
 
 
 def _join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
