@@ -1,7 +1,8 @@
 """The small text files of a log directory: offset checkpoints, leader epochs, `meta.properties`, `partition.metadata`.
 
 Every parser takes the file's bytes, accepts CRLF line ends (files that went through a Windows checkout have them; see
-`has_crlf`) and raises `InputError` with the line number as its position. Kafka treats an empty file as no entries.
+`has_crlf`), takes the path for error messages only, and raises `InputError` with the line number as its position. Kafka
+treats an empty file as no entries.
 
 References:
     `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`
@@ -41,10 +42,6 @@ def has_crlf(data: bytes) -> bool:
 def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Entries of a `*-offset-checkpoint` file: `topic partition offset` a line.
 
-    Args:
-        data: The file's bytes.
-        path: For error messages.
-
     Returns:
         Offset by topic-partition; empty for an empty file.
 
@@ -65,13 +62,6 @@ def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> d
 def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple[LeaderEpoch, ...]:
     """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first.
 
-    Args:
-        data: The file's bytes.
-        path: For error messages.
-
-    Returns:
-        The epochs in file order.
-
     Raises:
         InputError: As for offset checkpoints.
     """
@@ -87,10 +77,6 @@ def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple
 
 def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> MetaProperties:
     """Who owns a log directory.
-
-    Args:
-        data: The file's bytes.
-        path: For error messages.
 
     Returns:
         The ids; None for those the file lacks (brokers of the ZooKeeper era wrote no `cluster.id` at first).
@@ -124,10 +110,6 @@ def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> Met
 
 def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> str:
     """The topic id in a `partition.metadata` file (Kafka 2.8 and later).
-
-    Args:
-        data: The file's bytes.
-        path: For error messages.
 
     Returns:
         The uuid as Kafka prints it: base64, URL alphabet, no padding.

@@ -60,9 +60,6 @@ def parse_directory_name(name: str) -> DirectoryName:
     Args:
         name: The directory's own name, no path.
 
-    Returns:
-        The parts.
-
     Raises:
         InputError: The name is not one Kafka gives.
 

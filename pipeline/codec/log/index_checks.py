@@ -21,123 +21,100 @@ import numpy as np
 from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, TransactionIndex
+    from pipeline.codec.log.index_files import IndexFile, OffsetIndex, TimeIndex, TransactionIndex
     from pipeline.codec.log.scans import HeaderScan
-
-    _Describe = Callable[[int], str]
 
 MAX_PROBLEMS = 100
 
 
 def check_offset_index(path: str, index: OffsetIndex, scan: HeaderScan) -> tuple[Problem, ...]:
-    """Compares an `.index` with the batches of its segment.
-
-    Args:
-        path: The index file, for the problems.
-        index: Its entries.
-        scan: Every batch of the segment.
-
-    Returns:
-        Problems, at the byte position of the entry in the index file.
-    """
-    found = _check_remainder(path, index.remainder_bytes, index.file_bytes)
+    """Compares an `.index`, at `path`, with all batches of its segment; problems are at the position of the entry."""
+    found = _Findings(path, index)
     offset, position = index.offset, index.position
     batch = np.searchsorted(scan.position, position)
     starts_batch = _take(scan.position, batch, -1) == position
-    found += _list(
-        path, index.entry_bytes, ~starts_batch, lambda i: f"position {position[i]} is not where a batch starts"
-    )
+    found.add(~starts_batch, lambda i: f"position {position[i]} is not where a batch starts")
     disorder = np.zeros(len(offset), np.bool_)
     disorder[1:] = (offset[1:] <= offset[:-1]) | (position[1:] <= position[:-1])
-    found += _list(
-        path,
-        index.entry_bytes,
-        disorder,
-        lambda i: f"offset {offset[i]} at {position[i]} is not above the entry before",
-    )
+    found.add(disorder, lambda i: f"offset {offset[i]} at {position[i]} is not above the entry before")
     ends = np.sort(scan.last_offset)
     ends_batch = _take(ends, np.searchsorted(ends, offset), -1) == offset
     old = (_take(scan.rows["magic"], batch, 2) < 2) & (_take(scan.base_offset, batch, -1) == offset)
-    found += _list(
-        path,
-        index.entry_bytes,
-        starts_batch & ~ends_batch & ~old,
-        lambda i: f"offset {offset[i]} is not the last offset of any batch",
-    )
+    ends_none = starts_batch & ~ends_batch & ~old
+    found.add(ends_none, lambda i: f"offset {offset[i]} is not the last offset of any batch")
     before_position = starts_batch & (offset < _take(scan.base_offset, batch, 0))
     next_base = np.append(_take(scan.base_offset, batch[1:], np.iinfo(np.int64).max), np.iinfo(np.int64).max)
-    outside = ends_batch & (before_position | (offset >= next_base))
-    found += _list(
-        path,
-        index.entry_bytes,
-        outside & ~disorder,
-        lambda i: f"offset {offset[i]} is not in the append that starts at {position[i]}",
-    )
-    return _limit(path, found)
+    outside = ends_batch & (before_position | (offset >= next_base)) & ~disorder
+    found.add(outside, lambda i: f"offset {offset[i]} is not in the append that starts at {position[i]}")
+    return found.limited()
 
 
 def check_time_index(path: str, index: TimeIndex, scan: HeaderScan) -> tuple[Problem, ...]:
-    """Compares a `.timeindex` with the batches of its segment.
-
-    Args:
-        path: The index file, for the problems.
-        index: Its entries.
-        scan: Every batch of the segment.
-
-    Returns:
-        Problems, at the byte position of the entry in the index file.
-    """
-    found = _check_remainder(path, index.remainder_bytes, index.file_bytes)
+    """Compares a `.timeindex` with all batches of its segment, as `check_offset_index` does."""
+    found = _Findings(path, index)
     stamps, offset = index.timestamp_ms, index.offset
     disorder = np.zeros(len(stamps), np.bool_)
     disorder[1:] = (stamps[1:] <= stamps[:-1]) | (offset[1:] < offset[:-1])
-    found += _list(
-        path, index.entry_bytes, disorder, lambda i: f"timestamp {stamps[i]} is not above that of the entry before"
-    )
+    found.add(disorder, lambda i: f"timestamp {stamps[i]} is not above that of the entry before")
     batch = np.searchsorted(scan.last_offset, offset)  # the batch that holds the offset, or the next one left after it
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= offset)
-    found += _list(path, index.entry_bytes, ~is_held, lambda i: f"offset {offset[i]} is in no batch")
+    found.add(~is_held, lambda i: f"offset {offset[i]} is in no batch")
     largest_so_far = np.maximum.accumulate(scan.max_timestamp_ms) if len(scan) else scan.max_timestamp_ms
     largest = _take(largest_so_far, batch, 0)
-    found += _list(
-        path,
-        index.entry_bytes,
+    found.add(
         is_held & (largest != stamps),
         lambda i: f"timestamp {stamps[i]} at offset {offset[i]}: the largest one up to there is {largest[i]}",
     )
-    return _limit(path, found)
+    return found.limited()
 
 
 def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan) -> tuple[Problem, ...]:
-    """Compares a `.txnindex` with the batches of its segment.
+    """Compares a `.txnindex` with all batches of its segment, as `check_offset_index` does.
 
-    Args:
-        path: The index file, for the problems.
-        index: Its entries.
-        scan: Every batch of the segment.
-
-    Returns:
-        Problems, at the byte position of the entry in the index file. An ABORT marker that compaction took away is none.
+    A missing ABORT marker is no problem: compaction removes it.
     """
-    found = _check_remainder(path, index.remainder_bytes, index.file_bytes)
+    found = _Findings(path, index)
     first, last = index.first_offset, index.last_offset
-    backward = first > last
-    found += _list(path, index.entry_bytes, backward, lambda i: f"first offset {first[i]} after the last, {last[i]}")
+    found.add(first > last, lambda i: f"first offset {first[i]} after the last, {last[i]}")
     batch = np.searchsorted(scan.last_offset, last)
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= last)
     is_marker = _take(scan.is_control, batch, 0).astype(np.bool_)
     is_owner = _take(scan.rows["producer_id"], batch, -1) == index.producer_id
-    found += _list(
-        path,
-        index.entry_bytes,
-        is_held & ~(is_marker & is_owner),
-        lambda i: f"offset {last[i]} is no marker of producer {index.producer_id[i]}",
+    found.add(
+        is_held & ~(is_marker & is_owner), lambda i: f"offset {last[i]} is no marker of producer {index.producer_id[i]}"
     )
-    return _limit(path, found)
+    return found.limited()
+
+
+class _Findings:
+    """What is wrong with the entries of an index file."""
+
+    def __init__(self, path: str, index: IndexFile) -> None:
+        self._path, self._entry_bytes = path, index.entry_bytes
+        self._problems: list[Problem] = []
+        if index.remainder_bytes:
+            reason = f"{index.remainder_bytes} bytes beyond a whole number of entries"
+            self._add(index.file_bytes - index.remainder_bytes, reason)
+
+    def add(self, wrong: NDArray[np.bool_], describe: Callable[[int], str]) -> None:
+        """Adds a problem for each entry that is wrong, as far as they are listed."""
+        for entry in np.flatnonzero(wrong)[: MAX_PROBLEMS + 1].tolist():
+            self._add(entry * self._entry_bytes, describe(entry))
+
+    def limited(self) -> tuple[Problem, ...]:
+        """The first problems by position; the last one says where there are more."""
+        ordered = sorted(self._problems, key=lambda problem: problem.position or 0)
+        if len(ordered) <= MAX_PROBLEMS:
+            return tuple(ordered)
+        self._add(ordered[MAX_PROBLEMS - 1].position, "more entries are wrong from here on")
+        return (*ordered[: MAX_PROBLEMS - 1], self._problems[-1])
+
+    def _add(self, position: int | None, reason: str) -> None:
+        self._problems.append(Problem(path=self._path, position=position, reason=reason, severity="suspect"))
 
 
 def _take(column: NDArray[np.generic], rows: NDArray[np.int64], missing: int) -> NDArray[np.int64]:
@@ -146,26 +123,3 @@ def _take(column: NDArray[np.generic], rows: NDArray[np.int64], missing: int) ->
         return np.full(len(rows), missing, np.int64)
     values = column[np.minimum(rows, len(column) - 1)].astype(np.int64)
     return np.where(rows < len(column), values, missing)
-
-
-def _check_remainder(path: str, remainder_bytes: int, file_bytes: int) -> list[Problem]:
-    if not remainder_bytes:
-        return []
-    reason = f"{remainder_bytes} bytes beyond a whole number of entries"
-    return [Problem(path=path, position=file_bytes - remainder_bytes, reason=reason, severity="suspect")]
-
-
-def _list(path: str, entry_bytes: int, wrong: NDArray[np.bool_], describe: _Describe) -> list[Problem]:
-    return [
-        Problem(path=path, position=int(i) * entry_bytes, reason=describe(int(i)), severity="suspect")
-        for i in np.flatnonzero(wrong)[: MAX_PROBLEMS + 1]
-    ]
-
-
-def _limit(path: str, found: Iterable[Problem]) -> tuple[Problem, ...]:
-    ordered = sorted(found, key=lambda problem: problem.position or 0)
-    if len(ordered) <= MAX_PROBLEMS:
-        return tuple(ordered)
-    cut = ordered[MAX_PROBLEMS - 1]
-    note = Problem(path=path, position=cut.position, reason="more entries are wrong from here on", severity="suspect")
-    return (*ordered[: MAX_PROBLEMS - 1], note)

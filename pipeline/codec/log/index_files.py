@@ -36,63 +36,49 @@ _BLOCK_ENTRIES = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OffsetIndex:
-    """`.index`: the last offset of an append and the file position of its first batch.
+class IndexFile:
+    """The entries of a file, column by column, int64.
 
     Attributes:
-        offset: Absolute offsets, int64.
-        position: Byte positions in the `.log`, int64.
-        entry_bytes: Size of one entry in the file.
         file_bytes: Size of the file, preallocated tail included.
         remainder_bytes: Bytes beyond a whole number of entries: more than 0 in a damaged file.
+        entry_bytes: Size of one entry in the file.
     """
+
+    file_bytes: int
+    remainder_bytes: int
+    entry_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffsetIndex(IndexFile):
+    """`.index`: the last offset (absolute) of an append and the position in the `.log` of its first batch."""
 
     offset: NDArray[np.int64]
     position: NDArray[np.int64]
-    file_bytes: int
-    remainder_bytes: int
     entry_bytes: int = OFFSET_ENTRY.itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TimeIndex:
-    """`.timeindex`: the highest timestamp so far and the offset it was reached at.
-
-    Attributes:
-        timestamp_ms: int64.
-        offset: Absolute offsets, int64.
-        entry_bytes: Size of one entry in the file.
-        file_bytes: Size of the file, preallocated tail included.
-        remainder_bytes: Bytes beyond a whole number of entries.
-    """
+class TimeIndex(IndexFile):
+    """`.timeindex`: the highest timestamp so far and the offset (absolute) it was reached at."""
 
     timestamp_ms: NDArray[np.int64]
     offset: NDArray[np.int64]
-    file_bytes: int
-    remainder_bytes: int
     entry_bytes: int = TIME_ENTRY.itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """`.txnindex`: the aborted transactions whose marker lies in the segment; never preallocated.
 
-    Attributes:
-        producer_id: int64.
-        first_offset: First offset of the transaction.
-        last_offset: Offset of its ABORT marker.
-        last_stable_offset: The last stable offset once it was aborted.
-        entry_bytes: Size of one entry in the file.
-        file_bytes: Size of the file.
-        remainder_bytes: Bytes beyond a whole number of entries.
+    From the first offset of a transaction to that of its ABORT marker; the last stable offset is that after the abort.
     """
 
     producer_id: NDArray[np.int64]
     first_offset: NDArray[np.int64]
     last_offset: NDArray[np.int64]
     last_stable_offset: NDArray[np.int64]
-    file_bytes: int
-    remainder_bytes: int
     entry_bytes: int = TXN_ENTRY.itemsize
 
 
@@ -151,9 +137,6 @@ def read_transaction_index(path: Path | str) -> TransactionIndex:
 
     Args:
         path: The file.
-
-    Returns:
-        All whole entries.
 
     Raises:
         InputError: An entry of another version than 0.

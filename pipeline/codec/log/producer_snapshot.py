@@ -25,10 +25,6 @@ _CRC_FROM = 6
 def check_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> None:
     """Checks a snapshot: version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
 
-    Args:
-        data: The file's bytes.
-        path: For error messages.
-
     Raises:
         InputError: Too short, another version, a wrong CRC, a count that does not fit.
     """

@@ -27,13 +27,6 @@ _WORD = re.compile(r"\S+")
 def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
     """Rows of `kafka-consumer-groups --describe` (one or all groups).
 
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Returns:
-        A row per line, in the order printed.
-
     Raises:
         InputError: No table in it, or a number that is none; `position` is the line number.
     """

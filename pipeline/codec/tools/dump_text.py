@@ -67,10 +67,6 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
 def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> DumpedSegment:
     """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
 
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
     Raises:
         InputError: No `Dumping` line, or a batch line that does not parse; `position` is the line number.
     """

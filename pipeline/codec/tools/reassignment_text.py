@@ -55,10 +55,6 @@ class ReassignmentStatus(NamedTuple):
 def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> tuple[ReassignmentStatus, ...]:
     """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
 
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
     Raises:
         InputError: No status in it, or a line that is none; `position` is the line number.
     """

@@ -60,13 +60,6 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
 
     Topic lines may be absent (`--unavailable-partitions` prints partitions only); ids are then None.
 
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
-    Returns:
-        The description.
-
     Raises:
         InputError: No partition in it, or a partition line that does not parse; `position` is the line number.
     """
@@ -96,10 +89,6 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
 def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tuple[DescribedReplica, ...]:
     """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
 
-    Args:
-        text: The tool's output.
-        path: For error messages.
-
     Returns:
         The replicas by broker, directory and name; those of directories with an error are not told by Kafka.
 
@@ -118,10 +107,6 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
 
 def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
-
-    Args:
-        text: The tool's output.
-        path: For error messages.
 
     Returns:
         Offset by topic-partition; partitions without one (no such timestamp) are left out: the tool prints nothing, or
