@@ -11,26 +11,20 @@ References:
 from __future__ import annotations
 
 import os
-import struct
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import google_crc32c
 import numpy as np
 
 from pipeline.codec.log import problems as wording
 from pipeline.codec.log.batch_format import (
     BATCH_HEADER_BYTES,
-    HEADER_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
-    MAX_LENGTH,
     MAX_MAGIC,
-    MIN_LENGTH,
     Stop,
 )
-from pipeline.codec.log.header_rows import read_rows
+from pipeline.codec.log.header_walk import walk_batches
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.errors import InputError
@@ -47,7 +41,6 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 16 << 20
 _FEW_BYTES = 64 << 10  # what a search reads at once: an index has an entry every 4 KiB
 _ZERO_BLOCK_BYTES = 1 << 20
-_LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +135,7 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
 
 def scan_reply(data: bytes, *, name: str) -> HeaderScan:
     """Reads the headers of the whole batches in a Fetch reply, checksums verified; `name` stands for it in problems."""
-    rows, end, stop = _walk(data, len(data), len(data), check_crc=True)
+    rows, end, stop = walk_batches(data, len(data), len(data), check_crc=True)
     stop = Stop.END if stop is Stop.BEYOND_FILE else stop
     chunk = _Chunk(
         data=data,
@@ -180,7 +173,7 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
     data = os.pread(file.fileno(), min(wanted_bytes, file_bytes - start), start)
     is_cut = len(data) < min(wanted_bytes, file_bytes - start)  # truncated since it was opened
     file_left = len(data) if is_cut else file_bytes - start
-    rows, after, stop = _walk(data, end - start, file_left, check_crc=check_crc)
+    rows, after, stop = walk_batches(data, end - start, file_left, check_crc=check_crc)
     if stop is Stop.BEYOND_CHUNK and not len(rows):
         batch_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big")
         return _read_chunk(file, start, end, file_bytes, batch_bytes, check_crc=check_crc)
@@ -195,66 +188,6 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         file_bytes=file_bytes,
         is_zero_tail=stop is Stop.ZERO_LENGTH and _is_zero_from(file, start + after),
     )
-
-
-def _walk(data: bytes, end: int, file_left: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
-    """Reads the headers of the batches that begin before an index, 0.6 us each; see `_Chunk` for what is returned.
-
-    Kafka's own walk (`FileLogInputStream.nextBatch`) reads offset, length, ..., magic, and steps on by the length; it
-    ends at a batch that runs past the end of the file and throws on a length too small to be one. So does this one, and
-    it also stops at an unknown magic, where Kafka would take the bytes for magic 2.
-
-    Args:
-        data: Bytes of a file.
-        end: Batches that begin at or after this index are left out.
-        file_left: Bytes from the first of `data` to the end of the file, at least `len(data)`.
-        check_crc: Verify checksums.
-    """
-    positions: list[int] = []
-    position, stop, end = 0, Stop.END, min(end, len(data))
-    while position < end:
-        left = len(data) - position
-        if left < HEADER_UP_TO_MAGIC_BYTES:
-            stop = Stop.BEYOND_FILE if any(data[position:]) else Stop.ZERO_LENGTH
-            stop = Stop.BEYOND_CHUNK if left < file_left - position else stop
-            break
-        length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position + 8)
-        if magic > MAX_MAGIC or not MIN_LENGTH[magic] <= length <= left - LOG_OVERHEAD_BYTES:
-            stop = _find_stop(length, magic, file_left - position - LOG_OVERHEAD_BYTES)
-            break
-        positions.append(position)
-        position += length + LOG_OVERHEAD_BYTES
-    rows = read_rows(data, np.array(positions, np.int64))
-    if check_crc:
-        _check_crc(data, rows)
-    return rows, position, stop
-
-
-def _find_stop(length: int, magic: int, most: int) -> Stop:
-    """Why an entry is not read, from its length and magic and the largest length that the file has room for."""
-    if length == 0:
-        return Stop.ZERO_LENGTH
-    if not MIN_LENGTH[0] <= length <= MAX_LENGTH:
-        return Stop.BAD_LENGTH
-    if length > most:
-        return Stop.BEYOND_FILE
-    if magic > MAX_MAGIC:
-        return Stop.BAD_MAGIC
-    return Stop.BAD_LENGTH if length < MIN_LENGTH[magic] else Stop.BEYOND_CHUNK
-
-
-def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
-    """Verifies the checksums; positions are indexes in the data.
-
-    The C libraries take 0.2 us for a batch of one small record and 2 us for one of 16 KiB.
-    """
-    ends = rows["position"] + rows["size_bytes"]
-    for magic, covers_from, checksum in ((0, 16, zlib.crc32), (1, 16, zlib.crc32), (2, 21, google_crc32c.value)):
-        mine = np.flatnonzero(rows["magic"] == magic)
-        spans = zip((rows["position"][mine] + covers_from).tolist(), ends[mine].tolist(), strict=True)
-        found = np.array([checksum(data[start:end]) for start, end in spans], np.uint32)
-        wrong = mine[found != rows["crc"][mine]]
-        rows["crc_ok"][wrong], rows["flaw"][wrong] = False, Flaw.CRC
 
 
 def _is_zero_from(file: FileIO, position: int) -> bool:

