@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pipeline.charts.palette import ALARM, CALM, CARD, FONT, GRID, INK, LIMIT, MUTED, PIXELS_PER_INCH
+from pipeline.charts.palette import ALARM, CALM, INK, LIMIT, STYLE, make_figure, save_figure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,22 +47,17 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
     Returns:
         PNG, 1120 pixels wide (560 shown), the same bytes for the same values.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib import rc_context
 
     bars = shown_brokers(loads, failing)
-    figure = Figure(
-        figsize=(_WIDTH_INCH, _FRAME_INCH + _BAR_INCH * max(len(bars), 2)), dpi=PIXELS_PER_INCH, facecolor=CARD
-    )
-    FigureCanvasAgg(figure)
-    top_inch = figure.get_figheight()
-    axes = figure.add_axes((0.15, 0.32 / top_inch, 0.74, 1 - _FRAME_INCH / top_inch))
-    _draw_bars(axes, bars, failing)
-    _draw_lines(axes, bars, limit_ratio)
-    _dress(axes, bars, limit_ratio)
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", facecolor=CARD, metadata={"Software": None})
-    return buffer.getvalue()
+    height_inch = _FRAME_INCH + _BAR_INCH * max(len(bars), 2)
+    with rc_context(STYLE | {"axes.spines.bottom": False}):
+        figure = make_figure(_WIDTH_INCH, height_inch)
+        axes = figure.add_axes((0.15, 0.32 / height_inch, 0.74, 1 - _FRAME_INCH / height_inch))
+        _draw_bars(axes, bars, failing)
+        _draw_lines(axes, bars, limit_ratio)
+        _dress(axes, bars, limit_ratio)
+        return save_figure(figure)
 
 
 def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int]) -> None:
@@ -80,7 +74,6 @@ def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int])
             ha="right",
             va="center",
             fontsize=8.5,
-            fontfamily=FONT,
             fontweight="bold" if is_failing else "normal",
             color=ALARM if is_failing else INK,
         )
@@ -95,7 +88,7 @@ def _draw_lines(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> N
     if bars:
         fair = 100 * bars[0].expected_share
         near = fair * (limit_ratio - 1) < 18
-        style: dict[str, Any] = {"fontsize": 7.5, "fontfamily": FONT, "va": "bottom", "clip_on": False}
+        style: dict[str, Any] = {"fontsize": 7.5, "va": "bottom", "clip_on": False}
         axes.text(fair, -0.58, "fair share", color=INK, ha="right" if near else "center", **style)
         axes.text(
             fair * limit_ratio,
@@ -111,16 +104,7 @@ def _dress(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
     reach = max([100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in bars], default=100.0)
     axes.set_xlim(0, reach * 1.02 or 1)
     axes.set_ylim(max(len(bars), 1) - 0.45, -0.55)
-    axes.set_yticks(
-        range(len(bars)), [f"broker {load.broker_id}" for load in bars], fontsize=8.5, fontfamily=FONT, color=INK
-    )
-    axes.tick_params(axis="both", length=0, labelcolor=MUTED, labelsize=7.5)
+    axes.set_yticks(range(len(bars)), [f"broker {load.broker_id}" for load in bars])
     axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
     axes.xaxis.set_major_formatter("{x:g} %")
-    for label in axes.get_xticklabels():
-        label.set_fontfamily(FONT)
-    axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8, zorder=0)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.spines["left"].set_color(GRID)
+    axes.grid(visible=True, axis="x", zorder=0)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime
-from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.charts.palette import (
     ALARM,
     ALARM_TINT,
     CALM,
-    CARD,
-    FONT,
-    GRID,
     INK,
     LIMIT,
     LINES,
     MUTED,
-    PIXELS_PER_INCH,
+    STYLE,
+    add_legend,
+    make_figure,
+    save_figure,
 )
 from pipeline.model.window import DAY_MS
 
@@ -62,27 +61,24 @@ def render_shares_over_windows(
     Returns:
         PNG at 200 pixels an inch, the same bytes for the same values.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib import rc_context
 
-    figure = Figure(figsize=(width_inch, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes(
-        (0.5 / width_inch, 0.36 / height_inch, 1 - 0.68 / width_inch, 1 - 0.64 / height_inch), facecolor=CARD
-    )
-    for span in failing_spans:
-        axes.axvspan(span.start_ms, span.end_ms, color=ALARM_TINT, linewidth=0, zorder=0)
     lines = _lines(loads, window_ms)
     colours = _colours(lines, failing)
     names = _names(lines, colours)
-    for broker_id in sorted(lines, key=lambda broker_id: (broker_id not in failing, broker_id)):
-        _draw_line(axes, lines[broker_id], colours[broker_id], is_failing=broker_id in failing, name=names[broker_id])
-    _draw_levels(axes, loads, failing, limit_ratio)
-    _dress(axes, loads, window_ms, limit_ratio)
-    _draw_legend(axes)
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", facecolor=CARD, metadata={"Software": None})
-    return buffer.getvalue()
+    with rc_context(STYLE | {"axes.spines.left": False}):
+        figure = make_figure(width_inch, height_inch)
+        axes = figure.add_axes((0.5 / width_inch, 0.36 / height_inch, 1 - 0.68 / width_inch, 1 - 0.64 / height_inch))
+        for span in failing_spans:
+            axes.axvspan(span.start_ms, span.end_ms, color=ALARM_TINT, linewidth=0, zorder=0)
+        for broker_id in sorted(lines, key=lambda broker_id: (broker_id not in failing, broker_id)):
+            is_failing = broker_id in failing
+            _draw_line(axes, lines[broker_id], colours[broker_id], is_failing=is_failing, name=names[broker_id])
+        _draw_levels(axes, loads, failing, limit_ratio)
+        _dress(axes, loads, window_ms, limit_ratio)
+        above = {"bbox_to_anchor": (-0.01, 0.99), "borderaxespad": 0}
+        add_legend(axes, **above, handlelength=1.4, handletextpad=0.45, columnspacing=1.2)
+        return save_figure(figure)
 
 
 def _lines(loads: Iterable[BrokerLoad], window_ms: int) -> dict[int, _Line]:
@@ -130,24 +126,6 @@ def _draw_levels(axes: Axes, loads: Sequence[BrokerLoad], failing: Collection[in
     axes.axhline(fair * limit_ratio, color=LIMIT, linewidth=1, zorder=2, label=f"limit {limit_ratio:.2f}x")
 
 
-def _draw_legend(axes: Axes) -> None:
-    handles, names = axes.get_legend_handles_labels()
-    axes.legend(
-        handles,
-        names,
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 0.99),
-        ncols=max(len(names), 1),
-        frameon=False,
-        borderaxespad=0,
-        handlelength=1.4,
-        handletextpad=0.45,
-        columnspacing=1.2,
-        labelcolor=INK,
-        prop={"family": FONT, "size": 7.5},
-    )
-
-
 def _names(lines: Mapping[int, _Line], colours: Mapping[int, str]) -> dict[int, str]:
     """What the legend calls each line; grey ones share an entry, an underscore hides one."""
     grey = [broker_id for broker_id in lines if colours[broker_id] == CALM]
@@ -165,22 +143,7 @@ def _dress(axes: Axes, loads: Sequence[BrokerLoad], window_ms: int, limit_ratio:
     ticks = range(starts[0], starts[-1] + window_ms, step * window_ms)
     pattern = "%H:%M" if starts[-1] - starts[0] < DAY_MS else "%d %b\n%H:%M"
     axes.set_xticks(list(ticks), [datetime.fromtimestamp(tick_ms // 1000, UTC).strftime(pattern) for tick_ms in ticks])
-    axes.annotate(
-        "UTC",
-        (1, 0),
-        xycoords="axes fraction",
-        xytext=(-6, -11),
-        textcoords="offset points",
-        fontsize=7.5,
-        fontfamily=FONT,
-        color=MUTED,
-    )
+    below: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (-6, -11), "textcoords": "offset points"}
+    axes.annotate("UTC", (1, 0), **below, fontsize=7.5, color=MUTED)
     axes.yaxis.set_major_formatter("{x:g} %")
-    axes.tick_params(axis="both", length=0, labelcolor=MUTED, labelsize=7.5)
-    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set_fontfamily(FONT)
-    axes.grid(visible=True, axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(GRID)
+    axes.grid(visible=True, axis="y")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pipeline.charts.palette import ALARM, CALM, CARD, FONT, GRID, INK, LINES, MUTED, PIXELS_PER_INCH
+from pipeline.charts.palette import ALARM, CALM, GRID, INK, LINES, MUTED, STYLE, add_legend, make_figure, save_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,34 +40,19 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
         The picture; a PNG has 200 pixels an inch.
     """
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     height_inch = _FRAME_INCH + _ROW_INCH * max(len(summaries), 2)
-    figure = Figure(figsize=(_WIDTH_INCH, height_inch), dpi=PIXELS_PER_INCH, facecolor=CARD)
-    FigureCanvasAgg(figure)
     bottom, tall = 0.5 / height_inch, 1 - _FRAME_INCH / height_inch
-    shares = figure.add_axes((0.165, bottom, 0.36, tall), facecolor=CARD)
-    latencies = figure.add_axes((0.595, bottom, 0.38, tall), facecolor=CARD)
-    _draw_shares(shares, summaries)
-    _draw_latencies(latencies, summaries)
-    style: dict[str, Any] = {"ha": "left", "va": "top", "fontfamily": FONT}
-    figure.text(0.012, 1 - 0.12 / height_inch, scenario.name, fontsize=12, fontweight="bold", color=INK, **style)
+    style: dict[str, Any] = {"ha": "left", "va": "top"}
     count = len(summaries[0].seeds)
     seeds = f"{count} seeds: dots are medians, lines go from 5 % to 95 %" if count > 1 else "one seed"
-    figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
-    buffer = BytesIO()
-    with rc_context({"svg.hashsalt": "simulation"}):  # else names inside differ from run to run
-        figure.savefig(buffer, format=file_format, facecolor=CARD, metadata=_METADATA.get(file_format))
-    return buffer.getvalue()
-
-
-_METADATA: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-"""Without date and program, so that equal values give equal bytes."""
+    with rc_context(STYLE | {"axes.spines.bottom": False}):
+        figure = make_figure(_WIDTH_INCH, height_inch)
+        _draw_shares(figure.add_axes((0.165, bottom, 0.36, tall)), summaries)
+        _draw_latencies(figure.add_axes((0.595, bottom, 0.38, tall)), summaries)
+        figure.text(0.012, 1 - 0.12 / height_inch, scenario.name, fontsize=12, fontweight="bold", color=INK, **style)
+        figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
+        return save_figure(figure, file_format)
 
 
 def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
@@ -93,7 +77,6 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     axes.xaxis.set_major_formatter("{x:g} %")
     _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)", marks)
     axes.set_yticks(range(len(summaries)), [summary.variant.name for summary in summaries])
-    _set_fonts(axes)
 
 
 def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
@@ -112,7 +95,6 @@ def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
     _dress(axes, summaries, "latency of a record, from send() to its acknowledgement", marks)
     axes.set_yticks(range(len(summaries)), [""] * len(summaries))
-    _set_fonts(axes)
 
 
 def _draw_range(axes: Axes, at: tuple[float, str], figure: Range, factor: float, label: str) -> None:
@@ -168,47 +150,11 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str, marks: s
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     for row in range(1, len(summaries)):
         axes.axhline(row - 0.5, color=GRID, linewidth=0.8, zorder=0)
-    axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8, zorder=0)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="both", which="both", length=0, labelcolor=MUTED, labelsize=7.5)
+    axes.grid(visible=True, axis="x", zorder=0)
     axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
-    for side in ("top", "right", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.spines["left"].set_color(GRID)
-    axes.annotate(
-        title,
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 22),
-        textcoords="offset points",
-        fontsize=8.5,
-        fontfamily=FONT,
-        color=INK,
-    )
-    _add_legend(axes, marks)
-
-
-def _add_legend(axes: Axes, labels: set[str]) -> None:
-    """Units in their colours, then the marks of other runs, whatever their colour."""
-    for label in sorted(labels):
+    above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
+    axes.annotate(title, (0, 1), **above, fontsize=8.5, color=INK)
+    for label in sorted(marks):  # other runs, whatever their colour
         axes.plot([], [], marker=_MARKERS[label], markersize=5.5, linestyle="", label=label, **_HOLLOW)
-    handles, names = axes.get_legend_handles_labels()
-    axes.legend(
-        handles,
-        names,
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        ncols=max(len(names), 1),
-        frameon=False,
-        borderaxespad=0.2,
-        handlelength=0.8,
-        handletextpad=0.4,
-        columnspacing=1.1,
-        labelcolor=INK,
-        prop={"family": FONT, "size": 7.5},
-    )
-
-
-def _set_fonts(axes: Axes) -> None:
-    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set_fontfamily(FONT)
+    above = {"bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2}
+    add_legend(axes, **above, handlelength=0.8, handletextpad=0.4, columnspacing=1.1)
