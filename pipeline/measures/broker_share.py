@@ -58,7 +58,7 @@ def measure_broker_columns(
 ) -> tuple[BrokerMeasures, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted.
 
-    Load whose leader is unknown (negative id) belongs to nobody and is left out of every share.
+    Load whose leader is unknown (negative id) is left out of every share.
 
     Args:
         loads: Loads of one window, partitions without traffic included.

@@ -8,7 +8,7 @@ The tail is taken as normal. That is good where b expects some hundreds of effec
 `required_units_of_share` guards: at 20 % above share and level 0.001 it asks for 290 or more of them. Weights so heavy
 that a handful of batches make the traffic give a small N_eff, hence `not_enough_traffic` rather than a wrong tail.
 Batches sent in runs to one broker (sticky producers) and records of one key are less independent than this assumes: it
-is a lower bound on chance, which is why the practical limit and k-of-n windows stand beside it.
+is a lower bound on chance, which is why the practical limit and k-of-n windows exist as well.
 
 References:
     docs/ARCHITECTURE.md, Measures; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995).
@@ -55,11 +55,11 @@ def chance_cv(partition_count: int, unit_count: float) -> float:
 
 
 def required_units_of_share(expected_share: float, excess: float, level: float, group_count: int) -> float:
-    """Effective units needed to tell `excess` above its share from chance, for one broker among `group_count`.
+    """Effective units needed to distinguish `excess` above its share from chance, for one broker among `group_count`.
 
     Args:
         expected_share: Its fair share, 0..1.
-        excess: How far above 1 the ratio is to be told, such as 0.2.
+        excess: How far above 1 the ratio is, such as 0.2.
         level: Chance of a false alarm over all brokers of the window together.
         group_count: Brokers judged together.
 

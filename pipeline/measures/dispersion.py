@@ -54,7 +54,7 @@ def estimate_inflation(slots: SlotLoads) -> float:
     """How many batches make one independent unit: 1 for independent ones; N_eff is to be divided by it.
 
     Args:
-        slots: Loads of the window's slots; those without traffic tell nothing.
+        slots: Loads of the window's slots; those without traffic are ignored.
 
     Returns:
         1 or more; 1 where fewer than eight slots have traffic.

@@ -23,7 +23,7 @@ PAIRS_TRIED = 64
 MOST_PLACEMENTS = 20_000
 HARDLY = 0.005
 EVENNESS = 1e-6
-"""Weight of being even at all beside being below the target: it decides between changes that are equal otherwise."""
+"""Weight of evenness relative to being below the target: it decides between changes that are equal otherwise."""
 
 
 class Board:

@@ -1,4 +1,4 @@
-"""One window's rows of `gold.partition_health`, from its partition loads: each partition beside its topic's mean."""
+"""One window's rows of `gold.partition_health`, from its partition loads: each partition compared with its topic's mean."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str,
 
 
 def sum_leaders(loads: WindowLoads) -> WindowLoads:
-    """One load per topic-partition, of whoever leads it at the window's end (-1 for nobody); all count as led.
+    """One load per topic-partition, of the broker that leads it at the window's end (-1: none); all count as led.
 
     Args:
         loads: Loads of one window.

@@ -212,7 +212,7 @@ def _move_replicas(board: Board, thrift: float) -> dict[int, int]:
 
     Args:
         board: After leadership was handed over.
-        thrift: How much bytes count beside what is gained; 0 for not at all.
+        thrift: Weight of moved bytes relative to the gain; 0 ignores them.
 
     Returns:
         The broker whose replica goes, by place of the partition.

@@ -1,4 +1,4 @@
-"""One topic in one window: how uneven its partitions are, beside what chance gives for the way it is placed."""
+"""One topic in one window: how uneven its partitions are, and what chance gives for the way it is placed."""
 
 from __future__ import annotations
 

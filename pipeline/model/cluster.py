@@ -137,7 +137,7 @@ class ReplicaState:
 
 
 class DirectorySpace(NamedTuple):
-    """The volume that a log directory lies on, as its broker tells.
+    """The volume that holds a log directory, as its broker reports.
 
     Attributes:
         total_bytes: What it holds.
@@ -224,7 +224,7 @@ class ClusterHistory:
     Attributes:
         state_source: See `ClusterState`.
         known_since_ms: Moment from which the states are known: the first record, or a metadata snapshot's. None for a
-            source that tells one state without a time; its only state is then taken to hold always.
+            source that shows one state without a time; its only state is then taken to hold always.
         brokers: By id.
         partitions: By topic-partition.
         topic_configs: Overrides by topic.

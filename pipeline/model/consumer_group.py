@@ -1,4 +1,4 @@
-"""What consumer groups consume, as `kafka-consumer-groups` tells it."""
+"""What consumer groups consume, as `kafka-consumer-groups` shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConsumerGroupMember:
         committed_offset: None where nothing was committed.
         log_end_offset: As printed.
         lag_count: As printed; None where nothing was committed.
-        member_id: None for a partition nobody consumes now.
+        member_id: None for a partition without a consumer now.
         client_host: Host of the member, without the leading slash.
         client_id: `client.id`.
         assignor: Partition assignor of the group, where the source says.

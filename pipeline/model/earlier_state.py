@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierState:
-    """A partition as its leader told of it.
+    """A partition as its leader reported it.
 
     Attributes:
         window_start_ms: The run's window, UTC milliseconds.
@@ -15,10 +15,10 @@ class EarlierState:
         topic_id: Topic id, or "".
         partition: Number.
         leader_id: Leader then.
-        leader_epoch: Its epoch; None where not told.
-        log_start_offset: First offset that could be read; None where not told.
-        log_end_offset: High watermark; None where not told.
-        size_bytes: Bytes of the leader's log; None where not told.
+        leader_epoch: Its epoch; None where not reported.
+        log_start_offset: First offset that could be read; None where not reported.
+        log_end_offset: High watermark; None where not reported.
+        size_bytes: Bytes of the leader's log; None where not reported.
     """
 
     window_start_ms: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """What one broker carried in a window, beside its fair share: what the broker share rule judges.
+    """What one broker carried in a window, and its fair share: what the broker share rule judges.
 
     Attributes:
         window_start_ms: Start of the window, UTC milliseconds.
@@ -19,7 +19,7 @@ class BrokerLoad:
         share_ratio: `share / expected_share`; None without traffic.
         effective_unit_count: Independent units behind the cluster's traffic; None without traffic.
         ratio_without_luck: Share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself.
-        excess_topic: Topic that adds most to its excess; None without traffic, or where nobody worked it out.
+        excess_topic: Topic that adds most to its excess; None without traffic, or where it is not computed.
     """
 
     window_start_ms: int

@@ -1,4 +1,4 @@
-"""What lies on the disks of brokers: log directories, partition directories, segment files."""
+"""What the disks of brokers hold: log directories, partition directories, segment files."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class SegmentFile:
         path: The `.log` file.
         base_offset: From the file name; None where a file outside a partition directory has another name.
         size_bytes: Size at discovery.
-        index_path: The `.index` beside it, or None.
-        time_index_path: The `.timeindex` beside it, or None.
-        txn_index_path: The `.txnindex` beside it, or None.
+        index_path: Its `.index`, or None.
+        time_index_path: Its `.timeindex`, or None.
+        txn_index_path: Its `.txnindex`, or None.
         is_active: The segment with the highest base offset of its directory, the one a broker appends to.
         dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
     """

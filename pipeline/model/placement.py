@@ -1,4 +1,4 @@
-"""Where partitions lie and what they carry: what a reassignment is planned from and what it changes."""
+"""Where partitions are and what they carry: what a reassignment is planned from and what it changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PlacedPartition:
         topic: Topic.
         partition: Number.
         replicas: Brokers in assignment order; the first is the preferred leader.
-        leader_id: Who leads; negative for nobody.
+        leader_id: The leader; negative for none.
         in_sync: Replicas that may be elected; all of them where the source does not say.
         load_bytes: Bytes appended in the window: what its leader carries.
         size_bytes: Bytes of one replica on disk: what moving it copies.

@@ -33,7 +33,7 @@ class Recommendation:
         election_json: For `kafka-leader-election`, after it; None likewise.
         rollback_json: The assignment as it was; None likewise.
         config_diff: What changes in the producers' configuration; None where no setting does.
-        broker_ratios: Share ratio of every broker after the action; empty where nobody worked it out.
+        broker_ratios: Share ratio of every broker after the action; empty where it is not computed.
     """
 
     window_start_ms: int

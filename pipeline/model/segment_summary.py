@@ -20,13 +20,13 @@ class FrequentKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSummary:
-    """What only the records tell. Control records are not counted.
+    """What only the records show. Control records are not counted.
 
     Attributes:
-        min_timestamp_ms: Smallest timestamp of a record; None where there is none.
+        min_timestamp_ms: Smallest timestamp of a record, or None.
         max_timestamp_ms: Largest.
         null_key_count: Records without a key (an empty key is one).
-        distinct_key_count: Different keys, told apart by a 64-bit hash in large files.
+        distinct_key_count: Different keys, distinguished by a 64-bit hash.
         tombstone_count: Records with a null value.
         key_bytes: Bytes of all keys.
         value_bytes: Bytes of all values.
@@ -50,7 +50,7 @@ class SegmentSummary:
     """Totals over the batches of a segment.
 
     Attributes:
-        directory: The disk it lies on.
+        directory: The disk it is on.
         partition: Its partition directory.
         segment: The file.
         batch_count: Whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers).
@@ -60,7 +60,7 @@ class SegmentSummary:
         first_offset: Base offset of the first batch; None without batches.
         last_offset: Last offset of the last batch, as its header has it.
         missing_offset_count: Offsets between batches that no batch covers.
-        min_timestamp_ms: Smallest timestamp the headers (with a deep scan: the records) tell; None where none does.
+        min_timestamp_ms: Smallest timestamp in the headers (in a deep scan: of the records), or None.
         max_timestamp_ms: Largest timestamp.
         magics: Formats found, ascending.
         codecs: Names of the codecs found, sorted.
@@ -102,7 +102,7 @@ class PartitionSummary:
     """The segments of a partition directory.
 
     Attributes:
-        directory: The disk it lies on.
+        directory: The disk it is on.
         partition: The partition directory.
         segments: Those that could be read, by base offset.
         records: Over all segments, from a deep scan; else None.

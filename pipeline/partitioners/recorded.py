@@ -1,6 +1,6 @@
-"""Strategies over keys that are known by their stored hashes only: what a replay can ask, and the families it can tell apart.
+"""Strategies over keys that are known by their stored hashes only: what a replay can ask, and the families it distinguishes.
 
-Strategies that hash alike and mask alike cannot be told apart by where keys went, whatever their names: they are one
+Strategies that hash alike and mask alike cannot be distinguished by where keys went, whatever their names: they are one
 family. Where a strategy needs something that is not stored, it is refused rather than guessed.
 """
 
@@ -51,7 +51,7 @@ class StrategyFamily:
     Attributes:
         name: `java-compatible` and the like.
         function: What they share.
-        strategies: Their names, the one that stands for it first.
+        strategies: Their names, the one that represents them first.
     """
 
     name: str
@@ -69,7 +69,7 @@ _LEADING = {
     (HashName.FNV1A, Mask.NOTHING): ("sarama-hash-unsigned", "sarama-hash-unsigned"),
     (HashName.JAVA_STRING, Mask.MAGNITUDE_OR_ZERO): ("scala-default", "scala-default"),
 }
-"""The name people know a family by and the strategy that stands for it; others go by their first strategy."""
+"""The name people know a family by and the strategy that represents it; others go by their first strategy."""
 
 
 _RANKS = {name: rank for rank, (name, _) in enumerate(_LEADING.values())}
@@ -121,7 +121,7 @@ def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
 
 
 def list_families() -> tuple[StrategyFamily, ...]:
-    """Every family that stored hashes can tell, the best known first; of each, the strategy that stands for it first."""
+    """Every family that stored hashes can show, the best known first; of each, the strategy that represents it first."""
     members: dict[KeyFunction, list[Strategy]] = {}
     for strategy in STRATEGIES.values():
         if is_replayable(strategy):

@@ -39,7 +39,7 @@ class KeyForm(Enum):
         """The bytes to hash.
 
         Raises:
-            InputError: The strategy takes text, and the key is none.
+            InputError: The strategy takes text, and the key is not text.
 
         >>> KeyForm.DECIMALS.prepare(bytes([1, 200]))
         b'1,200'
@@ -67,13 +67,13 @@ class Availability(Enum):
 
 @dataclass(frozen=True)
 class Use:
-    """How a client is told to use a strategy, and since when.
+    """How a client is configured to use a strategy, and since when.
 
     Attributes:
         setting: Kafka's (or the client's) own configuration value, class or constructor.
         since: First version that has it, or "".
         before: First version that has it no more, or "".
-        is_default: The client does so unless told otherwise.
+        is_default: The client does so unless configured otherwise.
     """
 
     setting: str
@@ -91,7 +91,7 @@ class Use:
 
 
 def is_between(version: str, since: str, before: str) -> bool:
-    """Tells whether a version lies in a span of them.
+    """Tells whether a version is in a span of them.
 
     Args:
         version: Numbers and dots.
@@ -211,7 +211,7 @@ class Strategy:
 
     @property
     def is_default(self) -> bool:
-        """Some version of the client does this unless told otherwise."""
+        """Some version of the client does this unless configured otherwise."""
         return any(use.is_default for use in self.uses)
 
     @property

@@ -27,7 +27,7 @@ class HeaderSums:
         record_count: Records, control records included.
         control_batch_count: Control batches.
         missing_offset_count: Offsets between batches that no batch covers.
-        min_timestamp_ms: Smallest timestamp the headers tell (the first record's of each batch); None for none.
+        min_timestamp_ms: Smallest timestamp in the headers (the first record's of each batch), or None.
         max_timestamp_ms: Largest.
         magics: Formats of all batches, ascending.
         codecs: Names, sorted.

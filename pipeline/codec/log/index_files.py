@@ -1,4 +1,4 @@
-"""The sparse indexes beside a segment: `.index`, `.timeindex`, `.txnindex`.
+"""The sparse indexes of a segment: `.index`, `.timeindex`, `.txnindex`.
 
 The indexes of an active segment are preallocated (10 MiB each by default) and zero beyond the last entry, so reading
 stops at the first zero entry after entry 0, as `DumpLogSegments` does; files are read in blocks, so a zero tail costs
@@ -70,7 +70,7 @@ class TimeIndex(IndexFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransactionIndex(IndexFile):
-    """`.txnindex`: the aborted transactions whose marker lies in the segment; never preallocated.
+    """`.txnindex`: the aborted transactions whose marker is in the segment; never preallocated.
 
     From the first offset of a transaction to that of its ABORT marker; the last stable offset is that after the abort.
     """

@@ -30,7 +30,7 @@ _KEY_START = (18, 26)  # by magic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One entry of a message set as it lies there: a message, or a wrapper (`codec` not 0)."""
+    """One entry of a message set as stored: a message, or a wrapper (`codec` not 0)."""
 
     record: Record
     magic: int

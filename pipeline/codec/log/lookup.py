@@ -1,4 +1,4 @@
-"""Where an offset or an instant lies in a segment: through the sparse index, then batch by batch, as Kafka looks it up.
+"""Finds an offset or an instant in a segment: through the sparse index, then batch by batch, as Kafka does.
 
 References:
     Kafka `LogSegment.translateOffset` and `findOffsetByTimestamp`, `AbstractIndex.indexSlotRangeFor`,
@@ -30,7 +30,7 @@ class IndexLookup:
 
     Attributes:
         probes: Entries looked at, in order.
-        slot: The last entry at or below the target; None where there is none.
+        slot: The last entry at or below the target; None if there is none.
     """
 
     probes: tuple[int, ...]

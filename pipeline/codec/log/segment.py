@@ -97,7 +97,7 @@ def scan_headers(
 
     Raises:
         OSError: The file cannot be opened or read.
-        ValueError: `start` or `end` lie outside the file.
+        ValueError: `start` or `end` is outside the file.
     """
     rows, problems, others, last_offset = [], [], 0, None
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):

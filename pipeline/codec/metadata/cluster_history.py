@@ -55,7 +55,7 @@ def fold_cluster_history(
         known_since_ms: Moment from which states are known, where it is not the first record's: a snapshot's.
 
     Returns:
-        The history, and the records that spoke of a topic, partition or broker nobody had registered: left out.
+        The history, and the records left out because their topic, partition or broker is not registered.
     """
     fold = _Fold()
     now_ms = first_ms = None

@@ -46,7 +46,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """The samples of a page in the order of its lines, column by column, and the lines that are none.
+    """The samples of a page in the order of its lines, column by column, and the lines that are not samples.
 
     Attributes:
         series: Position of each sample's series in `ExpositionReader.series`, int64.

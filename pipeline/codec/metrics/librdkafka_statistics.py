@@ -49,7 +49,7 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
 
     Args:
         text: One object a line, or one object over many lines.
-        observed_at_ms: Instant of a text that holds a single object, where its file name tells it; else the object's
+        observed_at_ms: Instant of a text that holds a single object, where its file name shows it; else the object's
             own `time`, to the second, carried on by its monotonic clock.
     """
     samples: list[TimedSample] = []

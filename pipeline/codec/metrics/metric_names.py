@@ -1,7 +1,7 @@
 """One name per metric, whichever exporter and version exposed it.
 
 Four generations are in use: jmx_exporter's default format 0.x (`…_request_total`), 1.x (`…_request`: untyped metrics
-lose `_total`), the exporter's own example rules for brokers (`kafka_server_brokertopicmetrics_bytesin_total`) beside
+lose `_total`), the exporter's own example rules for brokers (`kafka_server_brokertopicmetrics_bytesin_total`), and
 its default format for them (`kafka_server_BrokerTopicMetrics_Count{name="BytesInPerSec"}`), and kafka_exporter. The
 canonical name is the one of the example rules for brokers, and the default format of 0.x for clients.
 
@@ -23,7 +23,7 @@ CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"
 APP_INFO_PREFIX = "kafka_producer_app_info_"
 CLIENT_VERSION = f"{APP_INFO_PREFIX}version"
-"""A sample whose label `version` is what it tells."""
+"""A sample whose label `version` is the value."""
 BROKER_TOPIC_PREFIX = "kafka_server_brokertopicmetrics_"
 REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"

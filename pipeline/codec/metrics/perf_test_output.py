@@ -43,7 +43,7 @@ def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
 
     Args:
         text: All that the tool printed.
-        ended_at_ms: Instant of the run's end, used where the text does not tell the producer's start.
+        ended_at_ms: Instant of the run's end, used where the text does not show the producer's start.
 
     Returns:
         Samples named `kafka_perf_test_window_…` (lines), `kafka_perf_test_…` (total) and as an exporter would name the

@@ -31,7 +31,7 @@ GROUP_ROW = np.dtype(
     ]
 )
 NAMES = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "is_append_time")
-"""What tells groups apart."""
+"""What distinguishes groups."""
 COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
 FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 

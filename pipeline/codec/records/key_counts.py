@@ -5,7 +5,7 @@ least `record_count + count_error` is dropped, and the largest such sum among th
 then on: so often may it have come before. A key that is kept has been counted exactly since it was met, and what was
 dropped is summed up, so that all sums stay exact:
 
-* the true count lies between `record_count` and `record_count + count_error`;
+* the true count is between `record_count` and `record_count + count_error`;
 * a key that is not among them came at most `max_count_error` times, which is at most records / (limit / 2).
 
 The result depends on the records and their order, not on the chunks they come in.

@@ -28,7 +28,7 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
     """Rows of `kafka-consumer-groups --describe` (one or all groups).
 
     Raises:
-        InputError: No table in it, or a number that is none; `position` is the line number.
+        InputError: No table in it, or an invalid number; `position` is the line number.
     """
     rows = []
     for number, line, columns in _iter_rows(text, path):

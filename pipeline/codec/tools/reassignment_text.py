@@ -56,7 +56,7 @@ def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> t
     """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
 
     Raises:
-        InputError: No status in it, or a line that is none; `position` is the line number.
+        InputError: No status in it, or a line that is not one; `position` is the line number.
     """
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -75,7 +75,7 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
     match = next((match for pattern in _STATUSES if (match := pattern.fullmatch(line))), None)
     if match is None:
         return None
-    told = match.groupdict()
-    status = ", ".join(part for part in (told["status"], told.get("but")) if part).removesuffix(".")
-    broker_id = None if told.get("broker") is None else int(told["broker"])
-    return ReassignmentStatus(TopicPartition(told["name"], int(told["number"])), status, broker_id)
+    found = match.groupdict()
+    status = ", ".join(part for part in (found["status"], found.get("but")) if part).removesuffix(".")
+    broker_id = None if found.get("broker") is None else int(found["broker"])
+    return ReassignmentStatus(TopicPartition(found["name"], int(found["number"])), status, broker_id)

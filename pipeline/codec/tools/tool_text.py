@@ -90,7 +90,7 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
     """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
 
     Returns:
-        The replicas by broker, directory and name; those of directories with an error are not told by Kafka.
+        The replicas by broker, directory and name; Kafka leaves out those of directories with an error.
 
     Raises:
         InputError: No JSON line, or one of another shape.

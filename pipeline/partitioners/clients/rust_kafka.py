@@ -1,4 +1,4 @@
-"""The Rust crate `kafka` (not `rdkafka`, which is librdkafka): XXH32; on the wire it does not tell empty from no key.
+"""The Rust crate `kafka` (not `rdkafka`, which is librdkafka): XXH32; on the wire an empty key is a null key.
 
 References:
     kafka-rust `src/producer.rs`, `DefaultPartitioner`.
