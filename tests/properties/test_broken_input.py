@@ -123,6 +123,7 @@ FILES = ("log", "index", "timeindex", "txnindex", "snapshot")
 
 @settings(max_examples=60)
 @given(data=st.lists(st.binary(max_size=150), min_size=9, max_size=9))
+@example(data=[b"", b"\0\0\0\0\x80\0\0\0", *[b""] * 7])
 def test_inspect_of_noise(tmp_path, capsys, data):
     folder = tmp_path / "orders-0"
     folder.mkdir(exist_ok=True)

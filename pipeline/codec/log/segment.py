@@ -119,14 +119,17 @@ def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, by
 
     Args:
         path: As in `scan_headers`.
-        start: Position of a batch; one beyond the end, where a damaged index may point, gives nothing.
+        start: Position of a batch. A damaged index may point elsewhere: there is nothing beyond the end.
 
     Yields:
         The header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes.
 
     Raises:
         OSError: The file cannot be opened or read.
+        InputError: `start` is below 0.
     """
+    if start < 0:
+        raise InputError(f"an index points at position {start}", path=path)
     start = min(start, Path(path).stat().st_size)
     for chunk in _iter_chunks(Path(path), start, None, _FEW_BYTES, check_crc=False):
         for row in chunk.rows:

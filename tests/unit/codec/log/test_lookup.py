@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, search_index
 from pipeline.codec.log.segment import iter_batches, scan_headers
+from pipeline.errors import InputError
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
 from tests.record_writers import write_message
 from tests.scans import scan_records
@@ -115,3 +116,8 @@ def test_batches_one_by_one(tmp_path):
 
 def test_an_index_that_points_beyond_the_file(segment):
     assert list(iter_batches(segment, 10**9)) == []
+
+
+def test_an_index_that_points_below_the_file(segment):
+    with pytest.raises(InputError, match="an index points at position -4"):
+        next(iter_batches(segment, -4))
