@@ -29,9 +29,6 @@ SUITES = Path(__file__).parent / "suites"
 SHOWN_ROWS = 5
 """Rows per failed check in an error's text."""
 
-FEW_ROWS = 1_000_000
-"""Rows that are judged in this process: some 100 MB, three seconds. More are judged by Spark."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
@@ -105,7 +102,7 @@ def check_table(
     name = suite or f"{table.name.partition('.')[2]}_gate"
     text = json.dumps(read_suite(name))
     columns = [one for one in table.column_names if one in table.key or re.search(rf"\b{one}\b", text)]
-    is_small = run.count(table, windows) <= FEW_ROWS
+    is_small = run.has_few_rows(table, windows)
     rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
     return run_suite(name, rows, {"key": list(table.key), **parameters})
 

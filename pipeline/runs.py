@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
-from pipeline.storage.frames import arrow_schema, rows_of
+from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
-from pipeline.storage.rows import load_rows, query_rows, replace_rows
+from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, value_of
 from pipeline.storage.window_status import trusted_windows
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
@@ -103,10 +104,9 @@ class RunContext:
         """The same as values of a dataclass, see `value_of`."""
         return [value_of(kind, row) for row in self.rows(table, windows)]
 
-    def count(self, table: Table, windows: Sequence[TimeWindow]) -> int:
-        """Number of the cluster's rows in some windows."""
-        found: int = self.query("SELECT count(*) AS n FROM rows", windows, rows=table)["n"][0].as_py()
-        return found
+    def has_few_rows(self, table: Table, windows: Sequence[TimeWindow]) -> bool:
+        """Whether one process may hold the cluster's rows of some windows."""
+        return bool(self.query("SELECT count(*) AS n FROM rows", windows, rows=table)["n"][0].as_py() <= FEW_ROWS)
 
     def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
         """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""
@@ -125,10 +125,10 @@ class RunContext:
 
         return load(spark, self.warehouse, table).where(format_predicate(table, self.cluster_name, windows))
 
-    def replace(self, table: Table, rows: Iterable[Any], windows: Sequence[TimeWindow]) -> int:
+    def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
         """Replaces the cluster's rows of some windows in one commit; returns the table's version.
 
-        Rows are dictionaries, or values of a dataclass as `values` gives them; `cluster` and `run_id` are filled in.
+        Rows are dictionaries, values of a dataclass as `values` gives them, or Arrow; `cluster` and `run_id` are filled in.
 
         Raises:
             TableMismatchError: if a row is of another window, or NULL where it must not be.
@@ -137,8 +137,10 @@ class RunContext:
         found = self.table_of(table, rows)
         return replace_rows(found, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
-    def table_of(self, table: Table, rows: Iterable[Any]) -> pa.Table:
+    def table_of(self, table: Table, rows: Iterable[Any] | pa.Table) -> pa.Table:
         """Rows as `replace` takes them, in the declared columns."""
+        if isinstance(rows, pa.Table):
+            return fit_rows(rows, table, cluster=self.cluster_name, run_id=self.run_id)
         named = ({"cluster": self.cluster_name, **row_of(row, table)} for row in rows)
         return rows_of(table, named, run_id=self.run_id)
 

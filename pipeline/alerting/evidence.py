@@ -20,16 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentEvidence:
-    """A change of an incident, and its owner.
+    """A change of an incident, the verdict in words, and its owner.
 
-    Attributes:
-        cluster: Name in the configuration.
-        change: The state change: id, since, value, peak, limit.
-        window_ms: Length of a window.
-        limits_at: Where the configuration holds its limit, such as `rules.topic_peak`.
-        reason: The verdict in words.
-        owner: Who looks after it; may be empty.
-        time_zone: The owner's, an IANA name.
+    `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`.
     """
 
     cluster: str

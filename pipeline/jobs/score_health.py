@@ -11,9 +11,8 @@ import pyarrow as pa
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import JobReport
 from pipeline.storage.at_once import write_at_once
-from pipeline.storage.frames import fit_rows
 from pipeline.storage.row_counts import count_rows
-from pipeline.storage.rows import FEW_ROWS, replace_rows
+from pipeline.storage.rows import FEW_ROWS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
@@ -114,5 +113,4 @@ def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Tab
 
 
 def _replace(run: RunContext, windows: tuple[TimeWindow, ...], table: Table, rows: pa.Table) -> dict[str, int]:
-    fitted = fit_rows(rows, table, cluster=run.cluster_name, run_id=run.run_id)
-    return {table.name: replace_rows(fitted, run.warehouse, table, cluster=run.cluster_name, windows=windows)}
+    return {table.name: run.replace(table, rows, windows)}

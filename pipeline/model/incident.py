@@ -12,19 +12,10 @@ IncidentState = Literal["new", "worse", "continuing", "resolved"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentChange:
-    """An incident entered a state. A row of `gold.incidents`.
+    """An incident entered a state; fields are columns of `gold.incidents`.
 
-    Attributes:
-        incident_id: Stable id, the same in every state.
-        state: State entered.
-        rule: Rule that was broken.
-        subject: What broke it.
-        since_ms: Start of the first window above the limit, UTC milliseconds.
-        window_start_ms: Start of the window that brought the state, UTC milliseconds.
-        value: Measure in that window.
-        peak_value: Worst measure since `since_ms`.
-        limit_value: Limit in that window.
-        window_count: Windows seen from `since_ms` to this one, both included.
+    `value` and `limit_value` are of the window that brought the state, `peak_value` is the worst measure since `since_ms`, and
+    `window_count` counts the windows from there to this one.
     """
 
     incident_id: str

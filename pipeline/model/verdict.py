@@ -10,19 +10,12 @@ VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a rule says of a subject in one window.
+    """What a rule says of a subject in one window; fields are columns of `gold.verdicts`.
 
     Attributes:
-        window_start_ms: Start of the window, UTC milliseconds.
-        rule: Name of the rule, such as `broker_share`.
-        subject: What was judged, such as `broker 1`.
-        value: The measure, or None where there was nothing to measure.
-        limit_value: The limit.
-        chance_value: What chance alone reaches once in a thousand windows.
         is_above: This window alone is above limit, floor and chance.
         above_count: Windows above among the last n, this one included.
         verdict: `fail` when above in this window and in k of the last n, `warn` when above in fewer.
-        reason: Why, in words.
         k: Windows above that make a failure; not stored.
         severity: `critical` or `warning`; not stored.
     """

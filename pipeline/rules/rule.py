@@ -35,17 +35,10 @@ class RuleInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleMeasure:
-    """One measure of one subject in one window. A row of `gold.rule_measures`.
+    """One measure of one subject in one window; fields are columns of `gold.rule_measures`.
 
-    Attributes:
-        window_start_ms: Start of the window, UTC milliseconds.
-        rule: Rule that judges it, such as `under_replicated`.
-        subject: What it is about, such as `topic orders`.
-        topic: The topic it is about; "" for none.
-        value: The measure; None where there was nothing to measure.
-        p_value: Chance of such a value with nothing wrong; None where chance plays no part.
-        is_enough: There was enough to judge.
-        detail: What it says, in words.
+    `topic` is "" where it is about none, `value` is None where there was nothing to measure, `p_value` where chance plays no
+    part.
     """
 
     window_start_ms: int

@@ -24,17 +24,10 @@ CALM_BELOW = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceArrival:
-    """What a source brought into a window: a row of `bronze.window_status`.
+    """What a source brought into a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds.
 
-    Attributes:
-        window_start_ms: Start of the window, UTC milliseconds.
-        source: Source kind.
-        expected_count: Items expected; None where that is unknown.
-        arrived_count: Items that arrived.
-        missing: What did not, in words.
-        newest_ms: Newest instant the source had data for; None for none.
-        as_of_ms: The run's now.
-        source_expired: Rows of an earlier run were kept: the source has less by now, which says nothing of the window.
+    `expected_count` is None where it is unknown, `newest_ms` where the source had no data. `source_expired`: rows of an earlier
+    run were kept, since the source has less by now, which says nothing of the window.
     """
 
     window_start_ms: int
