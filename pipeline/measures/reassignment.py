@@ -94,8 +94,9 @@ def plan_leaders(
         target_ratio: Share ratio that brokers should not exceed.
     """
     board = Board(partitions, brokers, target_ratio)
+    nothing = _plan_of("move_leaders", board)
     _hand_over_leadership(board)
-    return _plan_of("move_leaders", board)
+    return _choose((nothing, _plan_of("move_leaders", board)), target_ratio)
 
 
 def plan_replicas(
@@ -108,7 +109,9 @@ def plan_replicas(
         brokers: All its brokers.
         target_ratio: Share ratio that brokers should not exceed.
     """
-    least = _plan_cheapest(Board(partitions, brokers, target_ratio))
+    board = Board(partitions, brokers, target_ratio)
+    nothing = _plan_of("move_replicas", board)
+    least = _plan_cheapest(board)
     if least is not None:
         return least
     plans = [
@@ -116,6 +119,11 @@ def plan_replicas(
         for thrift in THRIFTS
         for leaders_first in (True, False)
     ]
+    return _choose((nothing, *plans), target_ratio)
+
+
+def _choose(plans: Iterable[ReassignmentPlan], target_ratio: float) -> ReassignmentPlan:
+    """The plan with the lowest peak, then the cheapest. Two steps that help together may, one taken back, do harm."""
     return min(plans, key=lambda plan: (max(plan.peak_ratio, target_ratio), plan.moved_bytes, len(plan.moves)))
 
 

@@ -2,8 +2,8 @@
 
 Kafka's own walk (`FileLogInputStream.nextBatch`) reads offset, length, ..., magic, and steps on by the length; it ends at a
 batch that runs past the end of the file and throws on a length too small to be one. So does this one, and it also stops at
-an unknown magic, where Kafka would take the bytes for magic 2. A Numba kernel walks ten times as fast, and its import takes
-longer than most files; an ingest spends 5 to 10 us on a batch.
+an unknown magic, where Kafka would take the bytes for magic 2. A Numba kernel walks ten times as fast, but takes a second to
+load; an `ingest` of a million batches of one record, the worst there is, spends 13 s of CPU with either.
 """
 
 from __future__ import annotations
