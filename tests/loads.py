@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.measures.broker_share import measure_broker_columns
-from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
+from pipeline.measures.partition_health import measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.measures.broker_share import BrokerMeasures
     from pipeline.measures.window_loads import Topic
+
+Row = Any
+"""A row of measures: its fields are the table's columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ def measure_brokers(
     capacities: Mapping[int, float],
     brokers: Iterable[int],
     keys: Mapping[Topic, TopicKeys] | None = None,
-) -> tuple[BrokerMeasures, ...]:
+) -> tuple[Row, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
 
     Args:
@@ -125,12 +127,12 @@ def measure_brokers(
     Returns:
         One row per broker, by id.
     """
-    return measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers)
+    return rows_of(measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers))
 
 
 def measure_partitions(
     partition_loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None
-) -> tuple[PartitionMeasures, ...]:
+) -> tuple[Row, ...]:
     """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
 
     Args:
@@ -140,12 +142,16 @@ def measure_partitions(
     Returns:
         One row per topic-partition, by topic, id and partition.
     """
-    columns = measure_partition_columns(columns_of(partition_loads, keys))
-    rows = zip(*(_plain(values) for values in columns.values()), strict=True)
-    return tuple(PartitionMeasures(**dict(zip(columns, row, strict=True))) for row in rows)
+    return rows_of(measure_partition_columns(columns_of(partition_loads, keys)))
 
 
-def _plain(values: Any) -> list[Any]:  # an array, or a list already
-    """NaN becomes None."""
-    listed: list[Any] = values if isinstance(values, list) else values.tolist()
+def rows_of(columns: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Measured columns as rows; NaN becomes None."""
+    values = zip(*(_plain(column) for column in columns.values()), strict=True)
+    row_type = make_dataclass("Measures", columns, frozen=True)
+    return tuple(row_type(*row) for row in values)
+
+
+def _plain(column: Any) -> list[Any]:  # an array, or a list already
+    listed: list[Any] = column if isinstance(column, list) else column.tolist()
     return [None if isinstance(value, float) and np.isnan(value) else value for value in listed]

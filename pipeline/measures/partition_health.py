@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,38 +13,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMeasures:
-    """A row of `gold.partition_health` without cluster, window and run; fields as the table's columns."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    leader_id: int
-    size_bytes: int
-    record_count: int
-    batch_count: int
-    topic_share: float | None
-    ratio_to_mean: float | None
-    topic_partition_count: int
-    topic_peak_to_mean: float | None
-    topic_cv: float | None
-    topic_effective_partitions: float | None
-    topic_chance_cv: float | None
-    excess_bytes: int
-    heavy_keys_bytes: float
-    hash_luck_bytes: float
-    remainder_bytes: float
-
-
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
-    """The fields of `PartitionMeasures` as columns; NaN stands for None.
+    """Each partition compared with its topic's mean, in one window; loads of several leaders of a partition are summed.
 
     Args:
         loads: Loads of one window, partitions without traffic included.
 
     Returns:
-        Arrays and lists of shape (partitions,), by topic, id and partition.
+        The table's columns without cluster, window and run: arrays and lists of shape (partitions,), by topic, id and
+        partition; NaN where a value is not known.
     """
     whole = sum_leaders(loads)
     topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,23 +9,23 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.broker_share import BrokerMeasures, measure_broker_columns
+from pipeline.measures.broker_share import measure_broker_columns
 from pipeline.measures.dispersion import slot_ms
-from pipeline.measures.partition_health import PartitionMeasures, measure_partition_columns
+from pipeline.measures.partition_health import measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
+from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.transforms.arithmetic import sum_squares
-from pipeline.transforms.measured import measured_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from pipeline.tables import Table
+
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _PLACE = (*_PARTITION, "leader_id")
 _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
-_BROKERS = measured_schema(BROKER_SHARE, BrokerMeasures)
-_PARTITIONS = measured_schema(PARTITION_HEALTH, PartitionMeasures)
 
 
 def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFrame:
@@ -86,9 +85,8 @@ def measure_broker_shares(
         start: Start of the window.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
-    rows = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots)
-    measured = {field.name: [getattr(row, field.name) for row in rows] for field in fields(BrokerMeasures)}
-    return _table_of(measured, _BROKERS, start)
+    measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots)
+    return _table_of(measured, BROKER_SHARE, start)
 
 
 def measure_partition_health(loads: pl.DataFrame, start: datetime) -> pa.Table:
@@ -98,7 +96,7 @@ def measure_partition_health(loads: pl.DataFrame, start: datetime) -> pa.Table:
         loads: From `with_keys`, of the window.
         start: Start of the window.
     """
-    return _table_of(measure_partition_columns(loads_of(loads.to_arrow())), _PARTITIONS, start)
+    return _table_of(measure_partition_columns(loads_of(loads.to_arrow())), PARTITION_HEALTH, start)
 
 
 def loads_of(window: pa.Table) -> WindowLoads:
@@ -134,7 +132,10 @@ def loads_of(window: pa.Table) -> WindowLoads:
     )
 
 
-def _table_of(measured: Mapping[str, Any], measures: pa.Schema, start: datetime) -> pa.Table:
-    columns = {field.name: pa.array(measured[field.name], field.type, from_pandas=True) for field in measures}
-    starts = pa.repeat(pa.scalar(start, pa.timestamp("us", tz="UTC")), len(next(iter(columns.values()))))
+def _table_of(measured: Mapping[str, Any], table: Table, start: datetime) -> pa.Table:
+    columns = {
+        name: pa.array(values, ARROW_TYPES[table.column(name).type], from_pandas=True)
+        for name, values in measured.items()
+    }
+    starts = pa.repeat(pa.scalar(start, ARROW_TYPES["timestamp"]), len(next(iter(columns.values()))))
     return pa.table({"window_start": starts, **columns})

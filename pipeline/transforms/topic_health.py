@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import polars as pl
@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 from pipeline.measures.bootstrap import derive_window_seed
 from pipeline.measures.topic_health import TopicCounts, TopicMeasures, measure_topic
 from pipeline.model.window import milliseconds_of
+from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import TOPIC_HEALTH
 from pipeline.transforms.arithmetic import divide
-from pipeline.transforms.measured import measured_schema
 
 _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
-_MEASURES = measured_schema(TOPIC_HEALTH, TopicMeasures)
 _MIN_ISR = "min.insync.replicas"
 
 
@@ -60,8 +59,9 @@ def measure_topic_health(
         _measure_row(row, cluster) for row in topics.select("window_start", "topic", *counts).iter_rows(named=True)
     ]
     rows = topics.drop(_INPUTS).to_arrow()
-    for field in _MEASURES:
-        rows = rows.append_column(field.name, pa.array([row[field.name] for row in measured], field.type))
+    for name in (field.name for field in fields(TopicMeasures)):
+        column = pa.array([getattr(row, name) for row in measured], ARROW_TYPES[TOPIC_HEALTH.column(name).type])
+        rows = rows.append_column(name, column)
     return rows
 
 
@@ -138,6 +138,6 @@ def _distinct(column: str) -> pl.Expr:
     return pl.col(column).drop_nulls().n_unique().cast(pl.Int64)
 
 
-def _measure_row(row: dict[str, Any], cluster: str) -> dict[str, Any]:
+def _measure_row(row: dict[str, Any], cluster: str) -> TopicMeasures:
     seed = derive_window_seed(cluster, milliseconds_of(row.pop("window_start")), row.pop("topic"))
-    return asdict(measure_topic(TopicCounts(**row, seed=seed)))
+    return measure_topic(TopicCounts(**row, seed=seed))

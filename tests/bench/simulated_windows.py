@@ -14,6 +14,7 @@ import numpy as np
 from pipeline.measures.broker_share import measure_broker_columns
 from pipeline.measures.window_loads import WindowLoads
 from pipeline.model.load import BrokerLoad
+from tests.loads import rows_of
 
 PLACEMENTS = ("records", "batches", "sticky runs", "1,000 keys", "100,000 keys")
 SLOTS, HOUR_MS = 60, 3_600_000
@@ -134,7 +135,7 @@ def measure(traffic, window, start_ms):
         for slot in range(SLOTS)
         for broker in range(traffic.broker_count)
     ]
-    rows = measure_broker_columns(loads, {}, range(traffic.broker_count), slots)
+    rows = rows_of(measure_broker_columns(loads, {}, range(traffic.broker_count), slots))
     return [
         BrokerLoad(
             window_start_ms=start_ms,

@@ -6,8 +6,6 @@ from dataclasses import fields
 
 import pytest
 
-from pipeline.measures.broker_share import BrokerMeasures
-from pipeline.measures.partition_health import PartitionMeasures
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 
@@ -25,10 +23,10 @@ EVEN = [load("a", 0, 0, 100), load("a", 1, 1, 100), load("a", 2, 2, 100)]
 
 @pytest.mark.parametrize(
     ("row", "table"),
-    [(BrokerMeasures, BROKER_SHARE), (PartitionMeasures, PARTITION_HEALTH)],
+    [(measure_brokers(EVEN, {}, range(3))[0], BROKER_SHARE), (measure_partitions(EVEN)[0], PARTITION_HEALTH)],
     ids=["broker", "partition"],
 )
-def test_fields_are_the_tables_columns_in_order(row, table):
+def test_measures_are_the_tables_columns_in_order(row, table):
     added_by_the_job = {"cluster", "window_start", "run_id"}
     assert [field.name for field in fields(row)] == [
         name for name in table.column_names if name not in added_by_the_job
