@@ -107,7 +107,7 @@ def _balance(
     owned: Mapping[str, Sequence[tuple[str, int]]],
     loads: Mapping[tuple[str, int], int],
 ) -> RuleMeasure:
-    from pipeline.measures.consumer_load import balance_group
+    from pipeline.measures.assignors import balance_group
 
     topics = {topic for parts in owned.values() for topic, _ in parts}
     counts: dict[str, int] = {}
