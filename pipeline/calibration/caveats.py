@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Origin(StrEnum):
@@ -95,7 +98,6 @@ class Caveat(Enum):
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
     MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
-    P99_LATENCY_OFF = "the latency's p99 is predicted {ratio:.2f} times the observed"
 
     def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names
         """The sentence with its figures.
@@ -104,3 +106,12 @@ class Caveat(Enum):
         '3 batches do not match their checksums'
         """
         return Statement(self, self.value.format(**figures))
+
+
+def join_statements(statements: Iterable[Statement]) -> str:
+    """Each text once, parted by semicolons; one within a text becomes a comma.
+
+    >>> join_statements([Caveat.OF_SIMULATOR.say(text="a; b"), Caveat.NO_RECORDS.say(), Caveat.NO_RECORDS.say()])
+    'a, b; the window holds no record'
+    """
+    return "; ".join(dict.fromkeys(one.text.replace("; ", ", ") for one in statements if one.text))

@@ -1,35 +1,18 @@
-"""Rows of `silver.producer_sessions` and `silver.service_models`, without cluster, window and run."""
+"""Columns of `silver.producer_sessions` and `silver.service_models`."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from pipeline.calibration.within_ms import choose_pattern
-
 if TYPE_CHECKING:
     from pipeline.calibration.partitioner.baseline import Baseline
     from pipeline.calibration.partitioner.settings import Setting
     from pipeline.calibration.service.model import ServiceModel
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
-
-
-def traffic_columns(traffic: SessionTraffic, batches: SessionBatches) -> dict[str, Any]:
-    """What a session sent: the first columns of a row of `silver.producer_sessions`."""
-    return {
-        "topic": traffic.topic,
-        "topic_id": traffic.topic_id,
-        "producer_id": traffic.producer_id,
-        "producer_epoch": traffic.producer_epoch,
-        "record_count": len(traffic),
-        "keyless_record_count": int((~traffic.is_keyed).sum()),
-        "batch_count": len(batches),
-        "traffic_pattern": choose_pattern(traffic.elapsed_ms).value,
-    }
 
 
 def baseline_columns(baseline: Baseline) -> dict[str, Any]:
-    """What the session uses: the other columns of a row of `silver.producer_sessions`."""
+    """What a session uses: the last columns of a row of `silver.producer_sessions`."""
     return {
         "strategy": baseline.strategy,
         "source": baseline.source,

@@ -1,134 +1,171 @@
-"""A candidate beside what is in use, for one topic in one window: the row of `gold.scenario_comparison`."""
+"""A candidate next to what is in use, for one topic in one window: the row of `gold.scenario_comparison`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pipeline.calibration.caveats import Caveat, Origin, join_statements
 from pipeline.config.replay import IN_USE
-from pipeline.replay import buckets
-from pipeline.replay import placement_kernels as kernels
-from pipeline.replay.estimates import Range, measure_effective_partitions, measure_peak_to_mean, of_range
-from pipeline.replay.placements import measure_broker_peak
-from pipeline.replay.topic_results import AS_RECORDED, place_candidate, place_recorded, recorded_parts
+from pipeline.model.trust import format_trust
+from pipeline.replay.keyed.sums import KeyTotals
+from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource
+from pipeline.replay.leaders import draw_leaders
+from pipeline.replay.loads import Range, known_loads, measure_effective_partitions, measure_peak_to_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
+    from pipeline.replay.leaders import DrawnLeaders
+    from pipeline.replay.recorded import RecordedTopic
+    from pipeline.replay.simulated.topics import SimulatedTopic
+    from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 
-    from numpy.typing import NDArray
+    Row = dict[str, Any]
 
-    from pipeline.replay.topic_results import Candidate, TopicWindow
+SIMULATED = "simulated"
+"""What became of records without a key."""
+TOP_KEYS_LISTED = 5
+SHORT_ID = 8
+"""Hex digits of a key's id that are shown."""
+# Assumptions of the keyed replay that a simulation does without.
+_OVERCOME = frozenset({Caveat.KEYLESS_STAYS, Caveat.KEYS_AS_RECORDED})
+_SOURCES = {Origin.CONFIGURED: BaselineSource.CONFIGURATION, Origin.INFERRED: BaselineSource.BATCHES}
 
-TOP_KEYS_TOLD = 5
-_NO_KEY = buckets.FIRST_UNNAMED
 
-
-def comparison_row(facts: TopicWindow, candidate: Candidate, in_use: Candidate, source: str) -> dict[str, Any]:
+def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> Row:
     """The row of `gold.scenario_comparison`.
 
     Args:
-        facts: The topic in the window.
-        candidate: To be told of.
-        in_use: What is in use.
-        source: How that is known.
+        topic: The topic in the window.
+        outcome: Of the candidate.
+        tested: Trust in the back-test, as stored.
     """
-    records, sizes = recorded_parts(facts)
-    keyed = facts.keyed
-    row = {
-        "is_baseline": candidate.name == IN_USE,
-        "baseline": in_use.partitioner,
-        "baseline_source": source,
-        "partitioner": candidate.partitioner,
-        "baseline_partition_count": facts.partition_count,
-        "partition_count": candidate.partition_count,
-        "record_count": int(records.median.sum()),
-        "size_bytes": int(sizes.median.sum()),
-        "key_count": int(keyed[buckets.KEY_COUNT]),
-        "keyed_record_count": int(keyed[buckets.KEYED_RECORDS]),
-        "keyed_size_bytes": int(keyed[buckets.KEYED_BYTES]),
-        "keyless_record_count": int(facts.recorded(_NO_KEY)[:, 0].sum()),
-        "baseline_peak_to_mean": measure_peak_to_mean(sizes).value,
-        "baseline_effective_partitions": measure_effective_partitions(sizes).value,
-        "baseline_broker_peak_to_mean": measure_broker_peak(place_recorded(facts), sizes).value,
-        "top_keys": {key.key_id[:8]: key.size_bytes for key in facts.top_keys[:TOP_KEYS_TOLD]},
-        "assumptions": "; ".join(_assumptions(facts, candidate, source)),
+    runs, placing, keys = outcome.runs, outcome.placing_runs, outcome.keys
+    row = _describe_recorded(topic, outcome)
+    if topic.keyed is not None and keys is not None and keys.strategy is not None:
+        row |= {**_describe_keys(topic.recorded, topic.keyed, keys), **_describe_moves(topic.keyed, keys)}
+    if placing is not None:
+        row |= {"partitioner": outcome.partitioner, **_describe_runs_skew(placing)}
+    if runs is not None:
+        row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
+    of_keys = [said for said in (keys.assumptions if keys else ()) if placing is None or said.kind not in _OVERCOME]
+    said = (*of_keys, *outcome.assumptions, *topic.concerns.assumptions)
+    row |= _describe_baseline(topic, by_keys=keys is not None and placing is None)
+    return row | {"assumptions": join_statements(said), "trust": _describe_trust(topic, outcome, tested)}
+
+
+def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:
+    """What was recorded: by keys where they say something of the candidate, else by the traffic of partitions."""
+    recorded, keyed, keys = topic.recorded, topic.keyed, outcome.keys
+    records, sizes, count = recorded.records, recorded.sizes, recorded.partition_count
+    if keyed is not None and keys is not None:
+        (records, sizes), count = np.ascontiguousarray(keyed.recorded.T), keyed.partition_count
+    totals = keyed.sums.keys if keyed else KeyTotals()
+    loads = known_loads(sizes)
+    row: Row = {
+        "baseline_partition_count": count,
+        "partition_count": keys.partition_count if keys else count,
+        "partitioner": keys.strategy if keys else None,
+        "record_count": int(records.sum()),
+        "size_bytes": int(sizes.sum()),
+        "key_count": totals.key_count,
+        "keyed_record_count": totals.record_count,
+        "keyed_size_bytes": totals.size_bytes,
+        "keyless_record_count": recorded.keyless_count,
+        "baseline_peak_to_mean": measure_peak_to_mean(loads).value,
+        "baseline_effective_partitions": measure_effective_partitions(loads).value,
+        "baseline_broker_peak_to_mean": draw_topic_leaders(recorded, max(recorded.leaders) + 1)
+        .measure_peak(loads)
+        .value,
+        "baseline_records_per_batch": recorded.records_per_batch,
+        "top_keys": {},
     }
-    if candidate.partitioner is None:
-        return row
-    return {**row, **_skew(facts, candidate), **_moves(facts, candidate)}
+    if keyed is not None:
+        row["top_keys"] = {key.key_id[:SHORT_ID]: key.size_bytes for key in keyed.sums.top_keys[:TOP_KEYS_LISTED]}
+        row["floor_peak_to_mean"] = keyed.measure_floor(keyed.outcomes[IN_USE]).value
+    return row
 
 
-def _skew(facts: TopicWindow, candidate: Candidate) -> dict[str, Any]:
-    peak = measure_peak_to_mean(candidate.sizes)
-    even = measure_effective_partitions(candidate.sizes)
-    broker_peak = measure_broker_peak(place_candidate(facts, candidate), candidate.sizes)
+def _describe_baseline(topic: ReplayedTopic, *, by_keys: bool) -> Row:
+    """What is in use: of keys where there are only such, else of the producer that sent most."""
+    known = [session for session in topic.sessions if session.baseline.strategy is not None]
+    if topic.keyed is not None and (by_keys or not topic.recorded.keyless_count or not known):
+        return {"baseline": topic.keyed.outcomes[IN_USE].strategy, "baseline_source": topic.keyed.baseline_source}
+    if not known:
+        return {"baseline": AS_RECORDED, "baseline_source": BaselineSource.NONE}
+    baseline = max(known, key=lambda session: session.record_count).baseline
+    return {"baseline": baseline.strategy, "baseline_source": _SOURCES.get(baseline.source, BaselineSource.NONE)}
+
+
+def _describe_keys(recorded: RecordedTopic, topic: KeyedTopic, keys: KeyedOutcome) -> Row:
+    """How keys spread."""
     return {
-        "keyless_rule": candidate.keyless_rule,
-        "unknown_record_count": candidate.unknown_record_count,
-        **of_range("peak_to_mean", peak),
-        **of_range("effective_partitions", even),
-        **of_range("broker_peak_to_mean", broker_peak),
-        **of_range("floor_peak_to_mean", _floor(facts, candidate)),
+        "keyless_rule": keys.keyless_rule,
+        "unknown_record_count": keys.unknown_record_count,
+        **measure_peak_to_mean(keys.sizes).columns("peak_to_mean"),
+        **measure_effective_partitions(keys.sizes).columns("effective_partitions"),
+        **draw_topic_leaders(recorded, keys.partition_count).measure_peak(keys.sizes).columns("broker_peak_to_mean"),
+        **topic.measure_floor(keys).columns("floor_peak_to_mean"),
     }
 
 
-def _floor(facts: TopicWindow, candidate: Candidate) -> Range:
-    """max(1, P p_1) by bytes; the heaviest key may be heavier than counted, or one without a name."""
-    total = int(candidate.sizes.median.sum())
-    if total <= 0:
-        return Range(None, None, None)
-    keyed = facts.keyed
-    largest, largest_high = int(keyed[buckets.LARGEST_BYTES]), int(keyed[buckets.LARGEST_BYTES_HIGH])
-    if not keyed[buckets.KEY_COUNT]:
-        largest_high = candidate.unknown_size_bytes
-    low, high = (max(1.0, candidate.partition_count * size / total) for size in (largest, largest_high))
-    return Range(low, low, high)
-
-
-def _moves(facts: TopicWindow, candidate: Candidate) -> dict[str, Any]:
+def _describe_moves(topic: KeyedTopic, keys: KeyedOutcome) -> Row:
     """Keys and bytes that change partition, and those whose order a switch puts at risk."""
-    keyed = facts.keyed
-    if candidate.placing is None:  # as recorded
-        totals: NDArray[Any] | Mapping[int, int] = dict.fromkeys(range(kernels.TOTAL_COUNT), 0)
-    elif candidate.placing in facts.sums:
-        totals = facts.sums[candidate.placing].totals
-    else:
-        totals = dict.fromkeys(range(kernels.TOTAL_COUNT), 0)
-    moved = int(totals[kernels.MOVED_RECORDS]), int(totals[kernels.MOVED_BYTES])
-    unknown = candidate.unknown_record_count, candidate.unknown_size_bytes
-    at_risk = (kernels.AT_RISK_KEYS, kernels.AT_RISK_RECORDS, kernels.AT_RISK_BYTES)
-    risks = [int(totals[number]) if facts.has_window_before else None for number in at_risk]
-    key_count, keyed_bytes = int(keyed[buckets.KEY_COUNT]), int(keyed[buckets.KEYED_BYTES])
+    moves, totals = keys.moves, topic.sums.keys
+    at_risk = moves.at_risk_keys, moves.at_risk_records, moves.at_risk_bytes
+    risk_names = ("at_risk_key_count", "at_risk_record_count", "at_risk_size_bytes")
+    moved_records = Range(moves.moved_records, moves.moved_records, moves.moved_records + keys.unknown_record_count)
+    moved_bytes = Range(moves.moved_bytes, moves.moved_bytes, moves.moved_bytes + keys.unknown_size_bytes)
     return {
-        "refused_record_count": int(totals[kernels.REFUSED_RECORDS]),
-        "moved_key_count": int(totals[kernels.MOVED_KEYS]),
-        "keys_moved_ratio": int(totals[kernels.MOVED_KEYS]) / key_count if key_count else None,
-        "moved_record_count": moved[0],
-        "moved_record_count_low": moved[0],
-        "moved_record_count_high": moved[0] + unknown[0],
-        "moved_size_bytes": moved[1],
-        "moved_size_bytes_low": moved[1],
-        "moved_size_bytes_high": moved[1] + unknown[1],
-        "bytes_moved_ratio": moved[1] / keyed_bytes if keyed_bytes else None,
-        "at_risk_key_count": risks[0],
-        "at_risk_record_count": risks[1],
-        "at_risk_size_bytes": risks[2],
+        "refused_record_count": moves.refused_records,
+        "moved_key_count": moves.moved_keys,
+        "keys_moved_ratio": moves.moved_keys / totals.key_count if totals.key_count else None,
+        **moved_records.columns("moved_record_count"),
+        **moved_bytes.columns("moved_size_bytes"),
+        "bytes_moved_ratio": moves.moved_bytes / totals.size_bytes if totals.size_bytes else None,
+        **dict(zip(risk_names, at_risk if topic.has_window_before else (None,) * 3, strict=True)),
     }
 
 
-def _assumptions(facts: TopicWindow, candidate: Candidate, source: str) -> list[str]:
-    told = []
-    if candidate.partitioner is None:
-        return ["the strategy in use is not known, so it cannot be replayed on another partition count"]
-    if source == "none":
-        told.append("no known strategy explains the recorded keys: what is in use stands as recorded")
-    if candidate.placing is not None and source == "hash verdict" and facts.topic.placings[candidate.placing].family:
-        told.append("an empty key stays where it was: strategies of this family differ over it")
-    if candidate.keyless_rule == AS_RECORDED and facts.recorded(_NO_KEY).any() and candidate.placing is not None:
-        told.append("records without a key stay where they were")
-    if candidate.unknown_record_count:
-        told.append(
-            "records whose key has no name, no hash or no partition any more are spread evenly; ranges hold any spread"
-        )
-    if candidate.partition_count != facts.partition_count:
-        told.append("leaders of new partitions are drawn")
-    return told
+def _describe_runs_skew(runs: SimulatedTopic) -> Row:
+    """How simulated records spread."""
+    return {
+        "partition_count": runs.partition_count,
+        "keyless_rule": SIMULATED,
+        "unknown_record_count": 0,
+        **runs.peak_to_mean(of_brokers=False).columns("peak_to_mean"),
+        **runs.effective_partitions().columns("effective_partitions"),
+        **runs.peak_to_mean(of_brokers=True).columns("broker_peak_to_mean"),
+    }
+
+
+def _describe_runs(runs: SimulatedTopic) -> Row:
+    """What only a simulation gives: batches, throughput, latency."""
+    sent = runs.sent_counts()
+    low, median, high = (int(part.sum()) for part in runs.log_sizes)
+    return {
+        "seed_count": runs.seed_count,
+        "replayed_record_count_low": sent.low,
+        "replayed_record_count_high": sent.high,
+        **runs.lost_counts().columns("lost_record_count"),
+        **Range(median, low, high).columns("log_size_bytes"),
+        **runs.records_per_batch().columns("records_per_batch"),
+        **runs.throughput_per_s().columns("throughput_records_per_s"),
+        **runs.latency_ms(0.5).columns("latency_p50_ms"),
+        **runs.latency_ms(0.99).columns("latency_p99_ms"),
+    }
+
+
+def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> str:
+    if outcome.runs is not None:
+        return tested
+    if not topic.recorded.keyless_count and outcome.keys is not None:
+        return format_trust("")  # keys say where every record goes
+    return format_trust(outcome.reason or "it could not be simulated")
+
+
+def draw_topic_leaders(recorded: RecordedTopic, partition_count: int) -> DrawnLeaders:
+    """Leaders of a topic's partitions under a partition count."""
+    count = max(recorded.leaders) + 1
+    return draw_leaders(recorded.leaders, recorded.broker_ids, recorded.topic, count, partition_count)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pipeline.calibration.caveats import Caveat, Statement
+from pipeline.calibration.session_traffic import CREATE_TIME
+from pipeline.model.window import MINUTE_MS
 
-    from pipeline.replay.calibrated import SessionFinding
-    from pipeline.replay.simulated_topic import RecordedTopic
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.recorded import RecordedTopic, Row
+    from pipeline.replay.sessions import ProducerSession
 
 FEW_RATIO = 0.01
-"""Of the records, so many may be special before the prediction is not to be trusted."""
+"""Part of the records that may be special before the prediction is not to be trusted."""
 MOST_DIFFERENCE = 0.05
-"""Of a producer's bytes, so many may differ between its metrics and the log."""
+"""Part of a producer's bytes that may differ between its metrics and the log."""
 _LISTED = 6
-
-
-@dataclass(frozen=True)
-class Concerns:
-    """What is known to be wrong with a topic's data.
-
-    Attributes:
-        reasons: The prediction is not to be trusted for these; in words.
-        assumptions: It is, as far as these hold; sentences.
-    """
-
-    reasons: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
+_REASON, _ASSUMED = True, False
 
 
 @dataclass(frozen=True)
@@ -55,130 +48,124 @@ class LogFacts:
     empty_minute_count: int = 0
 
 
+def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:
+    """The facts of a topic in a window.
+
+    Args:
+        rows: Of `silver.partition_traffic`.
+        log_starts: The least offset that some replica holds, by partition.
+        minutes: Minutes with records; 0 where arrivals are not stored.
+        window_ms: Length of the window.
+    """
+    leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    first: dict[int, int] = {}
+    for row in rows:
+        leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
+        first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
+    return LogFacts(
+        missing_count=sum(row["missing_offset_count"] for row in rows),
+        compacted_count=sum(row["compacted_record_count"] for row in rows),
+        is_compacted=any(row["is_compacted"] for row in rows),
+        crc_error_count=sum(row["crc_error_count"] for row in rows),
+        late_starts=tuple(sorted(p for p, offset in first.items() if 0 < offset == log_starts.get(p))),
+        moved=tuple(sorted(p for p, found in leaders.items() if len(found) > 1)),
+        empty_minute_count=max(0, window_ms // MINUTE_MS - minutes) if minutes else 0,
+    )
+
+
 @dataclass(frozen=True)
-class MetricFacts:
-    """What metrics say of one of a topic's producer sessions.
+class Concerns:
+    """What is known to be wrong with a topic's data.
 
     Attributes:
-        is_watched: Metrics tell of some client in the window.
-        is_matched: One of them is the session's.
-        spare_client_count: Clients of the window that are no session's.
-        difference_ratio: Part of the session's bytes in the log by which that client's metrics differ, or None.
-        assumptions: What the brokers' service models take for granted.
+        reasons: For these the prediction is not to be trusted.
+        assumptions: It is, as far as these hold.
     """
 
-    is_watched: bool = False
-    is_matched: bool = False
-    spare_client_count: int = 0
-    difference_ratio: float | None = None
-    assumptions: tuple[str, ...] = ()
+    reasons: tuple[Statement, ...] = ()
+    assumptions: tuple[Statement, ...] = ()
 
 
 def list_concerns(
     recorded: RecordedTopic,
-    findings: Sequence[SessionFinding],
-    reasons: Sequence[str],
+    sessions: Sequence[ProducerSession],
+    reason: str,
     log: LogFacts,
-    metrics: Sequence[MetricFacts],
+    metrics: Sequence[SessionMetrics],
 ) -> Concerns:
     """What the data itself gives reason to doubt.
 
     Args:
         recorded: What the topic did.
-        findings: Its producer sessions.
-        reasons: Why what is in use could not be replayed, if it could not.
+        sessions: Its producer sessions.
+        reason: Why what is in use could not be replayed, or "".
         log: What its log says of itself.
-        metrics: What metrics say of its sessions.
+        metrics: Of each session.
     """
-    found = (
-        Concerns(tuple(reasons)),
-        _doubt_arrivals(recorded, findings),
-        _doubt_log(recorded, log),
-        _doubt_metrics(metrics),
-        Concerns(assumptions=tuple(one.text for finding in findings for one in finding.baseline.assumptions)),
-    )
-    return Concerns(
-        tuple(dict.fromkeys(text for one in found for text in one.reasons)),
-        tuple(dict.fromkeys(text for one in found for text in one.assumptions)),
-    )
+    found = [
+        *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
+        *_doubt_arrivals(recorded, sessions),
+        *_doubt_log(int(recorded.records.sum()), log),
+        *_doubt_metrics(metrics),
+        *((_ASSUMED, said) for session in sessions for said in session.baseline.assumptions),
+    ]
+    return Concerns(*(tuple(said for kind, said in found if kind == wanted) for wanted in (_REASON, _ASSUMED)))
 
 
-def _doubt_arrivals(recorded: RecordedTopic, findings: Sequence[SessionFinding]) -> Concerns:
+def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
     """Records whose time, number or producer is not known."""
-    wrong: list[str] = []
-    assumed: list[str] = []
-    known = sum(finding.record_count for finding in findings)
-    counts = sum((Counter(finding.counts) for finding in findings), Counter())
-    wrong += _count_unknown(int(recorded.records.sum()), known, has_arrivals=bool(findings))
-    if any(finding.timestamp_type != "CreateTime" for finding in findings):
-        wrong.append("LogAppendTime: when its records were sent is lost")
-    if any(finding.sampling_rate < 1 for finding in findings):
-        assumed.append("a sample of the window's time was read and stands for all of it")
-    if counts["outlier"]:
-        text = f"{counts['outlier']} timestamps are far off: their records are placed by append order"
-        (wrong if counts["outlier"] > FEW_RATIO * known else assumed).append(text)
-    if counts["late"]:
-        assumed.append(f"{counts['late']} records are earlier than the one before in their batch: several threads")
-    if counts["aborted"]:
-        assumed.append(f"{counts['aborted']} records of aborted transactions are replayed: they were load")
-    if any(finding.producer_id < 0 for finding in findings):
-        assumed.append("no producer ids: all producers of the topic are replayed as one")
+    total, known = int(recorded.records.sum()), sum(session.record_count for session in sessions)
+    if not total or not sessions:
+        yield _REASON, (Caveat.NO_ARRIVALS if total else Caveat.NO_RECORDS).say()
+    elif known != total:
+        yield _REASON, Caveat.ARRIVALS_MISSING.say(missing=total - known, total=total)
+    if any(session.timestamp_type != CREATE_TIME for session in sessions):
+        yield _REASON, Caveat.NO_CREATE_TIME.say()
+    if any(session.sampling_rate < 1 for session in sessions):
+        yield _ASSUMED, Caveat.SAMPLED.say()
+    special: Counter[str] = sum((Counter(session.counts) for session in sessions), Counter())
+    if outliers := special["outlier"]:
+        yield outliers > FEW_RATIO * known, Caveat.OUTLIERS.say(count=outliers)
+    for name, caveat in (("late", Caveat.LATE_RECORDS), ("aborted", Caveat.ABORTED_RECORDS)):
+        if special[name]:
+            yield _ASSUMED, caveat.say(count=special[name])
+    if any(session.producer_id < 0 for session in sessions):
+        yield _ASSUMED, Caveat.NO_PRODUCER_IDS.say()
     if recorded.partition_count == 1:
-        assumed.append("one partition: every candidate puts all records there")
-    return Concerns(tuple(wrong), tuple(assumed))
+        yield _ASSUMED, Caveat.ONE_PARTITION.say()
 
 
-def _count_unknown(total: int, known: int, *, has_arrivals: bool) -> list[str]:
-    if not total:
-        return ["the window holds no record"]
-    if not has_arrivals:
-        return ["no arrivals are stored"]
-    return [f"the arrivals of {total - known} of {total} records are not known"] if known != total else []
-
-
-def _doubt_log(recorded: RecordedTopic, log: LogFacts) -> Concerns:
+def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Statement]]:
     """Records that were sent and are not in the log any more, and load that moved."""
-    wrong: list[str] = []
-    assumed: list[str] = []
-    total = int(recorded.records.sum())
     gone = log.missing_count + log.compacted_count
     if gone:
         why = "compacted" if log.is_compacted or log.compacted_count else "compacted or lost"
-        text = f"{gone} offsets are gone from the log ({why}): what is left is not all that was sent"
-        (wrong if gone > FEW_RATIO * total else assumed).append(text)
+        yield gone > FEW_RATIO * record_count, Caveat.OFFSETS_GONE.say(count=gone, why=why)
     elif log.is_compacted:
-        assumed.append("the topic is compacted: none of the window's records is taken to be gone yet")
+        yield _ASSUMED, Caveat.COMPACTED_TOPIC.say()
     if log.crc_error_count:
-        assumed.append(f"{log.crc_error_count} batches do not match their checksums")
+        yield _ASSUMED, Caveat.CRC_ERRORS.say(count=log.crc_error_count)
     if log.late_starts:
-        wrong.append(f"the log of {_name(log.late_starts)} begins inside the window: what was before is not known")
+        yield _REASON, Caveat.LATE_LOG_START.say(partitions=_name(log.late_starts))
     if log.moved:
-        assumed.append(
-            f"leaders of {_name(log.moved)} were elected in the window: every record is replayed to the one at its end"
-        )
+        yield _ASSUMED, Caveat.LEADERS_ELECTED.say(partitions=_name(log.moved))
     if log.empty_minute_count:
-        assumed.append(
-            f"{log.empty_minute_count} minutes of the window hold no record: taken for silence, not for loss"
-        )
-    return Concerns(tuple(wrong), tuple(assumed))
+        yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=log.empty_minute_count)
 
 
-def _doubt_metrics(metrics: Sequence[MetricFacts]) -> Concerns:
+def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, Statement]]:
     """Producers without metrics, or with such as contradict the log."""
-    wrong: list[str] = []
-    assumed: list[str] = [text for one in metrics for text in one.assumptions]
+    for one in metrics:
+        yield from ((_ASSUMED, said) for model in one.models.values() for said in model.assumptions)
     for one in metrics:
         if not one.is_watched:
-            assumed.append("no producer metrics of this window: how long brokers take is told by batches or assumed")
-        elif not one.is_matched and one.spare_client_count:
-            wrong.append(
-                f"metrics contradict the log: {one.spare_client_count} clients sent bytes that are in no session, and a session has none"
-            )
-        elif not one.is_matched:
-            assumed.append("a producer without metrics: how long brokers take for it is told by batches or assumed")
-        elif one.difference_ratio is not None and one.difference_ratio > MOST_DIFFERENCE:
-            wrong.append(f"metrics contradict the log: a producer's bytes differ by {100 * one.difference_ratio:.0f} %")
-    return Concerns(tuple(wrong), tuple(assumed))
+            yield _ASSUMED, Caveat.NO_METRICS.say()
+        elif one.client_id is None and one.spare_client_count:
+            yield _REASON, Caveat.OTHER_CLIENTS.say(count=one.spare_client_count)
+        elif one.client_id is None:
+            yield _ASSUMED, Caveat.SESSION_WITHOUT_METRICS.say()
+        elif one.total_difference_ratio is not None and one.total_difference_ratio > MOST_DIFFERENCE:
+            yield _REASON, Caveat.OTHER_BYTES.say(percent=100 * one.total_difference_ratio)
 
 
 def _name(partitions: Sequence[int]) -> str:

@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.config.replay import Candidate
-from pipeline.jobs.replay import read_sums
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.recorded import HASH_COLUMNS
-from pipeline.replay.plan import plan_replay
-from pipeline.replay.results import ClusterFacts, make_rows
+from pipeline.replay.keyed.plan import plan_keys
+from pipeline.replay.keyed.tasks import HASHES, TRAFFIC, replay_keys
+from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.storage.delta import load
+from pipeline.storage.files import count_file_rows, iter_file_rows, list_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES, KEY_TRAFFIC
@@ -80,14 +81,14 @@ def _append(warehouse, table, columns, shared, count):
 
 def replay_ours(spark, warehouse, windows):
     counts = {(TOPIC, TOPIC_ID): {window.start_ms: PARTITIONS for window in windows}}
-    leaders = {(w.start_ms, TOPIC, TOPIC_ID): {p: p % 3 for p in range(PARTITIONS)} for w in windows}
-    facts = ClusterFacts(leaders, {w.start_ms: (0, 1, 2) for w in windows})
-
-    def plan_of(bucket_count):
-        return plan_replay(windows, frozenset(windows), counts, CANDIDATES, partitioners={}, bucket_count=bucket_count)
-
-    plan, sums = read_sums(spark, warehouse, CLUSTER, windows, plan_of, rows_per_bucket=1_000_000)
-    return make_rows(plan, sums, facts)
+    paths = {
+        content: list_files(warehouse, table, CLUSTER, windows)
+        for content, table in ((TRAFFIC, KEY_TRAFFIC), (HASHES, KEY_HASHES))
+    }
+    buckets = max(1, -(-count_file_rows(paths[TRAFFIC]) // 1_000_000))
+    plan = plan_keys(windows, frozenset(windows), counts, CANDIDATES, partitioners={}, bucket_count=buckets)
+    files = [(content, path) for content, found in paths.items() for path in found]
+    return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
 
 
 def replay_in_sql(spark, warehouse):
@@ -115,10 +116,10 @@ def main():
     seconds = []
     for _ in range(arguments.rounds):
         started = time.perf_counter()
-        rows = replay_ours(spark, warehouse, windows)
+        topics = replay_ours(spark, warehouse, windows)
         seconds.append(time.perf_counter() - started)
-    assert {row["verdict"] for row in rows.verdicts} == {"java-compatible"}
-    assert len(rows.comparison) == arguments.windows * (len(CANDIDATES) + 1)
+    assert {topic.verdict.verdict for topic in topics.values()} == {"java-compatible"}
+    assert sum(len(topic.outcomes) for topic in topics.values()) == arguments.windows * (len(CANDIDATES) + 1)
     figures |= {"first_s": seconds[0], "best_s": min(seconds)}
     if not arguments.no_baseline:
         started = time.perf_counter()

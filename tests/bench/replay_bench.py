@@ -22,21 +22,22 @@ from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.within_ms import Pattern
 from pipeline.config.pipeline_config import PipelineConfig, Spark
 from pipeline.config.replay import Candidate
-from pipeline.jobs.replay.services import SessionServices
-from pipeline.jobs.replay.sessions import read_sessions
-from pipeline.jobs.replay.simulation import simulate_traffic
+from pipeline.jobs.replay.load import ReplayFiles
 from pipeline.model.window import TimeWindow
-from pipeline.replay.calibrated import ARRIVAL_COLUMNS, SessionFinding
-from pipeline.replay.key_places import NO_HASHES
-from pipeline.replay.results import ClusterFacts
-from pipeline.replay.unit_arrivals import prepare_arrivals
-from pipeline.replay.unit_runs import run_unit
-from pipeline.replay.unit_scenario import lay_out_unit
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.recorded import Recording
+from pipeline.replay.sessions import ProducerSession
+from pipeline.replay.simulated.arrivals import prepare_arrivals
+from pipeline.replay.simulated.groups import make_groups
+from pipeline.replay.simulated.keys import NO_HASHES
+from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.simulated.runs import run_group, simulate_runs
+from pipeline.replay.simulated.scenario import lay_out_group
 from pipeline.runs import plan_runs
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.storage.files import list_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.arrivals import ARRIVALS
@@ -117,23 +118,24 @@ def describe_session(record_count):
         *("java-sticky-2.4", "kafka-clients", "3.2.3", "3.0.1 to 3.2"),
         {"linger.ms": Setting("0", Origin.INFERRED)}, 1.0, "", Origin.INFERRED, "made up",
     )  # fmt: skip
-    return SessionFinding(
+    return ProducerSession(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
-        keyless_count=record_count, bytes_by_broker={}, judged_bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
-        timestamp_type="CreateTime", counts={}, sampling_rate=1.0, row={},
+        keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, judged_bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
+        timestamp_type="CreateTime", counts={}, sampling_rate=1.0,
     )  # fmt: skip
 
 
 def simulate(spark, run, record_count):
-    """What the job does from `silver.arrivals` on."""
-    finding = describe_session(record_count)
+    """What the job does from `silver.arrivals` on: the plan, and its runs by candidate and seed."""
+    session = describe_session(record_count)
     models = {broker: delayed(broker, DELAY_MS if broker == SLOW_BROKER else 0.0) for broker in range(BROKERS)}
     leaders = {partition: partition % BROKERS for partition in range(PARTITIONS)}
-    cluster = ClusterFacts({(FIRST_MS, TOPIC, TOPIC_ID): leaders}, {FIRST_MS: tuple(range(BROKERS))})
-    return simulate_traffic(
-        spark, run, run.windows, findings=[finding], services={finding.session: SessionServices(models)},
-        cluster=cluster, key_families={},
-    )  # fmt: skip
+    recording = Recording(windows=run.windows, window_ms=HOUR_MS, leaders={session.topic_window: leaders})
+    groups = make_groups(recording, [session], {session.key: SessionMetrics(models)}, {})
+    plan = plan_simulations(groups, run.config.candidates, run_seeds(run.config.replay.seeds))
+    files = ReplayFiles(run, run.windows)
+    (runs,) = simulate_runs(spark, plan, read_arrivals=files.read_arrivals, read_hashes=files.read_hashes).values()
+    return plan, runs
 
 
 def plan_run(warehouse, seeds):
@@ -150,17 +152,16 @@ def plan_run(warehouse, seeds):
     return run
 
 
-def simulate_alone(warehouse, run, simulation):
+def simulate_alone(run, plan):
     """The simulator by itself on the first minutes, each candidate with one seed: records a second."""
-    paths = list_files(warehouse, ARRIVALS, CLUSTER, run.windows)
-    (traffic,) = iter_sessions(read_sessions(paths, ARRIVAL_COLUMNS, FIRST_MS, [(1, 0)]))
+    (traffic,) = iter_sessions(ReplayFiles(run, run.windows).read_arrivals(FIRST_MS, [(1, 0)]))
     traffic = traffic.choose(traffic.elapsed_ms < ALONE_MINUTES * MINUTE_MS)
-    unit, candidates = simulation.plan.units[0], simulation.plan.candidates
-    arrivals = prepare_arrivals(unit, [traffic])
+    group, variants = plan.groups[0], plan.variants[0]
+    arrivals = prepare_arrivals(group, [traffic])
     started = time.perf_counter()
-    for candidate in candidates:
-        run_unit(lay_out_unit(unit, arrivals, candidate, NO_HASHES), arrivals, 1)
-    return len(traffic) * len(candidates) / (time.perf_counter() - started)
+    for candidate, variant in zip(plan.candidates, variants, strict=True):
+        run_group(lay_out_group(group, arrivals, candidate, variant.producers, NO_HASHES), arrivals, 1)
+    return len(traffic) * len(variants) / (time.perf_counter() - started)
 
 
 class PeakMemory:
@@ -220,16 +221,15 @@ def main():
     spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # the session is up, workers included
     with PeakMemory() as memory:
         started = time.perf_counter()
-        simulation = simulate(spark, run, record_count)
+        plan, runs = simulate(spark, run, record_count)
         seconds = time.perf_counter() - started
     stop_session(spark)
-    (runs,) = simulation.runs.values()
     assert {number: sorted(found) for number, found in runs.items()} == {
         number: list(run_seeds(arguments.seeds)) for number in range(1 + len(CANDIDATES))
     }
     assert all(one.sent_count == record_count for found in runs.values() for one in found.values())
     rate = record_count * len(runs) * arguments.seeds / seconds
-    alone = simulate_alone(warehouse, run, simulation)
+    alone = simulate_alone(run, plan)
     figures = {
         "records": record_count, "candidates": len(runs), "seeds": arguments.seeds, "seconds": seconds, "simulated_records_per_s": rate,
         "alone_records_per_s": alone, "ratio_per_core": rate / CORES / alone, "peak_memory_mib": memory.most >> 20,

@@ -20,13 +20,12 @@ from pipeline.calibration.service.latency_fit import sharpen_services
 from pipeline.calibration.service.trial import SessionTopic, cut_topic
 from pipeline.config.replay import Candidate
 from pipeline.replay.back_tests import SHARE_BAR_POINTS
-from pipeline.replay.key_places import NO_HASHES
-from pipeline.replay.seed_ranges import expect_range
-from pipeline.replay.unit_arrivals import prepare_arrivals
-from pipeline.replay.unit_runs import CELL_LOG_BYTES, run_unit
-from pipeline.replay.unit_scenario import lay_out_unit
-from pipeline.replay.units import ReplayUnit, UnitSession, UnitTopic
+from pipeline.replay.loads import expect_range
+from pipeline.replay.simulated.arrivals import prepare_arrivals
+from pipeline.replay.simulated.groups import GroupSession, GroupTopic, SessionGroup
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES, run_group
 from tests.recorded_sessions import read_sessions
+from tests.unit.replay.session_groups import lay_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,14 +101,14 @@ def predict(recorded: Recorded, start_ms: int, end_ms: int, candidate: Candidate
     nodes = [node for node in recorded.nodes if start_ms - MINUTE_MS <= node.start_ms < end_ms]
     models = sharpen_services([topic], fit_services(nodes, BROKERS, start_ms, end_ms), nodes, start_ms, end_ms)
     traffic = replace(topic.traffic, start_ms=start_ms, elapsed_ms=(topic.traffic.at_ms - start_ms).astype(np.int32))
-    session = UnitSession(
+    session = GroupSession(
         traffic.producer_id, traffic.producer_epoch, None, len(traffic), is_keyed=False, baseline=topic.baseline,
         compression=None,
     )  # fmt: skip
-    unit = ReplayUnit(0, start_ms, (session,), (UnitTopic(IN_USE, "", BROKERS),), models)
-    arrivals = prepare_arrivals(unit, [traffic])
-    planned = lay_out_unit(unit, arrivals, candidate, NO_HASHES)
-    runs = np.array([run_unit(planned, arrivals, seed)[0].cells[:, CELL_LOG_BYTES] for seed in SEEDS], float)
+    group = SessionGroup(0, start_ms, (session,), (GroupTopic(IN_USE, "", BROKERS),), models)
+    arrivals = prepare_arrivals(group, [traffic])
+    planned = lay_out(group, arrivals, candidate)
+    runs = np.array([run_group(planned, arrivals, seed)[0].cells[:, CELL_LOG_BYTES] for seed in SEEDS], float)
     return expect_range(runs / runs.sum(axis=1, keepdims=True), most=1.0)
 
 

@@ -13,8 +13,9 @@ from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import hash_key
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.partitioners.strategy import KeyRule, choose_partition
-from pipeline.replay.buckets import replay_bucket
-from pipeline.replay.plan import plan_replay, resolve_strategy
+from pipeline.replay.keyed.buckets import replay_bucket
+from pipeline.replay.keyed.plan import plan_keys, resolve_strategy
+from pipeline.replay.keyed.sums import merge_sums
 
 HOUR_MS = 3_600_000
 
@@ -41,12 +42,9 @@ def key_id_of(key):
     return hashlib.blake2b(key, digest_size=16, key=b"a secret of the tests").hexdigest()
 
 
-def words_of(keys):
+def numbers_of(keys):
     ids = [key_id_of(key) for key in keys]
-    return {
-        "high": np.array([int(text[:16], 16) for text in ids], dtype=np.uint64),
-        "low": np.array([int(text[16:], 16) for text in ids], dtype=np.uint64),
-    }
+    return {"key": np.array([int(text[:16], 16) for text in ids], dtype=np.uint64)}
 
 
 def stored_hash(name, key):
@@ -61,13 +59,13 @@ def hash_columns(keys):
         column: np.array([stored_hash(name, key) for key in keys], dtype=np.int64)
         for name, column in HASH_COLUMNS.items()
     }
-    return words_of(keys) | columns | {"is_empty": np.array([not key for key in keys], dtype=np.bool_)}
+    return numbers_of(keys) | columns | {"is_empty": np.array([not key for key in keys], dtype=np.bool_)}
 
 
 def traffic_columns(traffic, topics, starts_ms):
     """Columns as a packed payload holds them; windows by their place in the plan."""
     amounts = ("record_count", "size_bytes", "count_error", "size_error_bytes")
-    return words_of([row.key for row in traffic]) | {
+    return numbers_of([row.key for row in traffic]) | {
         "topic": np.array([topics.index(row.topic) for row in traffic], dtype=np.uint8),
         "window": np.array([starts_ms.index(row.window * HOUR_MS) for row in traffic], dtype=np.uint8),
         "partition": np.array([row.partition for row in traffic], dtype=np.uint16),
@@ -77,7 +75,7 @@ def traffic_columns(traffic, topics, starts_ms):
 
 def plan_of(candidates, *, windows, committed=(), partition_count=12, topics=("orders",), partitioners=None):
     counts = {(topic, "id"): {window.start_ms: partition_count for window in windows} for topic in topics}
-    return plan_replay(
+    return plan_keys(
         windows,
         frozenset({*windows, *committed}),
         counts,
@@ -88,10 +86,10 @@ def plan_of(candidates, *, windows, committed=(), partition_count=12, topics=("o
 
 
 def replay(plan, traffic):
-    """What `replay_bucket` says of all keys as one bucket."""
+    """What `replay_bucket` says of all keys as one bucket, by number of the topic and of the window."""
     topics = [topic.topic for topic in plan.topics]
     columns = traffic_columns(traffic, topics, list(plan.window_starts_ms))
-    return list(replay_bucket(plan, columns, hash_columns(sorted({row.key for row in traffic})), {}))
+    return merge_sums(replay_bucket(plan, columns, hash_columns(sorted({row.key for row in traffic})), {}))
 
 
 def _choose(strategy, key, partition_count):

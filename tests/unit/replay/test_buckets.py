@@ -11,9 +11,9 @@ import pytest
 
 from pipeline.config.replay import Candidate
 from pipeline.partitioners.strategy import choose_partition
-from pipeline.replay import buckets
-from pipeline.replay import placement_kernels as kernels
-from pipeline.replay.plan import resolve_strategy
+from pipeline.replay.keyed.buckets import replay_bucket
+from pipeline.replay.keyed.plan import resolve_strategy
+from pipeline.replay.keyed.sums import BYTES, NAMED, NO_HASH, RECORDS, TOP_KEY_COUNT, MoveTotals, merge_sums
 from tests.unit.replay.recorded_keys import (
     HOUR_MS,
     Traffic,
@@ -63,9 +63,9 @@ def replayed():
 
 
 def of_candidate(plan, found, name, window):
-    (number,) = [n for n, placing in enumerate(plan.topics[0].placings) if placing.candidate == name]
-    (sums,) = [s for s in found if s.placing == number and s.window == plan.window_starts_ms.index(window * HOUR_MS)]
-    return sums
+    """What becomes of the keys in a window."""
+    (number,) = [n for n, one in enumerate(plan.topics[0].assignments) if one.candidate == name]
+    return found[0, plan.window_starts_ms.index(window * HOUR_MS)].assigned[number]
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -75,44 +75,41 @@ def test_keys_lie_and_move_as_one_by_one(replayed, name, count):
     for window in (1, 2):
         sums = of_candidate(plan, found, f"{name} {count}", window)
         slow = replay_slowly(name, count, traffic, window, before=window - 1)
-        by_partition = dict(enumerate(sums.cells[:, kernels.CELL_RECORDS].tolist()))
+        by_partition = dict(enumerate(sums.cells[:, RECORDS].tolist()))
         assert +Counter(by_partition) == +slow["records"]
-        assert +Counter(dict(enumerate(sums.cells[:, kernels.CELL_BYTES].tolist()))) == +slow["bytes"]
+        assert +Counter(dict(enumerate(sums.cells[:, BYTES].tolist()))) == +slow["bytes"]
         assert {
-            "moved_keys": sums.totals[kernels.MOVED_KEYS],
-            "moved_records": sums.totals[kernels.MOVED_RECORDS],
-            "moved_bytes": sums.totals[kernels.MOVED_BYTES],
-            "at_risk_keys": sums.totals[kernels.AT_RISK_KEYS],
+            "moved_keys": sums.totals.moved_keys,
+            "moved_records": sums.totals.moved_records,
+            "moved_bytes": sums.totals.moved_bytes,
+            "at_risk_keys": sums.totals.at_risk_keys,
         } == {name: slow[name] for name in ("moved_keys", "moved_records", "moved_bytes", "at_risk_keys")}
 
 
 def test_a_window_that_only_comes_before_is_not_replayed(replayed):
     plan, _, found = replayed
     assert plan.window_starts_ms[0] == 0
-    assert {sums.window for sums in found} == {1, 2}
+    assert found.keys() == {(0, 1), (0, 2)}
 
 
 def test_totals_and_heaviest_keys_are_those_of_the_traffic(replayed):
     plan, traffic, found = replayed
     for window in (1, 2):
-        (recorded,) = [s for s in found if s.placing == buckets.RECORDED and s.window == window]
+        told = found[0, window]
         sizes, records = Counter(), Counter()
         for row in traffic:
             if row.window == window:
                 sizes[row.key] += row.size_bytes
                 records[row.key] += row.record_count
-        assert recorded.totals[buckets.KEY_COUNT] == len(sizes)
-        assert recorded.totals[buckets.KEYED_BYTES] == sizes.total()
-        assert recorded.totals[buckets.LARGEST_BYTES] == max(sizes.values())
-        assert recorded.totals[buckets.LARGEST_RECORDS] == max(records.values())
-        (top,) = [s for s in found if s.placing == buckets.TOP_KEYS and s.window == window]
-        told = [f"{int(row[0]) % 2**64:016x}{int(row[1]) % 2**64:016x}" for row in top.cells]
-        heaviest = sorted(sizes, key=lambda key: (-sizes[key], key_id_of(key)))[: buckets.TOP_KEY_COUNT]
-        assert told == [key_id_of(key) for key in heaviest]
-        assert top.cells[:, 3].tolist() == [sizes[key] for key in heaviest]
+        assert told.keys[:4] == (len(sizes), records.total(), sizes.total(), max(sizes.values()))
+        assert told.recorded[NAMED].sum(axis=0).tolist() == [records.total(), sizes.total()]
+        heaviest = sorted(sizes, key=lambda key: (-sizes[key], key_id_of(key)))[:TOP_KEY_COUNT]
+        assert [key.key_id for key in told.top_keys] == [key_id_of(key)[:16] for key in heaviest]
+        assert [key.size_bytes for key in told.top_keys] == [sizes[key] for key in heaviest]
+        assert [key.record_count for key in told.top_keys] == [records[key] for key in heaviest]
         java = resolve_strategy("java-builtin")
-        (number,) = [n for n, p in enumerate(plan.topics[0].placings) if p.candidate == "java-builtin 97"]
-        assert top.cells[:, buckets.TOP_KEY_HEAD + number].tolist() == [
+        (number,) = [n for n, one in enumerate(plan.topics[0].assignments) if one.candidate == "java-builtin 97"]
+        assert [key.partitions[number] for key in told.top_keys] == [
             choose_partition(java, key, 97) for key in heaviest
         ]
 
@@ -128,7 +125,7 @@ def test_another_partition_count_moves_the_share_of_keys_that_arithmetic_says(ne
     sums = of_candidate(plan, replay(plan, traffic), "more", 0)
     stay = min(12, new_count) / lcm(12, new_count)
     deviation = (stay * (1 - stay) * len(keys)) ** 0.5
-    assert abs(len(keys) * (1 - stay) - sums.totals[kernels.MOVED_KEYS]) < 4 * deviation
+    assert abs(len(keys) * (1 - stay) - sums.totals.moved_keys) < 4 * deviation
 
 
 def test_a_key_that_stays_is_at_no_risk_and_one_without_hashes_is_told_apart():
@@ -138,17 +135,22 @@ def test_a_key_that_stays_is_at_no_risk_and_one_without_hashes_is_told_apart():
     windows = windows_of(2)
     plan = plan_of([Candidate(name="java", partitioner="java-builtin")], windows=windows)
     columns = traffic_columns(traffic, ["orders"], list(plan.window_starts_ms))
-    found = list(buckets.replay_bucket(plan, columns, hash_columns([b"stays"]), {}))
-    (lost,) = [s for s in found if s.placing == buckets.UNKNOWN]
-    assert (lost.window, lost.cells[3, :2].tolist()) == (1, [2, 20])
-    assert of_candidate(plan, found, "java", 1).totals.sum() == 0
+    found = merge_sums(replay_bucket(plan, columns, hash_columns([b"stays"]), {}))
+    assert [where for where, sums in found.items() if NO_HASH in sums.recorded] == [(0, 1)]
+    assert found[0, 1].recorded[NO_HASH][3].tolist() == [2, 20]
+    assert of_candidate(plan, found, "java", 1).totals == MoveTotals()
 
 
 def test_sums_do_not_depend_on_the_order_of_rows(replayed):
     plan, traffic, found = replayed
     again = replay(plan, sorted(traffic, key=lambda row: (row.key, row.partition)))
-    assert len(again) == len(found)
-    for one, other in zip(found, again, strict=True):
-        assert one[:3] == other[:3]
-        assert np.array_equal(one.cells, other.cells)
-        assert np.array_equal(one.totals, other.totals)
+    assert again.keys() == found.keys()
+    for where, sums in found.items():
+        other = again[where]
+        assert other.keys == sums.keys
+        assert np.array_equal(other.recorded[NAMED], sums.recorded[NAMED])
+        assert [key[:3] for key in other.top_keys] == [key[:3] for key in sums.top_keys]
+        assert other.assigned.keys() == sums.assigned.keys()
+        for number, (cells, totals) in sums.assigned.items():
+            assert other.assigned[number].totals == totals
+            assert np.array_equal(other.assigned[number].cells, cells)

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.replay.concerns import LogFacts, MetricFacts, list_concerns
+from pipeline.replay.concerns import LogFacts, list_concerns
+from pipeline.replay.metrics import SessionMetrics
 
-WATCHED = MetricFacts(is_watched=True, is_matched=True, difference_ratio=0.01)
+WATCHED = SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.01)
 
 
 def recorded(records=(400, 600)):
@@ -28,9 +29,9 @@ def finding(**changes):
     return SimpleNamespace(**{**fields, **changes})
 
 
-def concerns(*, records=(400, 600), findings=None, reasons=(), log=None, metrics=(WATCHED,)):
+def concerns(*, records=(400, 600), findings=None, reason="", log=None, metrics=(WATCHED,)):
     found = [finding()] if findings is None else findings
-    return list_concerns(recorded(records), found, reasons, log or LogFacts(), metrics)
+    return list_concerns(recorded(records), found, reason, log or LogFacts(), metrics)
 
 
 def test_good_data_gives_no_concern():
@@ -51,12 +52,15 @@ def test_good_data_gives_no_concern():
         ({"log": LogFacts(missing_count=11)}, "11 offsets are gone from the log (compacted or lost)"),
         ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
         ({"log": LogFacts(late_starts=(1,))}, "the log of partition 1 begins inside the window"),
-        ({"metrics": [MetricFacts(is_watched=True, spare_client_count=2)]}, "metrics contradict the log: 2 clients"),
         (
-            {"metrics": [MetricFacts(is_watched=True, is_matched=True, difference_ratio=0.051)]},
+            {"metrics": [SessionMetrics({}, is_watched=True, spare_client_count=2)]},
+            "metrics contradict the log: 2 clients",
+        ),
+        (
+            {"metrics": [SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.051)]},
             "metrics contradict the log: a producer's bytes differ by 5 %",
         ),
-        ({"reasons": ["librdkafka-x cannot be simulated"]}, "librdkafka-x cannot be simulated"),
+        ({"reason": "librdkafka-x cannot be simulated"}, "librdkafka-x cannot be simulated"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -64,7 +68,7 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
     """One reason each, and nothing else."""
     (found,) = concerns(**changes).reasons
 
-    assert found.startswith(reason)
+    assert found.text.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +85,8 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"log": LogFacts(crc_error_count=1)}, "1 batches do not match their checksums"),
         ({"log": LogFacts(moved=(0, 2))}, "leaders of partitions 0, 2 were elected in the window"),
         ({"log": LogFacts(empty_minute_count=3)}, "3 minutes of the window hold no record"),
-        ({"metrics": [MetricFacts()]}, "no producer metrics of this window"),
-        ({"metrics": [MetricFacts(is_watched=True)]}, "a producer without metrics"),
+        ({"metrics": [SessionMetrics({})]}, "no producer metrics of this window"),
+        ({"metrics": [SessionMetrics({}, is_watched=True)]}, "a producer without metrics"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -92,4 +96,4 @@ def test_what_a_prediction_rests_on_is_an_assumption(changes, assumption):
 
     assert found.reasons == ()
     assert len(found.assumptions) == 1
-    assert found.assumptions[0].startswith(assumption)
+    assert found.assumptions[0].text.startswith(assumption)

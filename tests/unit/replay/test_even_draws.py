@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.replay.even_draws import Step, draw_evenly
+from pipeline.replay.simulated.scenario import Step, draw_evenly
 
 
 def draw(step, name, seeds):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.replay.estimates import Range
-from pipeline.replay.seed_ranges import WholeRange, count_seeds, expect_range, measure_seeds, spread_over_seeds
+from pipeline.replay.loads import Range, count_seeds, expect_range, measure_seeds, spread_over_seeds
 
 
 @pytest.mark.parametrize("seed_count", [2, 3, 4, 5, 10, 20, 100])
@@ -41,7 +40,7 @@ def test_nothing_lies_beyond_what_can_be():
     assert measure_seeds([0.01, 0.04, 0.002], most=1.0).low == 0
     assert measure_seeds([0.99, 0.96, 0.998], most=1.0).high == 1
     assert measure_seeds([1.01, 1.2], least=1.0).low == 1
-    assert count_seeds([0, 9]) == WholeRange(4, 0, 54)
+    assert count_seeds([0, 9]) == Range(4, 0, 54)
     loads = spread_over_seeds(np.array([[1, 9], [5, 5]]), 100)
     assert (loads.low.tolist(), loads.high.tolist()) == ([0, 0], [100, 100])
     assert loads.median.sum() == 100

@@ -7,16 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pipeline.config.replay import Candidate
-from pipeline.replay.back_tests import TRUSTED, Observed, back_test
+from pipeline.calibration.caveats import Caveat
+from pipeline.config.replay import IN_USE, Candidate
+from pipeline.model.trust import Trust
+from pipeline.replay.back_tests import back_test
+from pipeline.replay.comparison import comparison_row
 from pipeline.replay.concerns import Concerns
-from pipeline.replay.key_places import NO_HASHES
-from pipeline.replay.simulated_rows import broker_rows, partition_rows, run_columns, skew_columns
-from pipeline.replay.simulated_topic import RecordedTopic, SimulatedTopic
-from pipeline.replay.unit_arrivals import prepare_arrivals
-from pipeline.replay.unit_runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS, run_unit
-from pipeline.replay.unit_scenario import lay_out_unit
-from tests.unit.replay.units import make_traffic, make_unit
+from pipeline.replay.recorded import RecordedTopic
+from pipeline.replay.rows import broker_rows, partition_rows
+from pipeline.replay.simulated.arrivals import prepare_arrivals
+from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS, run_group
+from pipeline.replay.simulated.topics import SimulatedTopic
+from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+from tests.unit.replay.session_groups import lay_out, make_group, make_traffic
 
 SEEDS = range(1, 8)
 SLOW, DELAY_MS = 1, 20.0
@@ -25,10 +28,10 @@ RANGED = ("record_count", "size_bytes", "batch_count", "log_size_bytes", "log_sh
 
 def simulate(candidate=None, seeds=SEEDS):
     traffic = make_traffic(20_000)
-    unit = make_unit(traffic, delays={SLOW: DELAY_MS})
-    arrivals = prepare_arrivals(unit, [traffic])
-    planned = lay_out_unit(unit, arrivals, candidate, NO_HASHES)
-    return {seed: run_unit(planned, arrivals, seed)[0] for seed in seeds}
+    group = make_group(traffic, delays={SLOW: DELAY_MS})
+    arrivals = prepare_arrivals(group, [traffic])
+    planned = lay_out(group, arrivals, candidate)
+    return {seed: run_group(planned, arrivals, seed)[0] for seed in seeds}
 
 
 def record(run, **others):
@@ -40,6 +43,15 @@ def record(run, **others):
         log_sizes=log_sizes, broker_log_sizes=dict(enumerate(log_sizes.tolist())), keyless_count=run.sent_count,
         **others,
     )  # fmt: skip
+
+
+def outcome_of(simulated):
+    """A topic without keys under one candidate."""
+    outcome = CandidateOutcome(
+        name=IN_USE, keys=None, runs=simulated, partitioner="java-sticky-2.4", reason="", is_as_in_use=False,
+        assumptions=(), has_keyless=True,
+    )  # fmt: skip
+    return ReplayedTopic(0, simulated.recorded, (), [outcome], None, None, Concerns()), outcome
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +67,7 @@ def in_use(truth):
 @pytest.mark.parametrize("partitions", [None, 2, 7])
 def test_partitions_and_brokers_hold_what_was_recorded(truth, partitions):
     simulated = SimulatedTopic(truth, simulate(Candidate(name="other", partitions=partitions)))
-    rows, brokers = list(partition_rows(simulated, "java-sticky-2.4")), list(broker_rows(simulated))
+    rows, brokers = list(partition_rows(*outcome_of(simulated))), list(broker_rows(*outcome_of(simulated)))
     assert [row["partition"] for row in rows] == list(range(max(3, partitions or 3)))
     for found in (rows, brokers):
         assert sum(row["record_count"] for row in found) == truth.records.sum()
@@ -70,7 +82,7 @@ def test_partitions_and_brokers_hold_what_was_recorded(truth, partitions):
 
 
 def test_seeds_make_the_ranges(in_use):
-    columns = {**run_columns(in_use), **skew_columns(in_use)}
+    columns = comparison_row(*outcome_of(in_use), Trust.TRUSTED)
     assert columns["seed_count"] == len(SEEDS)
     assert columns["replayed_record_count_low"] == columns["replayed_record_count_high"] == 20_000
     assert columns["lost_record_count_high"] == 0
@@ -86,14 +98,14 @@ def test_seeds_make_the_ranges(in_use):
 def test_one_seed_is_its_own_range(truth):
     simulated = SimulatedTopic(truth, simulate(seeds=[3]))
     cells = simulated.runs[3].cells
-    rows = list(partition_rows(simulated, "java-sticky-2.4"))
+    rows = list(partition_rows(*outcome_of(simulated)))
     assert [row["record_count"] for row in rows] == cells[:, CELL_RECORDS].tolist()
     assert [row["log_size_bytes"] for row in rows] == cells[:, CELL_LOG_BYTES].tolist()
 
 
 def test_a_good_prediction_is_trusted(truth, in_use):
-    tested = back_test(truth, in_use, (), Observed(), Concerns())
-    assert (tested["trust"], tested["is_trusted"]) == (TRUSTED, True)
+    tested = back_test(truth, in_use, (), None, Concerns())
+    assert (tested["trust"], tested["is_trusted"]) == (Trust.TRUSTED, True)
     assert tested["share_error_points"] <= tested["share_bar_points"]
     assert tested["records_per_batch_ratio"] == pytest.approx(1, abs=0.1)
 
@@ -106,27 +118,26 @@ def test_a_good_prediction_is_trusted(truth, in_use):
     ],
 )
 def test_what_is_too_far_off_is_not_trusted(truth, in_use, changed, reason):
-    tested = back_test(dataclasses.replace(truth, **changed), in_use, (), Observed(), Concerns())
+    tested = back_test(dataclasses.replace(truth, **changed), in_use, (), None, Concerns())
     assert not tested["is_trusted"]
     assert tested["trust"].startswith("not trustworthy: ")
     assert reason in tested["trust"]
 
 
 def test_latencies_judge_where_they_are_known(truth, in_use):
-    told = in_use.told_latency_ms().value
-    fine = back_test(truth, in_use, (), Observed(latency_avg_ms=told * 0.9), Concerns())
-    wrong = back_test(truth, in_use, (), Observed(latency_avg_ms=told * 2, latency_p99_ms=1.0), Concerns())
+    told = in_use.client_latency_ms().value
+    fine = back_test(truth, in_use, (), told * 0.9, Concerns())
+    wrong = back_test(truth, in_use, (), told * 2, Concerns())
     assert fine["is_trusted"]
     assert "the mean latency is predicted 0.50 times" in wrong["trust"]
-    assert "the latency's p99 is predicted" in wrong["trust"]
 
 
 def test_concerns_are_told_and_take_trust_away(truth, in_use):
-    concerns = Concerns(("the arrivals of 7 of 9 records are not known",), ("one; two", "one; two"))
-    tested = back_test(truth, in_use, (), Observed(), concerns)
+    missing, assumed = Caveat.ARRIVALS_MISSING.say(missing=7, total=9), Caveat.OF_SIMULATOR.say(text="one; two")
+    tested = back_test(truth, in_use, (), None, Concerns((missing,), (assumed, assumed)))
     assert tested["trust"] == "not trustworthy: the arrivals of 7 of 9 records are not known"
     assert tested["assumptions"] == "one, two"
-    assert not back_test(truth, None, (), Observed(), Concerns())["is_trusted"]
+    assert not back_test(truth, None, (), None, Concerns())["is_trusted"]
 
 
 def test_odd_minutes_judge_where_there_are_both(truth, in_use):
@@ -137,6 +148,6 @@ def test_odd_minutes_judge_where_there_are_both(truth, in_use):
         run.cells[:, -1] = run.cells[:, CELL_LOG_BYTES] // 2
     judged = dict(enumerate((cells // 2).tolist()))
     recorded = dataclasses.replace(truth, judged_log_sizes=judged, broker_log_sizes={0: cells.sum(), 1: 0, 2: 0})
-    tested = back_test(recorded, SimulatedTopic(recorded, runs), (), Observed(), Concerns())
+    tested = back_test(recorded, SimulatedTopic(recorded, runs), (), None, Concerns())
     assert tested["judged_on"] == "odd minutes"
     assert tested["is_trusted"]

@@ -11,7 +11,7 @@ import yaml
 from pipeline.cli.replay_inputs import read_inputs
 from pipeline.cli.replay_rows import describe_replay
 from pipeline.jobs import ingest, replay
-from pipeline.replay.seed_ranges import reach_of
+from pipeline.replay.loads import reach_of
 from pipeline.runs import plan_runs
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
 

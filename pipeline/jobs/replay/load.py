@@ -1,0 +1,214 @@
+"""What a replay reads: tables loaded once on the driver, and files that its tasks read by themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
+from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
+from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
+from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
+from pipeline.replay.recorded import Recording
+from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
+from pipeline.replay.simulated.keys import KEY_HASH_COLUMNS, KeyHashes, index_hashes
+from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, sample_intervals_ms
+from pipeline.storage.files import count_file_rows, iter_file_rows, list_files, read_window_rows
+from pipeline.storage.window_status import committed_windows
+from pipeline.tables.arrivals import ARRIVALS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
+from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
+from pipeline.transforms.samples import SampleSettings, with_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.replay.recorded import MetricsClient, TopicWindow
+    from pipeline.runs import RunContext
+    from pipeline.tables import Table
+
+    Row = dict[str, Any]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""The brokers name the partition of each of their records: no partitioner is asked."""
+_STATE_COLUMNS = ("window_start", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
+_LISTED_COLUMNS = (
+    *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start"),
+    "record_count",
+)
+_NODE_COLUMNS = (
+    *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
+    *("outgoing_bytes", "request_latency_avg_ms"),
+)
+
+
+def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
+    """What the tables say of some windows; internal topics are left out."""
+    before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
+    leaders, log_starts = _load_leaders(run, windows)
+    brokers: dict[int, list[int]] = defaultdict(list)
+    for row in run.rows(BROKERS, windows, ("window_start", "broker_id")):
+        brokers[milliseconds_of(row["window_start"])].append(row["broker_id"])
+    traffic: dict[TopicWindow, list[Row]] = defaultdict(list)
+    for row in run.rows(PARTITION_TRAFFIC, windows):
+        traffic[_topic_window(row)].append(row)
+    nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in run.rows(PRODUCER_NODES, sorted({*windows, *before})):
+        nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
+    sessions, minutes = _list_arrivals(run, windows)
+    return Recording(
+        windows=tuple(windows),
+        window_ms=run.window_ms,
+        candidates=run.config.candidates,
+        partitioners=run.cluster.partitioners,
+        seeds=run.config.replay.seeds,
+        with_arrivals=run.config.replay.arrivals,
+        leaders=leaders,
+        brokers=brokers,
+        log_starts=log_starts,
+        traffic=traffic,
+        minutes=minutes,
+        sessions=sessions,
+        nodes=nodes,
+        minute_nodes=_load_minutes(run, windows, before) if run.window_ms > MINUTE_MS else {},
+    )
+
+
+def _topic_window(row: Mapping[str, Any]) -> TopicWindow:
+    return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
+
+
+def _load_leaders(
+    run: RunContext, windows: Sequence[TimeWindow]
+) -> tuple[dict[TopicWindow, dict[int, int]], dict[TopicWindow, dict[int, int]]]:
+    """Leaders, and the least offset that some replica holds, by partition."""
+    leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
+    starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
+    for row in run.rows(CLUSTER_STATE, windows, _STATE_COLUMNS):
+        where, partition, offset = _topic_window(row), row["partition"], row["log_start_offset"]
+        if row["topic"] not in INTERNAL_TOPICS:
+            leaders[where][partition] = row["leader_id"]
+        if offset is not None:
+            starts[where][partition] = min(offset, starts[where].get(partition, offset))
+    return leaders, starts
+
+
+def _list_arrivals(
+    run: RunContext, windows: Sequence[TimeWindow]
+) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int]]:
+    """Records of each session, in order of window, producer id and epoch; and minutes of each topic that hold records."""
+    paths = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
+    batches = [batch for path in paths for batch in iter_file_rows(path, _LISTED_COLUMNS)]
+    if not batches:
+        return {}, {}
+    rows = pl.concat([pl.DataFrame(pl.from_arrow(batch)) for batch in batches]).with_columns(
+        pl.col("window_start", "minute_start").dt.epoch("ms"), pl.col("topic", "topic_id").cast(pl.String)
+    )
+    starts, minute, start = [window.start_ms for window in windows], pl.col("minute_start"), pl.col("window_start")
+    rows = rows.filter(start.is_in(starts))
+    counts = (
+        rows.group_by("window_start", "producer_id", "producer_epoch").agg(pl.col("record_count").sum()).sort(pl.all())
+    )
+    inside = rows.filter((minute >= start) & (minute < start + run.window_ms))
+    minutes = inside.group_by("window_start", "topic", "topic_id").agg(minute.n_unique())
+    sessions = {(at_ms, producer, epoch): count for at_ms, producer, epoch, count in counts.iter_rows()}
+    return sessions, {(at_ms, topic, topic_id): count for at_ms, topic, topic_id, count in minutes.iter_rows()}
+
+
+def _load_minutes(
+    run: RunContext, windows: Sequence[TimeWindow], before: Sequence[TimeWindow]
+) -> dict[MetricsClient, list[Row]]:
+    """Clients' metrics by minute, where windows are longer: a broker's delay changes within them."""
+    columns = ("source", "instance", "observed_at", "name", "labels", "value")
+    stored = run.load(METRIC_SAMPLES, sorted({*windows, *before}), columns)
+    observed_at_ms = stored["observed_at"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    span = spanning(tuple(windows))
+    settings = SampleSettings(
+        span=TimeWindow(span.start_ms - MINUTE_MS, span.end_ms),
+        window_ms=MINUTE_MS,
+        interval_ms=sample_intervals_ms(run.cluster),
+    )
+    nodes = finish_nodes(
+        summarise_nodes(with_labels(stored.append_column("observed_at_ms", observed_at_ms)), settings).to_arrow(),
+        precedence=tuple(name_metric_sources(run.cluster)),
+        client_configs=client_configs(run.cluster),
+    )
+    found: dict[MetricsClient, list[Row]] = defaultdict(list)
+    for row in nodes.select(_NODE_COLUMNS).to_pylist():
+        found[row["instance"], row["client_id"]].append(row)
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class ReplayFiles:
+    """The files of the tables that grow with the traffic; its readers are sent to where tasks run."""
+
+    run: RunContext
+    windows: Sequence[TimeWindow]
+
+    def _list(self, table: Table, windows: Sequence[TimeWindow] | None = None) -> tuple[str, ...]:
+        return list_files(self.run.warehouse, table, self.run.cluster_name, windows or self.windows)
+
+    @cached_property
+    def read_arrivals(self) -> partial[pa.Table]:
+        """Reads arrivals of some sessions in a window."""
+        return partial(_read_sessions, self._list(ARRIVALS), ARRIVAL_COLUMNS, every_epoch=False)
+
+    @cached_property
+    def read_batches(self) -> partial[pa.Table]:
+        """Reads their record batches, those of other epochs too: arrivals pool those of transactional producers."""
+        return partial(_read_sessions, self._list(RECORD_BATCHES), BATCH_COLUMNS, every_epoch=True)
+
+    @cached_property
+    def read_hashes(self) -> partial[KeyHashes]:
+        """Reads the hashes of all keys."""
+        return partial(_read_hashes, self._list(KEY_HASHES))
+
+    def replay_keys(self, spark: SparkSession, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
+        """What recorded keys say; nothing where none are stored."""
+        run = self.run
+        committed = committed_windows(run.warehouse, run.cluster_name)
+        before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in self.windows} & committed
+        span = tuple(sorted({*self.windows, *before}))
+        files = [(TRAFFIC, path) for path in self._list(KEY_TRAFFIC, span)]
+        plan = plan_keys(
+            self.windows,
+            committed,
+            recording.partition_counts(),
+            recording.candidates,
+            partitioners=recording.partitioners,
+            bucket_count=max(1, -(-count_file_rows([path for _, path in files]) // run.config.replay.rows_per_bucket)),
+        )
+        files += [(HASHES, path) for path in self._list(KEY_HASHES, span)]
+        if any(isinstance(column, AnswerColumn) for column in plan.columns):
+            files += [(ANSWERS, path) for path in self._list(KEY_ANSWERS, span)]
+        return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
+
+
+def _read_sessions(
+    paths: Sequence[str],
+    columns: Sequence[str],
+    start_ms: int,
+    sessions: Iterable[tuple[int, int]],
+    *,
+    every_epoch: bool,
+) -> pa.Table:
+    """Rows of some sessions in a window."""
+    wanted = set(sessions)
+    rows = read_window_rows(paths, columns, start_ms, {"producer_id": sorted({one for one, _ in wanted})})
+    pairs = zip(rows["producer_id"].to_pylist(), rows["producer_epoch"].to_pylist(), strict=True)
+    is_wanted = [every_epoch or pair in wanted for pair in pairs]
+    return rows if all(is_wanted) else rows.filter(pa.array(is_wanted, pa.bool_()))  # a filter copies
+
+
+def _read_hashes(paths: Sequence[str]) -> KeyHashes:
+    return index_hashes(batch for path in paths for batch in iter_file_rows(path, KEY_HASH_COLUMNS))

@@ -1,0 +1,232 @@
+"""What a keyed replay assigns: windows, topics with their partition counts, candidates; plain values for every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pipeline.config.replay import IN_USE
+from pipeline.errors import ConfigError
+from pipeline.partitioners.custom import is_custom, load_custom
+from pipeline.partitioners.recorded import is_replayable, key_function_of, list_families
+from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.strategy import KeyRule
+from pipeline.replay.simulated.producers import check_producer, is_simulated, name_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.config.replay import Candidate
+    from pipeline.model.window import TimeWindow
+    from pipeline.partitioners.recorded import KeyFunction, StrategyFamily
+    from pipeline.partitioners.strategy import Strategy
+
+FAMILIES = list_families()
+
+
+@dataclass(frozen=True)
+class AnswerColumn:
+    """The stored answers of a user-defined strategy to one partition count."""
+
+    strategy: str
+    version: str
+    partition_count: int
+
+
+@dataclass(frozen=True)
+class HashColumn:
+    """A column of `silver.key_hashes`; of texts, only keys that are UTF-8 have it."""
+
+    name: str
+    is_text: bool
+
+
+@dataclass(frozen=True)
+class KeyAssignment:
+    """One way to assign a topic's keys to partitions.
+
+    Attributes:
+        candidate: Whose it is; "" where it only serves to identify the strategy in use.
+        family: The family assigned by, where the strategy in use is not known before; else "".
+        strategy: Whose rules it follows.
+        function: What decides; None for a user's own strategy.
+        empty_key: What happens to the key of no bytes.
+        columns: By window: number of the column looked up.
+        partition_counts: By window; 0 where the window is not replayed.
+    """
+
+    candidate: str
+    family: str
+    strategy: str
+    function: KeyFunction | None
+    empty_key: KeyRule
+    columns: tuple[int, ...]
+    partition_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KeyedTopicPlan:
+    """A topic: its partition count by window (0: none known, or a window that only serves as the one before)."""
+
+    topic: str
+    topic_id: str
+    partition_counts: tuple[int, ...]
+    assignments: tuple[KeyAssignment, ...]
+
+
+@dataclass(frozen=True)
+class KeyedPlan:
+    """Everything a task has to know.
+
+    Attributes:
+        window_starts_ms: Ascending: windows to replay and, before each, the one before it where that is committed.
+        previous: By window: number of the one before, or -1.
+        topics: Sorted.
+        columns: What is looked up for a key, by number.
+        bucket_count: Parts of the keys that are worked on one by one.
+    """
+
+    window_starts_ms: tuple[int, ...]
+    previous: tuple[int, ...]
+    topics: tuple[KeyedTopicPlan, ...]
+    columns: tuple[HashColumn | AnswerColumn, ...]
+    bucket_count: int
+
+
+def resolve_strategy(name: str) -> Strategy:
+    """The strategy of a candidate, which recorded keys have to be able to answer for.
+
+    Raises:
+        ConfigError: There is none of that name, or its choices do not follow from what is stored about keys.
+    """
+    if is_custom(name):
+        return load_custom(name)
+    strategy = find_strategy(name)
+    key_function_of(strategy)
+    return strategy
+
+
+def check_candidates(candidates: Sequence[Candidate], partitioners: Mapping[str, str]) -> None:
+    """Refuses candidates and strategies in use that cannot be replayed, before anything runs.
+
+    Raises:
+        ConfigError: naming the candidate or the topic pattern.
+    """
+    for candidate in candidates:
+        try:
+            check_producer(candidate)
+            _check_strategy(name_strategy(candidate))
+        except ConfigError as error:
+            raise ConfigError(f"candidate {candidate.name}: {error}") from error
+    for pattern, strategy in partitioners.items():
+        try:
+            _check_strategy(strategy)
+        except ConfigError as error:
+            raise ConfigError(f"partitioners: {pattern}: {error}") from error
+
+
+def _check_strategy(name: str | None) -> None:
+    if name is not None and not is_simulated(name):
+        resolve_strategy(name)
+
+
+def assigns_keys(name: str | None) -> bool:
+    """Whether a strategy's choices follow from what is stored about keys; None, the one in use, is replayed as it is."""
+    return name is None or is_custom(name) or is_replayable(find_strategy(name))
+
+
+def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
+    """The strategy that the configuration names for a topic: that of the first pattern that fits."""
+    return next((strategy for pattern, strategy in partitioners.items() if fnmatchcase(topic, pattern)), None)
+
+
+def plan_keys(
+    windows: Sequence[TimeWindow],
+    committed: frozenset[TimeWindow],
+    partition_counts: Mapping[tuple[str, str], Mapping[int, int]],
+    candidates: Sequence[Candidate],
+    *,
+    partitioners: Mapping[str, str],
+    bucket_count: int,
+) -> KeyedPlan:
+    """Lays out which columns serve which candidate on which topic.
+
+    A candidate that names no strategy is assigned once per family: which of them is in use is known afterwards.
+
+    Args:
+        windows: To be replayed.
+        committed: Windows whose keys are stored; a window before one to be replayed serves where it is among them.
+        partition_counts: By topic and topic id, then by start of the window.
+        candidates: From the configuration.
+        partitioners: Strategies in use by topic pattern, from the configuration.
+        bucket_count: Parts to work on.
+
+    Raises:
+        ConfigError: A strategy cannot be replayed.
+    """
+    before = {window.start_ms: window.start_ms - (window.end_ms - window.start_ms) for window in windows}
+    known = {window.start_ms for window in committed}
+    starts = sorted({*before, *(known & {*before.values()})})
+    number_of = {start: number for number, start in enumerate(starts)}
+    columns = _Columns()
+    topics = []
+    for (topic, topic_id), by_start in sorted(partition_counts.items()):
+        counts = tuple(by_start.get(start, 0) if start in before else 0 for start in starts)
+        fitting = [candidate for candidate in candidates if candidate.fits(topic)]
+        in_use = strategy_in_use(partitioners, topic)
+        topics.append(KeyedTopicPlan(topic, topic_id, counts, tuple(columns.assign(fitting, in_use, counts))))
+    return KeyedPlan(
+        window_starts_ms=tuple(starts),
+        previous=tuple(number_of.get(before.get(start, -1), -1) for start in starts),
+        topics=tuple(topics),
+        columns=tuple(columns.listed),
+        bucket_count=bucket_count,
+    )
+
+
+class _Columns:
+    """The columns that assignments look up, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.listed: list[HashColumn | AnswerColumn] = []
+
+    def assign(
+        self, candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...]
+    ) -> list[KeyAssignment]:
+        """The assignments of a topic."""
+        found = [self._of_family("", family, counts) for family in FAMILIES]
+        if in_use is not None and assigns_keys(in_use):
+            found.append(self._of_strategy(IN_USE, in_use, counts))
+        for candidate in candidates:
+            new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
+            strategy = name_strategy(candidate) or in_use
+            if strategy is None:
+                found += [self._of_family(candidate.name, family, new_counts) for family in FAMILIES]
+            elif assigns_keys(strategy):
+                found.append(self._of_strategy(candidate.name, strategy, new_counts))
+        return found
+
+    def _of_family(self, candidate: str, family: StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
+        # The members of a family differ over the empty key: it says nothing about the family.
+        numbers = self._number_hash(family.function, counts)
+        strategy = family.strategies[0]
+        return KeyAssignment(candidate, family.name, strategy, family.function, KeyRule.KEYLESS, numbers, counts)
+
+    def _of_strategy(self, candidate: str, name: str, counts: tuple[int, ...]) -> KeyAssignment:
+        strategy = resolve_strategy(name)
+        if strategy.function is None:
+            function = key_function_of(strategy)
+            numbers = self._number_hash(function, counts)
+            return KeyAssignment(candidate, "", name, function, strategy.empty_key, numbers, counts)
+        version = strategy.source.rpartition(" ")[2]
+        numbers = tuple(self._number(AnswerColumn(name, version, count)) if count else -1 for count in counts)
+        return KeyAssignment(candidate, "", name, None, KeyRule.HASHED, numbers, counts)
+
+    def _number_hash(self, function: KeyFunction, counts: tuple[int, ...]) -> tuple[int, ...]:
+        return (self._number(HashColumn(function.hash_column, function.is_text)),) * len(counts)
+
+    def _number(self, column: HashColumn | AnswerColumn) -> int:
+        if column not in self.listed:
+            self.listed.append(column)
+        return self.listed.index(column)

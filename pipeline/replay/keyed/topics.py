@@ -1,0 +1,282 @@
+"""What recorded keys say of one topic in one window: which hash placed them, and where each candidate puts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.caveats import Caveat
+from pipeline.config.replay import IN_USE
+from pipeline.errors import ConfigError
+from pipeline.measures.hash_verdicts import Explained, judge_hash
+from pipeline.partitioners.recorded import choose_for_no_key
+from pipeline.replay.keyed.plan import resolve_strategy
+from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, add_cells
+from pipeline.replay.loads import UNKNOWN_RANGE, Loads, Range, known_loads, spread_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from pipeline.calibration.caveats import Statement
+    from pipeline.measures.hash_verdicts import HashVerdict
+    from pipeline.replay.keyed.plan import KeyAssignment, KeyedPlan, KeyedTopicPlan
+    from pipeline.replay.keyed.sums import TopicSums
+
+AS_RECORDED = "as recorded"
+"""In place of a strategy, or of what becomes of records without a key: all of it stays where it was."""
+_NO_KEY = "no_key"
+_NO_CELLS = np.zeros((0, 2), np.int64)
+
+
+class BaselineSource(StrEnum):
+    """How the strategy in use is known."""
+
+    CONFIGURATION = "configuration"
+    VERDICT = "hash verdict"
+    BATCHES = "batches"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeyedOutcome:
+    """Where a candidate puts a topic's records, by their keys.
+
+    Attributes:
+        strategy: Its name, or `AS_RECORDED`; None where the strategy in use would have to be known.
+        partition_count: Under the candidate.
+        records: Per partition.
+        sizes: Per partition, bytes.
+        key_counts: Per partition; int64[p].
+        assignment: Its number in the plan; None where nothing is assigned.
+        keyless_rule: What becomes of records without a key.
+        unknown_record_count: Records that may lie anywhere.
+        unknown_size_bytes: Their bytes.
+        moves: What becomes of the keys.
+        assumptions: What this takes for granted.
+    """
+
+    strategy: str | None
+    partition_count: int
+    records: Loads
+    sizes: Loads
+    key_counts: NDArray[np.int64]
+    assignment: int | None = None
+    keyless_rule: str = ""
+    unknown_record_count: int = 0
+    unknown_size_bytes: int = 0
+    moves: MoveTotals = field(default_factory=MoveTotals)
+    assumptions: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedTopic:
+    """Everything summed up about one topic in one window.
+
+    Attributes:
+        plan: What was to be assigned.
+        window: By number in the plan.
+        has_window_before: Keys of the window before are stored.
+        sums: Of all buckets.
+    """
+
+    plan: KeyedTopicPlan
+    window: int
+    has_window_before: bool
+    sums: TopicSums
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions the topic has."""
+        return self.plan.partition_counts[self.window]
+
+    def recorded_cells(self, kind: str) -> NDArray[np.int64]:
+        """Records and bytes of one kind per partition; int64[p, 2], with every partition known or seen."""
+        return add_cells(np.zeros((self.partition_count, 2), np.int64), self.sums.recorded.get(kind, _NO_CELLS))
+
+    @cached_property
+    def recorded(self) -> NDArray[np.int64]:
+        """The same of all kinds."""
+        return add_cells(*(self.recorded_cells(kind) for kind in {NAMED, *self.sums.recorded}))
+
+    @property
+    def keyless_count(self) -> int:
+        """Records without a key."""
+        return int(self.recorded_cells(_NO_KEY)[:, RECORDS].sum())
+
+    @cached_property
+    def explained(self) -> dict[str, Explained]:
+        """By family: keys and records that lie where it puts them."""
+        found = {}
+        for number, (_, totals) in sorted(self.sums.assigned.items()):
+            assignment, judged = self.plan.assignments[number], self._judged_by(totals)
+            if not assignment.candidate:
+                moved = totals.moved_keys, totals.moved_records
+                found[assignment.family] = Explained(judged.key_count - moved[0], judged.record_count - moved[1])
+        return found
+
+    def _judged_by(self, totals: MoveTotals) -> Explained:
+        keys = self.sums.keys
+        return Explained(keys.key_count - totals.kept_keys, keys.record_count - totals.kept_records)
+
+    @property
+    def judged(self) -> Explained:
+        """What there is to explain: all keys but the empty one. Families of texts keep bytes that are no text, too."""
+        found = [
+            self._judged_by(totals)
+            for number, (_, totals) in self.sums.assigned.items()
+            if not self.plan.assignments[number].candidate
+        ]
+        return Explained(
+            max((one.key_count for one in found), default=0), max((one.record_count for one in found), default=0)
+        )
+
+    @cached_property
+    def verdict(self) -> HashVerdict:
+        """Which family placed the topic's keys."""
+        return judge_hash(self.explained, self.judged.key_count, self.judged.record_count, self.partition_count)
+
+    @cached_property
+    def _in_use(self) -> tuple[int | None, BaselineSource]:
+        """The assignment that is in use: the configured one, else that of the verdict."""
+        for number, assignment in enumerate(self.plan.assignments):
+            if assignment.candidate == IN_USE:
+                return number, BaselineSource.CONFIGURATION
+        for number, assignment in enumerate(self.plan.assignments):
+            if not assignment.candidate and assignment.family == self.verdict.verdict:
+                return number, BaselineSource.VERDICT
+        return None, BaselineSource.NONE
+
+    @property
+    def baseline_source(self) -> BaselineSource:
+        """How the strategy in use is known."""
+        return self._in_use[1]
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, KeyedOutcome]:
+        """By name of the candidate, what is in use first."""
+        in_use, _ = self._in_use
+        found = {IN_USE: self._leave() if in_use is None else self._assign(in_use)}
+        for number, assignment in enumerate(self.plan.assignments):
+            if assignment.candidate not in {"", IN_USE}:
+                if assignment.family in {"", self.verdict.verdict}:
+                    found[assignment.candidate] = self._assign(number)
+                elif assignment.candidate not in found:
+                    found[assignment.candidate] = _not_known(assignment.partition_counts[self.window])
+        return found
+
+    def _leave(self) -> KeyedOutcome:
+        """What is in use where nothing is known of it: as recorded."""
+        records, sizes = (known_loads(np.ascontiguousarray(column)) for column in self.recorded.T)
+        outcome = KeyedOutcome(
+            strategy=AS_RECORDED,
+            partition_count=len(self.recorded),
+            records=records,
+            sizes=sizes,
+            key_counts=np.zeros(len(self.recorded), np.int64),
+            keyless_rule=AS_RECORDED,
+        )
+        return replace(outcome, assumptions=tuple(self._assume(outcome)))
+
+    def _assign(self, number: int) -> KeyedOutcome:
+        """What becomes of the topic's records by an assignment."""
+        assignment = self.plan.assignments[number]
+        count = assignment.partition_counts[self.window]
+        cells, moves = self.sums.assigned.get(number, (np.zeros((count, 3), np.int64), MoveTotals()))
+        known = cells[:, [RECORDS, BYTES]]
+        # keys that stay on partitions that are gone
+        unknown = self.recorded_cells(NAMED).sum(axis=0) - known.sum(axis=0)
+        keyless = self.recorded_cells(_NO_KEY)
+        to_partition = _choose_for_no_key(assignment, count)
+        if to_partition is not None:
+            known[to_partition] += keyless.sum(axis=0)
+        else:
+            known += add_cells(keyless[:count], np.zeros((count, 2), np.int64))
+            unknown += keyless[count:].sum(axis=0)
+        others = (kind for kind in self.sums.recorded if kind not in {NAMED, _NO_KEY})
+        unknown += sum(self.recorded_cells(kind).sum(axis=0) for kind in others)
+        outcome = KeyedOutcome(
+            strategy=assignment.strategy,
+            partition_count=count,
+            assignment=number,
+            records=spread_unknown(known[:, RECORDS], int(unknown[RECORDS])),
+            sizes=spread_unknown(known[:, BYTES], int(unknown[BYTES])),
+            key_counts=cells[:, KEYS],
+            keyless_rule=AS_RECORDED if to_partition is None else f"to partition {to_partition}",
+            unknown_record_count=int(unknown[RECORDS]),
+            unknown_size_bytes=int(unknown[BYTES]),
+            moves=moves,
+        )
+        return replace(outcome, assumptions=tuple(self._assume(outcome)))
+
+    def _assume(self, outcome: KeyedOutcome) -> Iterator[Statement]:
+        _, source = self._in_use
+        if source is BaselineSource.NONE:
+            yield Caveat.KEYS_AS_RECORDED.say()
+        if outcome.assignment is not None:
+            if source is BaselineSource.VERDICT and self.plan.assignments[outcome.assignment].family:
+                yield Caveat.EMPTY_KEY_STAYS.say()
+            if outcome.keyless_rule == AS_RECORDED and self.recorded_cells(_NO_KEY).any():
+                yield Caveat.KEYLESS_STAYS.say()
+        if outcome.unknown_record_count:
+            yield Caveat.SPREAD_EVENLY.say()
+            yield Caveat.RANGES_HOLD.say()
+        if outcome.partition_count != self.partition_count:
+            yield Caveat.LEADERS_DRAWN.say()
+
+    def measure_floor(self, outcome: KeyedOutcome) -> Range:
+        """max(1, P p_1) by bytes; the heaviest key may be heavier than counted, or one without a name."""
+        total = int(outcome.sizes.median.sum())
+        if total <= 0:
+            return UNKNOWN_RANGE
+        keys = self.sums.keys
+        largest_high = keys.largest_bytes_high if keys.key_count else outcome.unknown_size_bytes
+        low, high = (max(1.0, outcome.partition_count * size / total) for size in (keys.largest_bytes, largest_high))
+        return Range(low, low, high)
+
+
+def _not_known(partition_count: int) -> KeyedOutcome:
+    """A candidate that keeps the strategy in use, which is not known."""
+    nothing = np.zeros(0, np.int64)
+    return KeyedOutcome(
+        strategy=None,
+        partition_count=partition_count,
+        records=known_loads(nothing),
+        sizes=known_loads(nothing),
+        key_counts=nothing,
+        assumptions=(Caveat.NOT_REPLAYABLE.say(),),
+    )
+
+
+def _choose_for_no_key(assignment: KeyAssignment, partition_count: int) -> int | None:
+    if assignment.family or assignment.function is None:  # the members of a family differ over missing keys
+        return None
+    return choose_for_no_key(resolve_strategy(assignment.strategy), partition_count)
+
+
+def list_keyed_topics(
+    plan: KeyedPlan, sums: Mapping[tuple[int, int], TopicSums]
+) -> dict[tuple[int, str, str], KeyedTopic]:
+    """By start of the window, topic and topic id, what recorded keys say.
+
+    Raises:
+        ConfigError: A user-defined strategy was never asked about recorded keys.
+    """
+    found = {}
+    for (number, window), own in sorted(sums.items()):
+        topic = KeyedTopic(plan.topics[number], window, plan.previous[window] >= 0, own)
+        for assigned, (_, totals) in own.assigned.items():
+            if totals.unanswered_records:
+                assignment = topic.plan.assignments[assigned]
+                raise ConfigError(
+                    f"candidate {assignment.candidate}: {assignment.strategy} was not asked about keys of topic "
+                    f"{topic.plan.topic} for {assignment.partition_counts[window]} partitions when they were read, or "
+                    "its file has changed since: ingest again with it among `keys.strategies`"
+                )
+        found[plan.window_starts_ms[window], topic.plan.topic, topic.plan.topic_id] = topic
+    return found

@@ -1,0 +1,113 @@
+"""Partitions to brokers: the leaders that are known, and draws for those that are open."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pipeline.replay.loads import UNKNOWN_RANGE, Loads, Range
+from pipeline.simulator.engine.random_stream import derive_stream, draw_index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+DRAWS = 64
+"""Draws behind a range: the least and the largest of them are its ends."""
+
+
+class DrawnLeaders(NamedTuple):
+    """Who leads what.
+
+    Attributes:
+        broker_ids: Ascending.
+        leaders: int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.
+    """
+
+    broker_ids: tuple[int, ...]
+    leaders: NDArray[np.int64]
+
+    @property
+    def is_drawn(self) -> bool:
+        """Some leaders are open."""
+        return len(self.leaders) > 1
+
+    def sum_by_broker(self, loads: Loads) -> Loads:
+        """Load of each broker, in the order of `broker_ids`: the mean over the draws, least and most."""
+        low, median, high = (self._sum_by_draw(part) for part in loads)
+        return Loads(low.min(axis=0), _mean(median), high.max(axis=0))
+
+    def measure_peak(self, loads: Loads) -> Range:
+        """Largest over mean load of the brokers, and its range over the draws."""
+        total, count = int(loads.median.sum()), len(self.broker_ids)
+        if total <= 0 or not count:
+            return UNKNOWN_RANGE
+        low, median, high = (self._sum_by_draw(part).max(axis=1) / (total / count) for part in loads)
+        return Range(float(np.median(median)), max(1.0, float(low.min())), min(float(count), float(high.max())))
+
+    def _sum_by_draw(self, loads: NDArray[np.int64]) -> NDArray[np.int64]:
+        sums = np.zeros((len(self.leaders), len(self.broker_ids)), dtype=np.int64)
+        draws, partitions = np.nonzero(self.leaders >= 0)
+        np.add.at(sums, (draws, self.leaders[draws, partitions]), loads[partitions])
+        return sums
+
+
+def draw_leaders(
+    known: Mapping[int, int], broker_ids: Sequence[int], topic: str, topic_count: int, partition_count: int
+) -> DrawnLeaders:
+    """Leaders of a topic's partitions under a partition count.
+
+    On its own count they are known. Partitions that are added leave the others where they are; fewer partitions mean a
+    topic made anew. New ones are placed as Kafka's controller places them: the brokers in random order, each taken once
+    before any is taken again, in another order. Racks and fenced brokers are left out of account.
+
+    Args:
+        known: Leader by partition.
+        broker_ids: All brokers.
+        topic: The topic's name; its draws are the same in all windows and for all candidates.
+        topic_count: Partitions the topic has.
+        partition_count: Partitions under the candidate.
+
+    References:
+        Kafka `metadata/placement/StripedReplicaPlacer.java`.
+    """
+    brokers = tuple(sorted({*broker_ids, *(leader for leader in known.values() if leader >= 0)}))
+    index_of = {broker: number for number, broker in enumerate(brokers)}
+    kept = topic_count if partition_count >= topic_count else 0
+    draws = 1 if kept == partition_count or not brokers else DRAWS
+    leaders = np.full((draws, partition_count), -1, dtype=np.int64)
+    for partition in range(kept):
+        leaders[:, partition] = index_of.get(known.get(partition, -1), -1)
+    if draws > 1:
+        leaders[:, kept:] = _draw_all(len(brokers), partition_count - kept, f"{topic} {partition_count}")
+    return DrawnLeaders(brokers, leaders)
+
+
+@lru_cache(maxsize=1024)  # windows and candidates of one count ask alike
+def _draw_all(broker_count: int, count: int, seed: str) -> NDArray[np.int64]:
+    leaders = np.array([_draw(broker_count, count, derive_stream(draw, "placement", seed)) for draw in range(DRAWS)])
+    leaders.flags.writeable = False
+    return leaders
+
+
+def _draw(broker_count: int, count: int, stream: int) -> list[int]:
+    drawn: list[int] = []
+    while len(drawn) < count:
+        order = list(range(broker_count))
+        for last in range(broker_count - 1, 0, -1):  # Fisher and Yates
+            other = draw_index(stream, len(drawn) + last, last + 1)
+            order[last], order[other] = order[other], order[last]
+        drawn += order
+    return drawn[:count]
+
+
+def _mean(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Means over the draws, rounded so that they sum to what is led: medians would leave a part without broker."""
+    means, rests = np.divmod(sums.sum(axis=0), len(sums))
+    missing = int(rests.sum()) // len(sums)
+    means[np.argsort(-rests, kind="stable")[:missing]] += 1
+    found: NDArray[np.int64] = means
+    return found

@@ -1,0 +1,156 @@
+"""What the tables say of the windows to replay, as the job loads it once; and what each topic did in them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pipeline.config.replay import Candidate
+    from pipeline.model.window import TimeWindow
+    from pipeline.replay.keyed.topics import KeyedTopic
+    from pipeline.replay.sessions import ProducerSession
+
+    Row = Mapping[str, Any]
+    TopicWindow = tuple[int, str, str]
+    """Start of the window, topic, topic id."""
+    SessionWindow = tuple[int, int, int]
+    """Start of the window, producer id, producer epoch."""
+    MetricsClient = tuple[str, str]
+    """Instance and `client.id`."""
+
+_BATCH_HEADER_BYTES = 61
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """What is known of some windows of a cluster.
+
+    Attributes:
+        windows: The windows.
+        window_ms: Length of each.
+        candidates: Of the configuration.
+        partitioners: Strategies in use by topic pattern, of the configuration.
+        seeds: Runs of each candidate where chance decides.
+        with_arrivals: Records without a key are replayed, too.
+        leaders: Of each topic's partitions at the window's end, or -1; internal topics are left out.
+        brokers: By start of the window.
+        log_starts: The least offset that some replica holds, by partition.
+        traffic: Rows of `silver.partition_traffic`.
+        minutes: Minutes of the window that hold records of the topic.
+        sessions: Records of each producer session.
+        nodes: Rows of `silver.producer_nodes` by start of the window and client; those of the windows before, too.
+        minute_nodes: The same by minute, by client; nothing where windows are no longer.
+    """
+
+    windows: tuple[TimeWindow, ...]
+    window_ms: int
+    candidates: Sequence[Candidate] = ()
+    partitioners: Mapping[str, str] = field(default_factory=dict)
+    seeds: int = 1
+    with_arrivals: bool = True
+    leaders: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
+    brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
+    traffic: Mapping[TopicWindow, Sequence[Row]] = field(default_factory=dict)
+    minutes: Mapping[TopicWindow, int] = field(default_factory=dict)
+    sessions: Mapping[SessionWindow, int] = field(default_factory=dict)
+    nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]] = field(default_factory=dict)
+    minute_nodes: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
+
+    def partition_counts(self) -> dict[tuple[str, str], dict[int, int]]:
+        """Partitions by topic and topic id, then by start of the window."""
+        counts: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for (start_ms, topic, topic_id), by_partition in self.leaders.items():
+            counts[topic, topic_id][start_ms] = max(by_partition) + 1
+        return dict(counts)
+
+    def list_leaders(self, where: TopicWindow) -> tuple[int, ...]:
+        """Leaders by partition, -1 where there is none; empty for a topic that is not known."""
+        led = self.leaders.get(where, {})
+        return tuple(led.get(partition, -1) for partition in range(max(led, default=-1) + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedTopic:
+    """What a topic did in a window; arrays are int64[partitions].
+
+    Attributes:
+        topic: Its name.
+        topic_id: Its id, or "".
+        leaders: Id of each partition's leader at the window's end, or -1.
+        broker_ids: All brokers of the window.
+        records: Data records by partition.
+        sizes: Their bytes before compression, without batch headers.
+        batches: Batches with data.
+        log_sizes: Bytes of the batches in the log.
+        broker_log_sizes: The same by broker that led when they were written.
+        keyless_count: Records without a key.
+        judged_log_sizes: Bytes of the batches in the log by broker, of odd minutes.
+    """
+
+    topic: str
+    topic_id: str
+    leaders: Mapping[int, int]
+    broker_ids: Sequence[int]
+    records: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    batches: NDArray[np.int64]
+    log_sizes: NDArray[np.int64]
+    broker_log_sizes: Mapping[int, int]
+    keyless_count: int
+    judged_log_sizes: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions it has."""
+        return len(self.records)
+
+    @property
+    def records_per_batch(self) -> float | None:
+        """As recorded; None without a batch."""
+        batches = self.batches.sum()
+        return float(self.records.sum() / batches) if batches else None
+
+
+def describe_topic(
+    recording: Recording, where: TopicWindow, sessions: Sequence[ProducerSession], keyed: KeyedTopic | None
+) -> RecordedTopic:
+    """What a topic did, from the traffic of its partitions; sizes before compression from keys where they are known."""
+    led, traffic = recording.leaders[where], recording.traffic.get(where, ())
+    count = max([*led, *(row["partition"] for row in traffic)]) + 1
+    records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
+    by_broker: dict[int, int] = defaultdict(int)
+    for row in traffic:
+        records[row["partition"]] += row["record_count"]
+        batches[row["partition"]] += row["batch_count"]
+        logs[row["partition"]] += row["size_bytes"]
+        by_broker[row["leader_id"]] += row["size_bytes"]
+    sizes = np.maximum(logs - _BATCH_HEADER_BYTES * batches, 0)
+    if keyed is not None:
+        known = keyed.recorded[:count, 1]
+        sizes[: len(known)] = known
+    judged: dict[int, int] = defaultdict(int)
+    for session in sessions:
+        for broker_id, size in session.judged_bytes_by_broker.items():
+            judged[broker_id] += size
+    return RecordedTopic(
+        topic=where[1],
+        topic_id=where[2],
+        leaders=led,
+        broker_ids=tuple(sorted(recording.brokers.get(where[0], ()))),
+        records=records,
+        sizes=sizes,
+        batches=batches,
+        log_sizes=logs,
+        broker_log_sizes=dict(by_broker),
+        keyless_count=keyed.keyless_count if keyed else sum(session.keyless_count for session in sessions),
+        judged_log_sizes=dict(judged),
+    )

@@ -1,0 +1,244 @@
+"""The rows of the replay's tables, without cluster and run: made here, once, from values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.calibration.rows import baseline_columns, service_columns
+from pipeline.model.window import instant_of
+from pipeline.replay.back_tests import back_test
+from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
+from pipeline.replay.keyed.plan import FAMILIES
+from pipeline.replay.keyed.sums import RECORDS
+from pipeline.replay.keyed.topics import AS_RECORDED
+from pipeline.replay.loads import (
+    UNKNOWN_RANGE,
+    Loads,
+    Range,
+)
+from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
+    from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.recorded import TopicWindow
+    from pipeline.replay.sessions import ProducerSession, SessionKey
+    from pipeline.replay.simulated.topics import SimulatedTopic
+    from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+
+    Row = dict[str, Any]
+
+_STRATEGIES = {family.name: family.strategies for family in FAMILIES}
+
+
+@dataclass
+class ReplayRows:
+    """Rows by table."""
+
+    results: list[Row] = field(default_factory=list)
+    brokers: list[Row] = field(default_factory=list)
+    comparison: list[Row] = field(default_factory=list)
+    verdicts: list[Row] = field(default_factory=list)
+    back_tests: list[Row] = field(default_factory=list)
+
+    def add_verdict(self, where: TopicWindow, topic: KeyedTopic) -> None:
+        """Adds which hash put a topic's keys where they are."""
+        self.verdicts.append({**_name(where), **verdict_row(topic)})
+
+    def add_topic(self, topic: ReplayedTopic) -> None:
+        """Adds a topic's rows to those of all other tables."""
+        where = _name((topic.start_ms, topic.recorded.topic, topic.recorded.topic_id))
+        in_use = topic.outcomes[0].runs
+        tested = back_test(topic.recorded, in_use, topic.sessions, topic.latency_avg_ms, topic.concerns)
+        self.back_tests.append({**where, **tested})
+        for outcome in topic.outcomes:
+            named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
+            self.comparison.append({**named, **comparison_row(topic, outcome, tested["trust"])})
+            self.results += [{**named, **row} for row in partition_rows(topic, outcome)]
+            self.brokers += [{**named, **row} for row in broker_rows(topic, outcome)]
+
+
+def _name(where: TopicWindow) -> Row:
+    start_ms, topic, topic_id = where
+    return {"window_start": instant_of(start_ms), "topic": topic, "topic_id": topic_id}
+
+
+def session_row(session: ProducerSession) -> Row:
+    """The row of `silver.producer_sessions`."""
+    return {
+        **_name(session.topic_window),
+        "producer_id": session.producer_id,
+        "producer_epoch": session.producer_epoch,
+        "record_count": session.record_count,
+        "keyless_record_count": session.keyless_count,
+        "batch_count": session.batch_count,
+        "traffic_pattern": session.pattern,
+        **baseline_columns(session.baseline),
+    }
+
+
+def service_rows(metrics: Mapping[SessionKey, SessionMetrics]) -> Iterator[Row]:
+    """Rows of `silver.service_models`."""
+    for (start_ms, producer_id, epoch, topic, topic_id), found in metrics.items():
+        session = {"producer_id": producer_id, "producer_epoch": epoch, "client_id": found.client_id}
+        for model in found.models.values():
+            yield {**_name((start_ms, topic, topic_id)), **session, **service_columns(model)}
+
+
+def verdict_row(topic: KeyedTopic) -> Row:
+    """The row of `gold.hash_verdicts`."""
+    verdict, judged = topic.verdict, topic.judged
+    return {
+        "partition_count": topic.partition_count,
+        "verdict": verdict.verdict,
+        "strategies": ", ".join(_STRATEGIES.get(verdict.best, ())),
+        "tied_with": ", ".join(verdict.tied_with) if verdict.best else "",
+        "explained_ratio": verdict.explained_ratio,
+        "chance_ratio": verdict.chance_ratio,
+        "chance_p_value": verdict.chance_p_value,
+        "key_count": judged.key_count,
+        "record_count": judged.record_count,
+        "unjudged_record_count": int(topic.recorded[:, RECORDS].sum()) - judged.record_count,
+        "explained_key_counts": {family: found.key_count for family, found in topic.explained.items()},
+        "explained_record_counts": {family: found.record_count for family, found in topic.explained.items()},
+        "reason": verdict.reason,
+    }
+
+
+def _assigned_keys(topic: ReplayedTopic, outcome: CandidateOutcome) -> tuple[KeyedTopic, KeyedOutcome] | None:
+    """What keys say of a candidate, where they say anything."""
+    if topic.keyed is None or outcome.keys is None or outcome.keys.strategy is None:
+        return None
+    return topic.keyed, outcome.keys
+
+
+def partition_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row]:
+    """Rows of `gold.replay_results`; nothing where neither keys nor a simulation say where records go."""
+    recorded, runs, keys = topic.recorded, outcome.placing_runs, _assigned_keys(topic, outcome)
+    source: SimulatedTopic | KeyedOutcome
+    if runs is not None:
+        source, partitioner = runs, outcome.partitioner
+        was = np.stack([recorded.records, recorded.sizes], axis=1)
+    elif keys is not None:
+        source, partitioner, was = keys[1], keys[1].strategy, keys[0].recorded
+    else:
+        return
+    count, led = source.partition_count, max(recorded.leaders, default=-1) + 1
+    batches = _BatchColumns(outcome.runs) if outcome.runs else None
+    for partition in range(max(count, len(was))):
+        number = partition if partition < count else None
+        records, size_bytes = was[partition].tolist() if partition < len(was) else (0, 0)
+        yield {
+            "partition": partition,
+            "partitioner": partitioner or AS_RECORDED,
+            "partition_count": count,
+            "seed_count": runs.seed_count if runs else 1,
+            "leader_id": recorded.leaders.get(partition, -1) if count >= led else -1,
+            **source.records.columns("record_count", number),
+            **source.sizes.columns("size_bytes", number),
+            "recorded_record_count": records,
+            "recorded_size_bytes": size_bytes,
+            **(_key_columns(*keys, partition) if keys else {"key_count": None}),
+            **(batches.of_partition(partition) if batches else {}),
+        }
+
+
+def _key_columns(topic: KeyedTopic, keys: KeyedOutcome, partition: int) -> Row:
+    number = keys.assignment
+    own = (key for key in topic.sums.top_keys if number is not None and key.partitions[number] == partition)
+    top = next(own, None)
+    return {
+        "key_count": int(keys.key_counts[partition]) if partition < keys.partition_count else 0,
+        "top_key": top.key_id[:SHORT_ID] if top else None,
+        "top_key_size_bytes": top.size_bytes if top else None,
+    }
+
+
+class _BatchColumns:
+    """Columns that only a simulation gives, computed once for all partitions or brokers of a candidate."""
+
+    def __init__(self, runs: SimulatedTopic) -> None:
+        self._runs, self._recorded = runs, runs.recorded
+        self._counts = runs.batch_counts()
+        self._shares = runs.shares(CELL_LOG_BYTES, of_brokers=False)
+
+    def of_partition(self, partition: int) -> Row:
+        """Of `gold.replay_results`."""
+        runs, recorded = self._runs, self._recorded
+        is_there, was_there = partition < runs.partition_count, partition < recorded.partition_count
+        return {
+            **(self._counts[partition].columns("batch_count") if is_there else {}),
+            **runs.log_sizes.columns("log_size_bytes", partition if is_there else None),
+            **(self._shares[partition].columns("log_share") if is_there else {}),
+            "recorded_batch_count": int(recorded.batches[partition]) if was_there else 0,
+            "recorded_log_size_bytes": int(recorded.log_sizes[partition]) if was_there else 0,
+        }
+
+
+def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row]:
+    """Rows of `gold.replay_brokers`; nothing where neither keys nor a simulation say where records go."""
+    recorded, runs, keys = topic.recorded, outcome.placing_runs, _assigned_keys(topic, outcome)
+    if runs is not None:
+        # leaderless partitions have no broker: then brokers hold less than was recorded
+        is_led = all(leader >= 0 for leader in recorded.leaders.values())
+        was = recorded.records, recorded.sizes
+        totals = [int(part.sum()) if is_led else None for part in was]
+        loads = [
+            runs.by_broker(column, total) for column, total in zip((CELL_RECORDS, CELL_BYTES), totals, strict=True)
+        ]
+        broker_ids, shares = runs.broker_ids, runs.shares(CELL_BYTES, of_brokers=True)
+        is_drawn = runs.partition_count != recorded.partition_count
+    elif keys is not None:
+        drawn, was = draw_topic_leaders(recorded, keys[1].partition_count), tuple(keys[0].recorded.T)
+        loads = [drawn.sum_by_broker(part) for part in (keys[1].records, keys[1].sizes)]
+        broker_ids, shares = drawn.broker_ids, _list_shares(loads[1], int(keys[1].sizes.median.sum()))
+        is_drawn = drawn.is_drawn
+    else:
+        return
+    total = int(was[1].sum())
+    batches = _batch_columns_by_broker(outcome.runs) if outcome.runs else {}
+    for number, broker_id in enumerate(broker_ids):
+        led = [partition for partition, leader in recorded.leaders.items() if leader == broker_id]
+        led_records, led_bytes = (int(part[led].sum()) for part in was)
+        yield {
+            "broker_id": broker_id,
+            "placement": "drawn" if is_drawn else "known",
+            **loads[0].columns("record_count", number),
+            **loads[1].columns("size_bytes", number),
+            "recorded_record_count": led_records,
+            "recorded_size_bytes": led_bytes,
+            **shares[number].columns("share"),
+            "recorded_share": led_bytes / total if total else None,
+            **batches.get(broker_id, {}),
+        }
+
+
+def _list_shares(sizes: Loads, total: int) -> list[Range]:
+    if not total:
+        return [UNKNOWN_RANGE] * len(sizes.median)
+    return [
+        Range(*(float(part) / total for part in parts))
+        for parts in zip(sizes.median, sizes.low, sizes.high, strict=True)
+    ]
+
+
+def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
+    """Columns of `gold.replay_brokers` that only a simulation gives."""
+    batches, log_sizes = runs.by_broker(CELL_BATCHES), runs.by_broker(CELL_LOG_BYTES)
+    log_shares, was = runs.shares(CELL_LOG_BYTES, of_brokers=True), runs.recorded.broker_log_sizes
+    total = sum(was.values())
+    return {
+        broker_id: {
+            **batches.columns("batch_count", number),
+            **log_sizes.columns("log_size_bytes", number),
+            **log_shares[number].columns("log_share"),
+            "recorded_log_size_bytes": was.get(broker_id, 0),
+            "recorded_log_share": was.get(broker_id, 0) / total if total else None,
+        }
+        for number, broker_id in enumerate(runs.broker_ids)
+    }

@@ -1,0 +1,300 @@
+"""What every producer session uses, found over Spark: tasks read a session's arrivals and batches and look at them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.calibration.partitioner.baseline import Baseline, ConfiguredProducer, identify_baseline
+from pipeline.calibration.partitioner.settings import measure_compression, settle_linger
+from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
+from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
+from pipeline.calibration.service.trial import SessionTopic
+from pipeline.calibration.session_traffic import SessionTraffic, iter_sessions, select_batches
+from pipeline.calibration.within_ms import Pattern, choose_pattern
+from pipeline.model.window import MINUTE_MS
+from pipeline.replay.keyed.plan import strategy_in_use
+from pipeline.replay.simulated.producers import is_simulated
+from pipeline.replay.tasks import run_tasks
+from pipeline.simulator.clients.client import PLACEMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from pipeline.calibration.service.fit import NodeMetrics
+    from pipeline.calibration.service.model import ServiceModel
+    from pipeline.calibration.session_traffic import SessionBatches
+    from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.recorded import Recording, SessionWindow, TopicWindow
+    from pipeline.simulator.clients.client import Compression
+
+    SessionKey = tuple[int, int, int, str, str]
+    """Start of the window, producer id, producer epoch; topic and topic id where producers are pooled, else ""."""
+    ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
+    """Start of the window and sessions to their rows; called where tasks run."""
+
+ARRIVAL_COLUMNS = (
+    *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start", "timestamp_type", "part"),
+    *("record_count", "unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count"),
+    *("gap_ms", "body_bytes", "partition", "key_index", "keys", "sampling_rate"),
+)
+BATCH_COLUMNS = (
+    *("window_start", "topic", "topic_id", "partition", "leader_id", "producer_id", "producer_epoch", "record_count"),
+    *("size_bytes", "codec", "is_control", "is_transactional", "base_timestamp", "max_timestamp", "base_sequence"),
+)
+LEAST_RECORDS = 1_000
+"""Fewer in a window say too little to be simulated for."""
+_SESSION_RECORDS = 20_000  # what looking at a session costs, in records
+
+
+@dataclass(frozen=True, eq=False)
+class ProducerSession:
+    """What was found about a producer session in a topic and window.
+
+    Attributes:
+        start_ms: Of the window.
+        topic: Topic.
+        topic_id: Its id, or "".
+        producer_id: Kafka's; -1 where pooled.
+        producer_epoch: Kafka's, or -1.
+        record_count: Records whose arrival is known.
+        keyless_count: Of them, those without a key.
+        pattern: How records lie within a millisecond.
+        batch_count: Its batches.
+        bytes_by_broker: Their bytes in the log, by the broker that led.
+        judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
+        baseline: What it uses.
+        compression: What its codec does, or None.
+        timestamp_type: `CreateTime`, or `LogAppendTime` where any is.
+        counts: Records that are special, by what they are; see `SessionTraffic`.
+        sampling_rate: Part of the window's time that was read.
+    """
+
+    start_ms: int
+    topic: str
+    topic_id: str
+    producer_id: int
+    producer_epoch: int
+    record_count: int
+    keyless_count: int
+    pattern: Pattern
+    batch_count: int
+    bytes_by_broker: Mapping[int, int]
+    judged_bytes_by_broker: Mapping[int, int]
+    baseline: Baseline
+    compression: Compression | None
+    timestamp_type: str
+    counts: Mapping[str, int]
+    sampling_rate: float
+
+    @property
+    def topic_key(self) -> tuple[str, str]:
+        """Name and id of the topic."""
+        return self.topic, self.topic_id
+
+    @property
+    def topic_window(self) -> TopicWindow:
+        """The topic in its window."""
+        return self.start_ms, self.topic, self.topic_id
+
+    @property
+    def key(self) -> SessionKey:
+        """What stands for one producer: pooled ones are distinguished by topic at least."""
+        return (
+            self.start_ms,
+            self.producer_id,
+            self.producer_epoch,
+            *(self.topic_key if self.producer_id < 0 else ("", "")),
+        )
+
+
+def find_sessions(
+    spark: SparkSession,
+    recording: Recording,
+    key_families: Mapping[TopicWindow, str],
+    *,
+    read_arrivals: ReadRows,
+    read_batches: ReadRows,
+) -> list[ProducerSession]:
+    """Looks at every producer session of the windows.
+
+    Args:
+        spark: Session.
+        recording: Lists the sessions, and what is known of their topics; topics without leaders are left out.
+        key_families: Which hash put a topic's keys where they are.
+        read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`.
+        read_batches: Gives rows of `silver.record_batches`, `BATCH_COLUMNS`, of all epochs: arrivals pool those of
+            transactional producers.
+
+    Returns:
+        In order of window, session and topic; nothing where arrivals are not replayed.
+    """
+    if not recording.with_arrivals:
+        return []
+    partition_counts = {where: sum(one >= 0 for one in led.values()) for where, led in recording.leaders.items()}
+    topics = {topic for _, topic, _ in recording.leaders}
+    strategies = {topic: strategy_in_use(recording.partitioners, topic) for topic in topics}
+    configured = {topic: ConfiguredProducer(name) for topic, name in strategies.items() if name and is_simulated(name)}
+
+    def look(sessions: Sequence[SessionWindow]) -> Iterator[ProducerSession]:
+        by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for start_ms, producer_id, epoch in sessions:
+            by_window[start_ms].append((producer_id, epoch))
+        for start_ms, own in sorted(by_window.items()):
+            stored = read_batches(start_ms, own)
+            for traffic in iter_sessions(read_arrivals(start_ms, own)):
+                where = start_ms, traffic.topic, traffic.topic_id
+                if where in partition_counts:
+                    batches = select_batches(stored, traffic)
+                    baseline = identify_baseline(
+                        traffic,
+                        batches,
+                        partition_counts[where],
+                        key_family=key_families.get(where),
+                        configured=configured.get(traffic.topic),
+                    )
+                    yield _describe(start_ms, traffic, batches, baseline)
+
+    counts = recording.sessions
+    found = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
+    return sorted(found, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
+
+
+def _describe(start_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline) -> ProducerSession:
+    is_odd = batches.max_ms // MINUTE_MS % 2 == 1
+    return ProducerSession(
+        start_ms=start_ms,
+        topic=traffic.topic,
+        topic_id=traffic.topic_id,
+        producer_id=traffic.producer_id,
+        producer_epoch=traffic.producer_epoch,
+        record_count=len(traffic),
+        keyless_count=int((~traffic.is_keyed).sum()),
+        pattern=choose_pattern(traffic.elapsed_ms),
+        batch_count=len(batches),
+        bytes_by_broker=_sum_by_broker(batches),
+        judged_bytes_by_broker=_sum_by_broker(batches.select(is_odd)),
+        baseline=baseline,
+        compression=measure_compression(traffic, batches),
+        timestamp_type=traffic.timestamp_type,
+        counts={
+            "aborted": traffic.aborted_record_count,
+            "outlier": traffic.outlier_record_count,
+            "late": traffic.late_record_count,
+        },
+        sampling_rate=traffic.sampling_rate,
+    )
+
+
+def _sum_by_broker(batches: SessionBatches) -> dict[int, int]:
+    brokers, numbers = np.unique(batches.leader, return_inverse=True)
+    sums = np.bincount(numbers, weights=batches.size_bytes, minlength=len(brokers))
+    return {int(broker): int(size) for broker, size in zip(brokers, sums, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A session to be looked at by simulation.
+
+    Attributes:
+        key: Which.
+        topics: Its topics, the one with most records without a key first.
+        leaders: By topic and topic id.
+        models: How long brokers take, as metrics show it.
+        nodes: Those metrics; may be none.
+        end_ms: Of the window.
+    """
+
+    key: SessionKey
+    topics: tuple[ProducerSession, ...]
+    leaders: Mapping[tuple[str, str], tuple[int, ...]]
+    models: Mapping[int, ServiceModel]
+    nodes: tuple[NodeMetrics, ...]
+    end_ms: int
+
+
+def refine_sessions(
+    spark: SparkSession,
+    recording: Recording,
+    sessions: Sequence[ProducerSession],
+    metrics: Mapping[SessionKey, SessionMetrics],
+    *,
+    read_arrivals: ReadRows,
+    read_batches: ReadRows,
+) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
+    """Looks closer at the sessions whose delays or variant are open: tasks simulate a minute of what is in use.
+
+    Returns:
+        Sessions and metrics, with sharper baselines and models where that was possible.
+    """
+    settled = [
+        replace(one, baseline=settle_linger(one.baseline, metrics[one.key].queue_time_ms, metrics[one.key].under_way))
+        for one in sessions
+    ]
+    refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
+    found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: 1, refine)
+    models = {key: found_models for key, found_models, _ in found}
+    baselines = {key: baseline for key, _, baseline in found}
+    refined = [
+        replace(one, baseline=baselines[one.key]) if one.key in baselines and one.keyless_count else one
+        for one in settled
+    ]
+    return refined, {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
+
+
+def _list_trials(
+    recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
+) -> list[_Trial]:
+    by_key: dict[SessionKey, list[ProducerSession]] = defaultdict(list)
+    for session in sessions:
+        by_key[session.key].append(session)
+    trials = []
+    for key, topics in by_key.items():
+        own = metrics[key]
+        if can_refine(topics, own.models):
+            largest_first = tuple(sorted(topics, key=lambda topic: (-topic.keyless_count, *topic.topic_key)))
+            leaders = {topic.topic_key: recording.list_leaders(topic.topic_window) for topic in topics}
+            end_ms = key[0] + recording.window_ms
+            trials.append(_Trial(key, largest_first, leaders, own.models, own.nodes, end_ms))
+    return trials
+
+
+def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceModel]) -> bool:
+    """Whether a simulation may say more: where records without a key go depends on what is open."""
+    keyless = sum(topic.keyless_count for topic in topics)
+    strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
+    is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
+    is_bursty = any(topic.pattern is Pattern.BURST for topic in topics)
+    is_open = ADAPTIVE in strategies or any(needs_trial(one, is_bursty=is_bursty) for one in models.values())
+    return keyless >= LEAST_RECORDS and is_followed and is_open
+
+
+def _refine(
+    trials: Sequence[_Trial], *, read_arrivals: ReadRows, read_batches: ReadRows
+) -> Iterator[tuple[SessionKey, dict[int, ServiceModel], Baseline]]:
+    """How long brokers take, and what each session uses."""
+    for trial in trials:
+        start_ms, producer_id, epoch, *_ = trial.key
+        stored = read_batches(start_ms, [(producer_id, epoch)])
+        arrivals = iter_sessions(read_arrivals(start_ms, [(producer_id, epoch)]))
+        traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in arrivals}
+        topics = [
+            SessionTopic(
+                traffics[one.topic_key],
+                select_batches(stored, traffics[one.topic_key]),
+                trial.leaders[one.topic_key],
+                one.baseline,
+                one.compression,
+            )
+            for one in trial.topics
+            if one.topic_key in traffics
+        ]
+        models = sharpen_services(topics, trial.models, trial.nodes, start_ms, trial.end_ms)
+        yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)

@@ -1,0 +1,1 @@
+"""Recorded traffic through the simulator: producer sessions under every candidate, with several seeds."""

@@ -1,0 +1,178 @@
+"""What a producer would be under a candidate: from what is in use and the candidate to a producer's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.config.replay import IN_USE, Candidate
+from pipeline.errors import ConfigError
+from pipeline.partitioners.custom import is_custom
+from pipeline.partitioners.registry import find_strategy
+from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
+from pipeline.simulator.clients.producer_settings import resolve_producer
+
+if TYPE_CHECKING:
+    from pipeline.calibration.caveats import Statement
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.simulator.clients.producer_settings import ResolvedProducer
+
+    Config = dict[str, str | None]
+
+KEEP = Candidate(name=IN_USE)
+"""What is in use, replayed like any candidate."""
+# Of each client, the versions to stand for a strategy that the producer's own version does not have.
+_VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
+# Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
+_CARRIED = ("linger.ms", "batch.size", "acks", "buffer.memory", "compression.type", "enable.idempotence")
+_UNMEASURED_RATIO_PPM = 500_000
+
+
+@dataclass(frozen=True)
+class CandidateProducer:
+    """A producer under a candidate: its client's version, its settings, and what these take for granted."""
+
+    version: str
+    resolved: ResolvedProducer
+    assumptions: tuple[Statement, ...]
+
+
+def is_simulated(strategy_name: str) -> bool:
+    """Whether the simulator follows a strategy, so that it can assign records without a key."""
+    return strategy_name in PLACEMENTS or strategy_name in HASHED_ALWAYS
+
+
+def read_client(candidate: Candidate) -> tuple[str, str] | None:
+    """Client and version that a candidate names, or None.
+
+    >>> read_client(Candidate(name="new", client="4.1.1"))
+    ('kafka-clients', '4.1.1')
+    """
+    if candidate.client is None:
+        return None
+    *client, version = candidate.client.split()
+    return (client[0] if client else JAVA), version
+
+
+def name_strategy(candidate: Candidate) -> str | None:
+    """The strategy a candidate is about, by name; None where it keeps the one in use.
+
+    Raises:
+        ConfigError: Its settings name none that is known.
+    """
+    named = read_client(candidate)
+    if candidate.partitioner is not None:
+        return candidate.partitioner
+    if named is None and not any(name.startswith("partitioner") for name in candidate.config):
+        return None
+    client, version = named or (JAVA, _VERSIONS[JAVA][0])
+    config = {name: text for name, text in candidate.config.items() if not name.startswith("compression")}
+    return resolve_producer(client, version, config).strategy
+
+
+def check_producer(candidate: Candidate) -> None:
+    """Refuses settings that no producer takes.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    strategy = name_strategy(candidate)
+    if strategy is not None and not is_custom(strategy):
+        find_strategy(strategy)
+    client, version = read_client(candidate) or (JAVA, NEWEST[JAVA])
+    for name, text in candidate.config.items():
+        find_config(client, version, name).parse(text)
+
+
+def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Compression | None) -> CandidateProducer:
+    """What a producer would be.
+
+    Args:
+        candidate: Or `KEEP` for the producer as it is.
+        baseline: What is in use; its strategy has to be known where the candidate names none.
+        compression: What the producer's codec does to its records, or None.
+
+    Raises:
+        ConfigError: The simulator does not follow the strategy, or the settings do not go together.
+    """
+    if candidate.name == IN_USE:
+        client, version, strategy = baseline.client, baseline.version, baseline.strategy
+        config: Config = dict(baseline.config)
+        said = list(baseline.assumptions)
+    else:
+        client, version, config, strategy = _change(candidate, baseline)
+        is_other = client != baseline.client
+        said = [Caveat.DEFAULTS_OF_CLIENT.say(old=baseline.client, new=client)] if is_other else []
+    if strategy is None and candidate.client is None:
+        raise ConfigError(baseline.reason or "the strategy in use is not known")
+    if strategy is not None and not is_simulated(strategy):
+        raise ConfigError(f"{strategy} is replayed for keys alone: the simulator does not follow it")
+    codec = config.get("compression.type") or config.get("compression.codec") or "none"
+    if codec != "none" and compression is None:
+        compression = Compression(_UNMEASURED_RATIO_PPM)
+        said.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
+    resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
+    said += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
+    return CandidateProducer(version, resolved, tuple(said))
+
+
+def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config, str | None]:
+    """Client, version, configuration and strategy under a candidate."""
+    named, strategy = read_client(candidate), candidate.partitioner
+    if strategy is None and named is None and not any(name.startswith("partitioner.") for name in candidate.config):
+        strategy = baseline.strategy
+    client, version = named or _fitting_version(strategy, baseline)
+    if client != baseline.client:
+        config = _translate(baseline)
+    else:
+        config = _carried(baseline) if named is None else _given(baseline)
+    return client, version, config | candidate.config, strategy
+
+
+def _fitting_version(strategy_name: str | None, baseline: Baseline) -> tuple[str, str]:
+    """The producer's own version where that has the strategy; else one that has it."""
+    if strategy_name is None or strategy_name == baseline.strategy:
+        return baseline.client, baseline.version
+    strategy = find_strategy(strategy_name)
+    client = JAVA if strategy.client == JAVA else LIBRDKAFKA
+    versions = [*([baseline.version] if client == baseline.client else []), *_VERSIONS[client]]
+    for use in sorted(strategy.uses, key=lambda use: not use.is_default):
+        for version in versions:
+            if use.covers(version):
+                return client, version
+    return client, versions[0]
+
+
+def _given(baseline: Baseline) -> Config:
+    """Settings somebody chose: a new version leaves them as they are."""
+    return {
+        name: setting.value
+        for name, setting in baseline.settings.items()
+        if setting.source == Origin.CONFIGURED
+        or (setting.source == Origin.INFERRED and not _is_default(baseline, name))
+    }
+
+
+def _is_default(baseline: Baseline, name: str) -> bool:
+    key = find_config(baseline.client, baseline.version, name)
+    return key.parse(baseline.settings[name].value) == (key.parse(key.default) if key.default else None)
+
+
+def _carried(baseline: Baseline) -> Config:
+    """The producer's own settings, its version's defaults spelled out."""
+    config: Config = dict(baseline.config)
+    if baseline.client == JAVA:
+        for name in _CARRIED:
+            key = find_config(JAVA, baseline.version, name)
+            if name not in config and key.covers(baseline.version) and key.default:
+                config[name] = key.default
+    return {name: text for name, text in config.items() if not name.startswith("partitioner.")}
+
+
+def _translate(baseline: Baseline) -> Config:
+    """What Java clients and librdkafka share by name."""
+    shared = {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
+    config = {shared.get(name, name): text for name, text in baseline.config.items()}
+    return {name: text for name, text in config.items() if name in ("linger.ms", "compression.type", "acks")}

@@ -1,0 +1,235 @@
+"""Runs over Spark: tasks simulate groups of sessions and sum up each topic in numbers that add up over groups.
+
+Each run's chance follows from its seed and its group, so the result is the same whichever task does it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pipeline.calibration.service.model import is_fit_minute
+from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.model.window import MINUTE_MS
+from pipeline.replay.simulated.arrivals import prepare_arrivals
+from pipeline.replay.simulated.keys import NO_HASHES
+from pipeline.replay.simulated.scenario import lay_out_group
+from pipeline.replay.tasks import run_tasks
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
+from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.engine.simulate import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+    from pipeline.replay.recorded import TopicWindow
+    from pipeline.replay.sessions import ReadRows
+    from pipeline.replay.simulated.arrivals import GroupArrivals
+    from pipeline.replay.simulated.groups import SessionGroup
+    from pipeline.replay.simulated.keys import KeyHashes
+    from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
+    from pipeline.replay.simulated.scenario import GroupScenario
+    from pipeline.simulator.engine.result import SimulationResult
+
+CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
+"""Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
+without batch headers, the id of the leader (the same in all groups); of the bytes in the log those of odd minutes, on which
+no service model was fitted, where what is in use was run over several minutes."""
+_SEED_BITS = 62
+_RUN_RECORDS = 20_000  # what laying out a run costs, in records
+
+
+@dataclass(frozen=True, eq=False)
+class TopicRun:
+    """A topic in one run.
+
+    Attributes:
+        cells: int64[partitions, `CELLS`].
+        sent_count: Records that were sent.
+        failed_count: Of them, in batches that expired or were given up; they count in `cells`, too.
+        refused_count: Of them, those that were too large or found no memory in time; they are in no partition.
+        first_sent_ns: Epoch time; of all producers that write to the topic, like the next.
+        last_done_ns: When the last record was acknowledged.
+        latencies: From `send()` until the acknowledgement, by record.
+        client_latency_sum_ns: `sent_count` times the latency as clients' metrics would have it: the mean time of batches
+            in the queue, and the mean latency of each broker's requests by the bytes it got.
+    """
+
+    cells: NDArray[np.int64]
+    sent_count: int
+    failed_count: int
+    refused_count: int
+    first_sent_ns: int
+    last_done_ns: int
+    latencies: LatencyHistogram
+    client_latency_sum_ns: int
+
+
+class _TopicResult(NamedTuple):
+    """A topic of a group in one run."""
+
+    run: SimulationRun
+    topic: int
+    result: TopicRun
+
+
+def simulate_runs(
+    spark: SparkSession,
+    plan: SimulationPlan,
+    *,
+    read_arrivals: ReadRows,
+    read_hashes: Callable[[], KeyHashes],
+) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
+    """Simulates all runs of a plan.
+
+    Args:
+        spark: Session.
+        plan: The runs.
+        read_arrivals: As `find_sessions` takes it.
+        read_hashes: Gives all hashes of the windows' keys; called where tasks run.
+
+    Returns:
+        By topic in a window, candidate and seed: what all groups did. A candidate that makes the same run as another has
+        its results.
+    """
+
+    def simulate_each(runs: Sequence[SimulationRun]) -> Iterator[_TopicResult]:
+        """Arrivals are read once per group, and a group is put under a candidate once."""
+        for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
+            group = plan.groups[number]
+            keys = [(session.producer_id, session.producer_epoch) for session in group.sessions]
+            arrivals = prepare_arrivals(group, iter_sessions(read_arrivals(group.start_ms, keys)))
+            hashes = read_hashes() if any(session.is_keyed for session in group.sessions) else NO_HASHES
+            for candidate, of_candidate in itertools.groupby(of_group, key=lambda run: run.candidate):
+                variant = plan.variants[number][candidate]
+                producers = variant.producers if variant else ()
+                planned = lay_out_group(group, arrivals, plan.candidates[candidate], producers, hashes)
+                for run in of_candidate:
+                    for topic, result in enumerate(run_group(planned, arrivals, run.seed)):
+                        yield _TopicResult(run, topic, result)
+            del arrivals  # before the next ones are read
+
+    def cost_of(run: SimulationRun) -> int:
+        return _RUN_RECORDS + plan.groups[run.group].record_count
+
+    return _merge(plan, run_tasks(spark, plan.list_runs(), cost_of, simulate_each))
+
+
+def _merge(plan: SimulationPlan, results: Sequence[_TopicResult]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
+    """Adds up the groups that write to a topic, in their order."""
+    parts: dict[tuple[TopicWindow, int, int], list[TopicRun]] = defaultdict(list)
+    for run, topic, result in sorted(results, key=lambda found: (found.run, found.topic)):
+        for candidate, variant in enumerate(plan.variants[run.group]):
+            if variant is not None and variant.producers and variant.same_as == run.candidate:
+                parts[plan.groups[run.group].topic_window(topic), candidate, run.seed].append(result)
+    merged: dict[TopicWindow, dict[int, dict[int, TopicRun]]] = defaultdict(lambda: defaultdict(dict))
+    for (where, candidate, seed), found in sorted(parts.items(), key=lambda item: item[0]):
+        merged[where][candidate][seed] = add_runs(found)
+    return merged
+
+
+def derive_run_seed(seed: int, group: SessionGroup) -> int:
+    """The simulator's seed: the same for every candidate, another for every group, whatever else is replayed."""
+    return derive_stream(seed, "replay", group.name) >> (64 - _SEED_BITS)
+
+
+def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> list[TopicRun]:
+    """Simulates a group with one of the replay's seeds; a run for each of the group's topics."""
+    scenario = planned.build(seed)
+    marks_ns = _mark_minutes(planned, arrivals)
+    result = simulate(scenario, derive_run_seed(seed, planned.group), marks_ns=marks_ns)
+    judged = _sum_odd_minutes(result, arrivals, marks_ns)
+    starts = scenario.partition_starts
+    runs = []
+    for number in range(len(planned.group.topics)):
+        partitions = range(starts[number], starts[number + 1])
+        lanes = [result.lanes_of_partition(partition) for partition in partitions]
+        leaders = [scenario.leaders[partition] for partition in partitions]
+        sums = np.array([result.lanes[own].sum(axis=0) for own in lanes])
+        cells = np.zeros((len(partitions), len(CELLS)), np.int64)
+        cells[:, CELL_RECORDS] = sums[:, Lane.APPENDED_RECORDS]
+        cells[:, CELL_BATCHES] = sums[:, Lane.DONE_BATCHES] + sums[:, Lane.FAILED_BATCHES]
+        cells[:, CELL_LOG_BYTES] = sums[:, Lane.DONE_BYTES]
+        cells[:, CELL_BYTES] = sums[:, Lane.PLAIN_BYTES] - BATCH_HEADER_BYTES * sums[:, Lane.DONE_BATCHES]
+        cells[:, CELL_JUDGED_BYTES] = [judged[own].sum() for own in lanes]
+        cells[:, CELL_LEADER] = [planned.group.broker_ids[leader] if leader >= 0 else -1 for leader in leaders]
+        runs.append(_sum_topic(result, [lane for own in lanes for lane in own], cells, arrivals, number))
+    return runs
+
+
+def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int, ...]:
+    """Begins of minutes within the run, if it is of what is in use and there are several."""
+    last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
+    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * MS, last_ns, MINUTE_MS * MS))
+    return marks if planned.is_in_use and len(marks) > 1 else ()
+
+
+def _sum_odd_minutes(result: SimulationResult, arrivals: GroupArrivals, marks_ns: Sequence[int]) -> NDArray[np.int64]:
+    """Bytes that each lane got acknowledged in odd minutes of UTC; what the last minute left behind counts with it."""
+    totals = np.zeros(len(result.lanes), np.int64)
+    if not marks_ns:
+        return totals
+    counters = [np.zeros_like(result.lanes), *result.marks, result.lanes]
+    starts_ns = [marks_ns[0] - 1, *marks_ns]
+    for start_ns, before, after in zip(starts_ns, counters, counters[1:], strict=False):
+        if not is_fit_minute(arrivals.base_ms + start_ns // MS):
+            totals += after[:, Lane.DONE_BYTES] - before[:, Lane.DONE_BYTES]
+    return totals
+
+
+def _sum_topic(
+    result: SimulationResult, lanes: list[int], cells: NDArray[np.int64], arrivals: GroupArrivals, number: int
+) -> TopicRun:
+    sent_by = [sum(part.count for part in session.parts if part.topic == number) for session in arrivals.sessions]
+    writers = [
+        writer
+        for writer, session in enumerate(arrivals.sessions)
+        if any(part.topic == number for part in session.parts)
+    ]
+    sent, counts, base_ns = sum(sent_by), result.producers[writers], arrivals.base_ms * MS
+    return TopicRun(
+        cells=cells,
+        sent_count=sent,
+        failed_count=result.count(lanes, Lane.FAILED_RECORDS),
+        refused_count=sent - int(cells[:, CELL_RECORDS].sum()),
+        first_sent_ns=base_ns + int(counts[:, ProducerCount.FIRST_SENT_AT_NS].min(initial=2**62)),
+        last_done_ns=base_ns + int(counts[:, ProducerCount.LAST_DONE_AT_NS].max(initial=0)),
+        latencies=result.latencies.merge(lanes),
+        client_latency_sum_ns=round(sent * _measure_client_latency_ns(result, lanes, writers)),
+    )
+
+
+def _measure_client_latency_ns(result: SimulationResult, lanes: list[int], writers: list[int]) -> float:
+    """As `record-queue-time-avg` and `request-latency-avg` would have it."""
+    broker_count = len(result.connections) // result.producer_count
+    own = [writer * broker_count + broker for writer in writers for broker in range(broker_count)]
+    sizes = [int(result.connections[connection, Connection.BYTES]) for connection in own]
+    latencies = [result.request_latencies.of(connection).mean_ns or 0.0 for connection in own]
+    weighted = sum(size * latency for size, latency in zip(sizes, latencies, strict=True))
+    return (result.queue_times.merge(lanes).mean_ns or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
+
+
+def add_runs(runs: Sequence[TopicRun]) -> TopicRun:
+    """A topic in the runs of several groups with one seed, as one."""
+    cells = np.sum([run.cells for run in runs], axis=0)
+    cells[:, CELL_LEADER] = runs[0].cells[:, CELL_LEADER]
+    return TopicRun(
+        cells=cells,
+        sent_count=sum(run.sent_count for run in runs),
+        failed_count=sum(run.failed_count for run in runs),
+        refused_count=sum(run.refused_count for run in runs),
+        first_sent_ns=min(run.first_sent_ns for run in runs),
+        last_done_ns=max(run.last_done_ns for run in runs),
+        latencies=merge_histograms(run.latencies for run in runs),
+        client_latency_sum_ns=sum(run.client_latency_sum_ns for run in runs),
+    )

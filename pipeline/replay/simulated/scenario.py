@@ -1,0 +1,152 @@
+"""From a group, its arrivals and a candidate to the scenario that the simulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pipeline.calibration.service.model import make_broker, vary_untimed
+from pipeline.calibration.service.trial import RUNNING_COSTS
+from pipeline.config.replay import IN_USE
+from pipeline.replay.leaders import draw_leaders
+from pipeline.simulator.clients.client import MS
+from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
+from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
+from pipeline.simulator.scenario.run_to_run import settle_costs
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
+from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.config.replay import Candidate, CandidateBroker
+    from pipeline.replay.simulated.arrivals import GroupArrivals
+    from pipeline.replay.simulated.groups import SessionGroup
+    from pipeline.replay.simulated.keys import KeyHashes
+    from pipeline.replay.simulated.producers import CandidateProducer
+
+_ONE = 1 << 64
+
+
+class Step(Enum):
+    """What is drawn evenly: two things of one run go on by different steps, or they would rise and fall together."""
+
+    THREADS = round(0.6180339887498949 * _ONE)
+    DELAY = round(0.4142135623730950 * _ONE)
+
+
+def draw_evenly(seed: int, step: Step, name: str) -> float:
+    """A place from 0 to below 1 that covers the range evenly over any few seeds in a row.
+
+    Ten seeds that each draw a number by themselves may well draw eight of ten on one side; the median over them is then a
+    matter of luck. Here seed by seed the place in the range goes on by an irrational step. Each seed's draw is its own all
+    the same: it does not depend on how many there are.
+
+    Args:
+        seed: Of the replay.
+        step: What is drawn.
+        name: Whose it is: where the first seed begins follows from it.
+
+    References:
+        Niederreiter, Random Number Generation and Quasi-Monte Carlo Methods, 1992, section 3.1: multiples of a number whose
+        continued fraction has small terms only, such as the golden ratio and the square root of 2.
+
+    >>> [round(draw_evenly(seed, Step.DELAY, "broker 1") - draw_evenly(seed + 1, Step.DELAY, "broker 1"), 2) for seed in (1, 2)]
+    [0.59, -0.41]
+    """
+    return (derive_stream(0, step.name, name) + seed * step.value) % _ONE / _ONE
+
+
+@dataclass(frozen=True, eq=False)
+class GroupScenario:
+    """A group under a candidate, for any seed.
+
+    Attributes:
+        group: The group.
+        candidate: The candidate.
+        partition_counts: Of its topics.
+        producers: In the order of its sessions.
+        base_ms: Epoch milliseconds that times count from.
+    """
+
+    group: SessionGroup
+    candidate: Candidate
+    partition_counts: tuple[int, ...]
+    producers: tuple[Producer, ...]
+    base_ms: int
+
+    @property
+    def is_in_use(self) -> bool:
+        """It is the back-test."""
+        return self.candidate.name == IN_USE
+
+    def build(self, seed: int) -> Scenario:
+        """The scenario of one seed: it decides what is open, the same under every candidate.
+
+        That is who leads partitions whose leader is open, the delay of a broker within its range, and what the producers'
+        threads cost.
+        """
+        group = self.group
+        index_of = {broker_id: number for number, broker_id in enumerate(group.broker_ids)}
+        topics = []
+        for topic, count in zip(group.topics, self.partition_counts, strict=True):
+            known = dict(enumerate(topic.leaders))
+            drawn = draw_leaders(known, group.broker_ids, topic.topic, len(topic.leaders), count)
+            row = drawn.leaders[seed % len(drawn.leaders)]
+            leaders = tuple(index_of[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
+            topics.append(Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
+        brokers = tuple(self._make_broker(broker_id, seed) for broker_id in group.broker_ids)
+        producers = tuple(self._vary_costs(producer, seed) for producer in self.producers)
+        return Scenario(group.name, brokers, tuple(topics), producers)
+
+    def _vary_costs(self, producer: Producer, seed: int) -> Producer:
+        chance = draw_evenly(seed, Step.THREADS, f"{self.group.start_ms} {producer.name}")
+        return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
+
+    def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
+        model = self.group.services.get(broker_id)
+        chance = draw_evenly(seed, Step.DELAY, f"{self.group.start_ms} {broker_id}")
+        broker = SimulatedBroker(broker_id) if model is None else make_broker(model, self.base_ms, chance=chance)
+        change = self.candidate.brokers.get(broker_id)
+        return broker if change is None else _change_broker(broker, change)
+
+
+def lay_out_group(
+    group: SessionGroup,
+    arrivals: GroupArrivals,
+    candidate: Candidate,
+    producers: Sequence[CandidateProducer],
+    hashes: KeyHashes,
+) -> GroupScenario:
+    """Puts a group under a candidate.
+
+    Args:
+        group: The group.
+        arrivals: Of its sessions.
+        candidate: The candidate.
+        producers: The sessions under it.
+        hashes: Of the group's keys.
+    """
+    counts = tuple(candidate.partition_count(len(topic.leaders)) for topic in group.topics)
+    targets = tuple(Target(topic=number, partition=KEYLESS) for number in range(len(group.topics)))
+    made = []
+    for session, sent, producer in zip(group.sessions, arrivals.sessions, producers, strict=True):
+        resolved = producer.resolved
+        is_in_use = candidate.name == IN_USE or resolved.strategy == session.baseline.strategy
+        assigned = sent.assign(group.topics, counts, hashes.assigning(resolved, is_in_use=is_in_use))
+        traffic = Traffic(Recorded(sent.due_ns, sent.body_bytes, assigned, sent.topic), targets=targets)
+        name = f"{session.producer_id}/{session.producer_epoch}"
+        made.append(Producer(name, (traffic,), resolved.family, producer.version, resolved.settings, RUNNING_COSTS))
+    return GroupScenario(group, candidate, counts, tuple(made), arrivals.base_ms)
+
+
+def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:
+    if change.capacity is not None:
+        broker = replace(broker, service=broker.service.with_capacity(change.capacity))
+    if change.delay_ms is not None:
+        delay_ns = round(change.delay_ms * MS)
+        oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO
+        broker = replace(broker, delay_ns=Steps.constant(delay_ns), oversleep_ns=oversleep)
+    return broker

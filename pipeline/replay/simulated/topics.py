@@ -1,0 +1,167 @@
+"""A topic in a window under one candidate: what its seeds' runs say together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.replay.loads import Loads, Range, count_effective, count_seeds, measure_seeds, spread_over_seeds
+from pipeline.replay.simulated.runs import (
+    CELL_BATCHES,
+    CELL_BYTES,
+    CELL_LEADER,
+    CELL_LOG_BYTES,
+    CELL_RECORDS,
+)
+from pipeline.simulator.clients.client import MS, SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from pipeline.replay.recorded import RecordedTopic
+    from pipeline.replay.simulated.runs import TopicRun
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedTopic:
+    """The runs of a topic, window and candidate.
+
+    Attributes:
+        recorded: What the topic did.
+        runs: By seed, at least one.
+    """
+
+    recorded: RecordedTopic
+    runs: Mapping[int, TopicRun]
+
+    @cached_property
+    def records(self) -> Loads:
+        """By partition; they sum to the recorded ones."""
+        return spread_over_seeds(self.cells(CELL_RECORDS), int(self.recorded.records.sum()))
+
+    @cached_property
+    def sizes(self) -> Loads:
+        """Bytes before compression, without batch headers; they sum to the recorded ones."""
+        return spread_over_seeds(self.cells(CELL_BYTES), int(self.recorded.sizes.sum()))
+
+    @cached_property
+    def log_sizes(self) -> Loads:
+        """Bytes of the batches in the log."""
+        cells = self.cells(CELL_LOG_BYTES)
+        return spread_over_seeds(cells, _median_total(cells))
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions under the candidate."""
+        return int(self._cells.shape[1])
+
+    @property
+    def seed_count(self) -> int:
+        """Seeds behind the ranges."""
+        return len(self.runs)
+
+    @cached_property
+    def _cells(self) -> NDArray[np.int64]:
+        return np.array([self.runs[seed].cells for seed in sorted(self.runs)])
+
+    def cells(self, column: int) -> NDArray[np.int64]:
+        """One number of each seed and partition: int64[seeds, partitions]."""
+        return self._cells[:, :, column]
+
+    def batch_counts(self) -> list[Range]:
+        """Batches by partition."""
+        return [count_seeds(column) for column in self.cells(CELL_BATCHES).T.tolist()]
+
+    @cached_property
+    def broker_ids(self) -> tuple[int, ...]:
+        """Brokers, ascending."""
+        leaders = self.cells(CELL_LEADER)
+        return tuple(sorted({*self.recorded.broker_ids, *leaders[leaders >= 0].tolist()}))
+
+    def by_broker(self, column: int, total: int | None = None) -> Loads:
+        """One number of each broker; leaders that are open differ from seed to seed.
+
+        Args:
+            column: One of `runs.CELLS`.
+            total: What the numbers sum to; by default the median of what they sum to.
+        """
+        found = self._sum_by_broker(column)
+        return spread_over_seeds(found, _median_total(found) if total is None else total)
+
+    def shares(self, column: int, *, of_brokers: bool) -> list[Range]:
+        """The part of each broker or partition in one number of the topic."""
+        found = self._sum_by_broker(column) if of_brokers else self.cells(column)
+        sums = found.sum(axis=1)
+        return [
+            measure_seeds(
+                (part / whole if whole else None for part, whole in zip(one.tolist(), sums.tolist(), strict=True)),
+                most=1.0,
+            )
+            for one in found.T
+        ]
+
+    def share_deviations(self, column: int) -> list[float]:
+        """The standard deviation of each broker's share over the seeds."""
+        found = self._sum_by_broker(column)
+        sums = np.maximum(found.sum(axis=1, keepdims=True), 1)
+        deviations: list[float] = (found / sums).std(axis=0, ddof=1 if len(found) > 1 else 0).tolist()
+        return deviations
+
+    def _sum_by_broker(self, column: int) -> NDArray[np.int64]:
+        leaders, values = self.cells(CELL_LEADER), self.cells(column)
+        found = np.array([np.where(leaders == broker, values, 0).sum(axis=1) for broker in self.broker_ids]).T
+        return found.reshape(len(values), len(self.broker_ids))
+
+    def peak_to_mean(self, *, of_brokers: bool) -> Range:
+        """Largest over mean, by bytes before compression."""
+        loads = self._sum_by_broker(CELL_BYTES) if of_brokers else self.cells(CELL_BYTES)
+        peaks = (float(row.max() / row.mean()) if row.any() else None for row in loads)
+        return measure_seeds(peaks, least=1.0, most=loads.shape[1])
+
+    def effective_partitions(self) -> Range:
+        """1 / sum of squared shares, by bytes before compression."""
+        counts = (count_effective(row) if row.any() else None for row in self.cells(CELL_BYTES))
+        return measure_seeds(counts, least=1.0, most=self.partition_count)
+
+    def records_per_batch(self) -> Range:
+        """Records over batches."""
+        sums = [run.cells.sum(axis=0) for run in self.runs.values()]
+        ratios = (float(one[CELL_RECORDS] / one[CELL_BATCHES]) if one[CELL_BATCHES] else None for one in sums)
+        return measure_seeds(ratios, least=1.0)
+
+    def throughput_per_s(self) -> Range:
+        """Records acknowledged over the time from the first `send()` to the last acknowledgement."""
+        return measure_seeds(
+            (run.sent_count - run.failed_count - run.refused_count) * SECOND / span
+            if (span := run.last_done_ns - run.first_sent_ns) > 0
+            else None
+            for run in self.runs.values()
+        )
+
+    def latency_ms(self, probability: float) -> Range:
+        """A quantile of the records' latency, from `send()` to the acknowledgement."""
+        found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
+        return measure_seeds(None if value is None else value / MS for value in found)
+
+    def client_latency_ms(self) -> Range:
+        """The mean latency as clients' metrics would have it."""
+        return measure_seeds(
+            run.client_latency_sum_ns / run.sent_count / MS if run.sent_count else None for run in self.runs.values()
+        )
+
+    def sent_counts(self) -> Range:
+        """Records that were sent: those of the arrivals, by every seed."""
+        return count_seeds(run.sent_count for run in self.runs.values())
+
+    def lost_counts(self) -> Range:
+        """Records that never reached the log."""
+        return count_seeds(run.failed_count + run.refused_count for run in self.runs.values())
+
+
+def _median_total(values: NDArray[np.int64]) -> int:
+    return round(float(np.median(values.sum(axis=1))))

@@ -1,0 +1,162 @@
+"""Everything known about each topic in each window, put together: what was recorded, and each candidate's outcome."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.config.replay import IN_USE
+from pipeline.replay.back_tests import weigh_latency
+from pipeline.replay.concerns import list_concerns, read_log_facts
+from pipeline.replay.recorded import describe_topic
+from pipeline.replay.simulated.topics import SimulatedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pipeline.calibration.caveats import Statement
+    from pipeline.replay.concerns import Concerns
+    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
+    from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.recorded import RecordedTopic, Recording, TopicWindow
+    from pipeline.replay.sessions import ProducerSession, SessionKey
+    from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
+    from pipeline.replay.simulated.runs import TopicRun
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateOutcome:
+    """What becomes of a topic under a candidate: by its keys, by simulation, or both.
+
+    Attributes:
+        name: In the configuration, or `in-use`.
+        keys: Where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them.
+        runs: Its simulated runs; None where it cannot be simulated.
+        partitioner: Strategy that was simulated, or None.
+        reason: Why it cannot be simulated, or "".
+        is_as_in_use: Its runs are those of what is in use.
+        assumptions: Of the simulated producers.
+        has_keyless: The topic has records without a key.
+    """
+
+    name: str
+    keys: KeyedOutcome | None
+    runs: SimulatedTopic | None
+    partitioner: str | None
+    reason: str
+    is_as_in_use: bool
+    assumptions: tuple[Statement, ...]
+    has_keyless: bool
+
+    @property
+    def is_baseline(self) -> bool:
+        """It is what is in use."""
+        return self.name == IN_USE
+
+    @property
+    def placing_runs(self) -> SimulatedTopic | None:
+        """The runs where they say where records go: some have no key, or keys say nothing about the candidate."""
+        return self.runs if self.has_keyless or self.keys is None or self.keys.strategy is None else None
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedTopic:
+    """Everything about a topic in a window.
+
+    Attributes:
+        start_ms: Of the window.
+        recorded: What it did.
+        sessions: Its producer sessions.
+        outcomes: What is in use first, then the candidates in order.
+        keyed: What its keys say; None where none are stored.
+        latency_avg_ms: Mean from `send()` to the acknowledgement as producers' metrics have it, or None.
+        concerns: What is known to be wrong with the data.
+    """
+
+    start_ms: int
+    recorded: RecordedTopic
+    sessions: Sequence[ProducerSession]
+    outcomes: Sequence[CandidateOutcome]
+    keyed: KeyedTopic | None
+    latency_avg_ms: float | None
+    concerns: Concerns
+
+
+def replay_topics(
+    recording: Recording,
+    *,
+    keyed: Mapping[TopicWindow, KeyedTopic],
+    sessions: Sequence[ProducerSession],
+    metrics: Mapping[SessionKey, SessionMetrics],
+    plan: SimulationPlan,
+    runs: Mapping[TopicWindow, Mapping[int, Mapping[int, TopicRun]]],
+) -> Iterator[ReplayedTopic]:
+    """Topics of the windows, in order.
+
+    Args:
+        recording: What the tables say.
+        keyed: What keys say.
+        sessions: Producer sessions.
+        metrics: Of each session.
+        plan: What was simulated.
+        runs: As `simulate_runs` gives them.
+    """
+    by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
+    for session in sessions:
+        by_topic[session.topic_window].append(session)
+    variants = _find_variants(plan)
+    for where in sorted(recording.leaders):
+        own, keys, simulated = by_topic[where], keyed.get(where), runs.get(where, {})
+        if not own and keys is None and not recording.with_arrivals:
+            continue  # only keys are wanted
+        recorded = describe_topic(recording, where, own, keys)
+        named = [(0, IN_USE), *((n, one.name) for n, one in enumerate(recording.candidates, 1) if one.fits(where[1]))]
+        outcomes = [
+            _describe_outcome(name, recorded, keys, simulated.get(number), variants[where, number])
+            for number, name in named
+        ]
+        traffic, log_starts = recording.traffic.get(where, ()), recording.log_starts.get(where, {})
+        log = read_log_facts(traffic, log_starts, recording.minutes.get(where, 0), recording.window_ms)
+        yield ReplayedTopic(
+            start_ms=where[0],
+            recorded=recorded,
+            sessions=own,
+            outcomes=outcomes,
+            keyed=keys,
+            latency_avg_ms=weigh_latency([(one.record_count, metrics[one.key].latency_avg_ms) for one in own]),
+            concerns=list_concerns(recorded, own, outcomes[0].reason, log, [metrics[one.key] for one in own]),
+        )
+
+
+def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[GroupVariant]]:
+    """By topic in a window and candidate: what each group that writes to the topic becomes."""
+    found: dict[tuple[TopicWindow, int], list[GroupVariant]] = defaultdict(list)
+    for group, variants in zip(plan.groups, plan.variants, strict=True):
+        for topic in range(len(group.topics)):
+            for number, variant in enumerate(variants):
+                if variant is not None:
+                    found[group.topic_window(topic), number].append(variant)
+    return found
+
+
+def _describe_outcome(
+    name: str,
+    recorded: RecordedTopic,
+    keyed: KeyedTopic | None,
+    runs: Mapping[int, TopicRun] | None,
+    variants: Sequence[GroupVariant],
+) -> CandidateOutcome:
+    producers = [producer for variant in variants for producer in variant.producers]
+    reasons = dict.fromkeys(variant.reason for variant in variants if variant.reason)
+    is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
+    return CandidateOutcome(
+        name=name,
+        keys=keyed.outcomes.get(name) if keyed else None,
+        runs=SimulatedTopic(recorded, runs) if is_whole and runs else None,
+        partitioner=producers[0].resolved.strategy if producers else None,
+        reason="; ".join(reasons) or ("" if runs else "no arrivals are stored"),
+        is_as_in_use=name != IN_USE and bool(variants) and all(variant.same_as == 0 for variant in variants),
+        assumptions=tuple(statement for producer in producers for statement in producer.assumptions),
+        has_keyless=recorded.keyless_count > 0,
+    )
