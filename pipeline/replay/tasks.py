@@ -6,16 +6,12 @@ import pickle
 import zlib
 from typing import TYPE_CHECKING, TypeVar
 
-import pyarrow as pa
-from pyspark.sql.types import BinaryType, StructField, StructType
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
 _TASKS_PER_CORE = 3
-_RESULTS = StructType([StructField("result", BinaryType())])
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -41,14 +37,11 @@ def run_tasks(
     if not dealt:
         return []
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in batches for number in batch["id"].to_pylist()):
-            for result in work(dealt[number]):
-                packed = zlib.compress(pickle.dumps(result), level=1)  # histograms are zeros for the most part
-                yield pa.RecordBatch.from_pydict({"result": pa.array([packed], pa.binary())})
+    def pack(task: Sequence[Piece]) -> Iterator[bytes]:
+        for result in work(task):
+            yield zlib.compress(pickle.dumps(result), level=1)  # histograms are zeros for the most part
 
-    tasks = spark.range(0, len(dealt), 1, len(dealt)).mapInArrow(run, _RESULTS)
-    packed = tasks.toArrow()["result"].to_pylist()
+    packed = spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(pack).collect()
     return [pickle.loads(zlib.decompress(result)) for result in packed]  # noqa: S301 - made by our own tasks
 
 

@@ -2,13 +2,11 @@
 
 Tasks read files and cut their rows into buckets of keys; then each bucket is joined with its hashes and every candidate's
 keys are assigned, all in one pass over the rows. What a task holds is one bucket. Row by row, Spark takes half a minute to
-move what takes a few seconds as packed columns; so a task that has read a file sends, for each bucket, one row that holds
-all columns of all its rows.
+move what takes a few seconds as columns; so a task that has read a file sends all columns of a bucket's rows as one value.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -60,26 +58,20 @@ def replay_keys(
     if not files or not plan.topics:
         return {}
 
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for content, path in zip(batch["content"].to_pylist(), batch["path"].to_pylist(), strict=True):
-                for bucket, kind, columns in _CONTENTS[content](plan, path, read_file):
-                    payload = pickle.dumps({name: _narrow(values) for name, values in columns.items()})
-                    yield pa.RecordBatch.from_pydict(
-                        {"bucket": pa.array([bucket], pa.int32()), "content": [kind], "payload": [payload]}
-                    )
+    def pack(file: tuple[str, str]) -> Iterator[tuple[int, tuple[str, Columns]]]:
+        content, path = file
+        for bucket, kind, columns in _CONTENTS[content](plan, path, read_file):
+            yield bucket, (kind, {name: _narrow(values) for name, values in columns.items()})
 
-    def replay(bucket: pa.Table) -> pa.Table:
-        packed: dict[str, list[Columns]] = defaultdict(list)
-        for content, payload in zip(bucket["content"].to_pylist(), bucket["payload"].to_pylist(), strict=True):
-            packed[content].append(pickle.loads(payload))  # noqa: S301 - made by our own tasks
-        sums = list(_sum_bucket(plan, {content: _concatenate(found) for content, found in packed.items()}))
-        return pa.table({"sums": pa.array([pickle.dumps(sums)], pa.binary())})
+    def replay(bucket: tuple[int, Iterable[tuple[str, Columns]]]) -> Iterator[tuple[int, int, TopicSums]]:
+        parts: dict[str, list[Columns]] = defaultdict(list)
+        for kind, columns in bucket[1]:
+            parts[kind].append(columns)
+        return _sum_bucket(plan, {kind: _concatenate(found) for kind, found in parts.items()})
 
-    frame = spark.createDataFrame(files, "content string, path string").repartition(len(files))
-    buckets = frame.mapInArrow(pack, "bucket int, content string, payload binary").groupBy("bucket")
-    collected = buckets.applyInArrow(replay, "sums binary").toArrow()["sums"].to_pylist()
-    return merge_sums(sums for part in collected for sums in pickle.loads(part))  # noqa: S301 - the same
+    packed = spark.sparkContext.parallelize(files, len(files)).flatMap(pack)
+    # and one bucket of what has no key
+    return merge_sums(packed.groupByKey(plan.bucket_count + 1).flatMap(replay).collect())
 
 
 def _sum_bucket(plan: KeyedPlan, rows: dict[str, Columns]) -> Iterator[tuple[int, int, TopicSums]]:
