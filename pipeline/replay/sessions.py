@@ -160,14 +160,17 @@ def find_sessions(
                         key_family=key_families.get(where),
                         configured=configured.get(traffic.topic),
                     )
-                    yield _describe(start_ms, traffic, batches, baseline)
+                    yield describe_session(start_ms, traffic, batches, baseline)
 
     counts = recording.sessions
     found = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
     return sorted(found, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
 
 
-def _describe(start_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline) -> ProducerSession:
+def describe_session(
+    start_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
+) -> ProducerSession:
+    """What was found, from a session's records and batches in a topic and window."""
     is_odd = batches.max_ms // MINUTE_MS % 2 == 1
     return ProducerSession(
         start_ms=start_ms,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipeline.replay.simulated.groups import GroupTopic
     from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
-    AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], "AssignedKeys"]
+    AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], "KeyPartitions"]
     """Topic, numbers of keys and partition count to where they go."""
 
 STAYS = -2
@@ -35,7 +35,7 @@ _FAMILY_OF = {strategy: family.name for family in list_families() for strategy i
 KEY_HASH_COLUMNS = ("key_id", "is_empty", *HASH_COLUMNS.values())
 
 
-class AssignedKeys(NamedTuple):
+class KeyPartitions(NamedTuple):
     """Where keys go: of each a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""
 
     by_key: NDArray[np.int32]
@@ -65,15 +65,15 @@ class KeyHashes:
         """
         strategy = find_strategy(resolved.strategy)
 
-        def assign(topic: GroupTopic, keys: NDArray[np.int64], partition_count: int) -> AssignedKeys:
+        def assign(topic: GroupTopic, keys: NDArray[np.int64], partition_count: int) -> KeyPartitions:
             if resolved.settings.ignores_keys or strategy.hash is None:
-                return AssignedKeys(np.full(len(keys), KEYLESS, np.int32), KEYLESS)
+                return KeyPartitions(np.full(len(keys), KEYLESS, np.int32), KEYLESS)
             to_partition = choose_for_no_key(strategy, partition_count)
             no_key = KEYLESS if to_partition is None else to_partition
             is_same = is_in_use or (topic.key_family != "" and topic.key_family == _FAMILY_OF.get(strategy.name))
             if is_same and partition_count == len(topic.leaders):
-                return AssignedKeys(np.full(len(keys), STAYS, np.int32), no_key)
-            return AssignedKeys(self._hash(strategy, keys, partition_count), no_key)
+                return KeyPartitions(np.full(len(keys), STAYS, np.int32), no_key)
+            return KeyPartitions(self._hash(strategy, keys, partition_count), no_key)
 
         return assign
 

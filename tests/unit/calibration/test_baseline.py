@@ -9,13 +9,16 @@ import pytest
 
 from pipeline.calibration.partitioner.baseline import ConfiguredProducer, identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression
-from pipeline.calibration.rows import baseline_columns, service_columns, traffic_columns
+from pipeline.calibration.rows import baseline_columns
 from pipeline.calibration.service.model import assume_service
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.rows import service_rows, session_row
+from pipeline.replay.sessions import describe_session
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.simulated_sessions import make_scenario, record_session
 
-NOT_OURS = {"cluster", "window_date", "window_start", "run_id"}
+NOT_OURS = {"cluster", "window_date", "run_id"}
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +136,12 @@ def test_compression_is_measured(sticky):
 
 
 def test_rows_hold_the_tables_columns(sticky):
-    row = traffic_columns(*sticky) | baseline_columns(identify_baseline(*sticky, 3))
+    row = session_row(describe_session(0, *sticky, identify_baseline(*sticky, 3)))
     assert row.keys() == set(PRODUCER_SESSIONS.column_names) - NOT_OURS
+    assert baseline_columns(identify_baseline(*sticky, 3)).items() <= row.items()
     assert row["setting_sources"]["linger.ms"].startswith("default, 0 to ")
     assert row["traffic_pattern"] == "burst"
-    service = service_columns(assume_service(2))
-    session = {"producer_id", "producer_epoch", "topic", "topic_id", "client_id"}
-    assert service.keys() == set(SERVICE_MODELS.column_names) - NOT_OURS - session
+    (service,) = service_rows({(0, 1, 0, "", ""): SessionMetrics({2: assume_service(2)})})
+    assert service.keys() == set(SERVICE_MODELS.column_names) - NOT_OURS
     assert service["delay_high_ms"] is None
     assert not service["is_identifiable"]
