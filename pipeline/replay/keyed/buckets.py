@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.partitioners.masks import Mask, place_hashes
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay.keyed.plan import HashColumn
 from pipeline.replay.keyed.sums import (
@@ -60,7 +60,7 @@ class _Rule(NamedTuple):
 
     column: int
     partition_count: int
-    mask: int
+    mask: Mask
     is_custom: bool
     empty_key: KeyRule
 
@@ -250,7 +250,7 @@ def _describe_top_keys(entries: _Entries, keys: _Keys, heaviest: Ints, partition
 def _rule_of(assignment: KeyAssignment, window: int) -> _Rule:
     """Equal for strategies of one family that are asked for one partition count."""
     is_custom = assignment.function is None
-    mask = 1 if assignment.function is None else assignment.function.mask_number  # 1: answers stay as they are
+    mask = Mask.NOTHING if assignment.function is None else assignment.function.mask
     count = assignment.partition_counts[window]
     return _Rule(assignment.columns[window], count, mask, is_custom, assignment.empty_key)
 
@@ -263,8 +263,7 @@ def _assign_pairs(
     local = np.full(int(entries.pairs[-1]) + 1, -1)
     local[pairs] = np.arange(len(pairs))
     own = local[entries.pairs]
-    chosen = np.empty(len(own), np.int32)
-    take_modulos(keys.hashes[rule.column][entries.keys], rule.mask, count, chosen)
+    chosen = place_hashes(keys.hashes[rule.column][entries.keys], rule.mask, count)
     states = keys.states[rule.column][entries.keys]
     chosen[(states == _HASHLESS) | (own < 0)] = _STAYS
     if rule.empty_key is not KeyRule.HASHED:

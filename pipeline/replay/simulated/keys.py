@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.codec.records.key_numbers import number_of_id
-from pipeline.partitioners.modulo_kernels import take_modulos
+from pipeline.codec.records.key_ids import number_of_id
+from pipeline.partitioners.masks import place_hashes
 from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
@@ -85,8 +85,7 @@ class KeyHashes:
         index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         hashes = np.where(self.keys[index] == keys, stored[index], _UNKNOWN)
         is_known = hashes >= 0
-        assigned = np.empty(len(keys), np.int32)
-        take_modulos(np.where(is_known, hashes, 0).astype(np.uint32), function.mask_number, partition_count, assigned)
+        assigned = place_hashes(np.where(is_known, hashes, 0).astype(np.uint32), function.mask, partition_count)
         assigned[~is_known] = STAYS
         if strategy.empty_key is not KeyRule.HASHED:
             assigned[is_known & self.is_empty[index]] = 0 if strategy.empty_key is KeyRule.FIRST else KEYLESS
