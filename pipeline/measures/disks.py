@@ -48,7 +48,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
 
 
 def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:
-    """Tells whether a closed segment is kept past its retention, the brokers' own delays allowed for.
+    """Whether a closed segment is kept past its retention, the brokers' own delays allowed for.
 
     Args:
         deletable_at_ms: Largest timestamp plus `retention.ms`; None for active or compacted segments.

@@ -89,15 +89,15 @@ def judge_hash(
     ratio = most.record_count / record_count
     p_value = min(1.0, len(explained) * bound_chance(most.key_count, key_count, chance))
     tied = tuple(name for name, found in explained.items() if name != best and found.record_count == most.record_count)
-    told = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
+    words = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
     if tied and p_value <= LEVEL:
-        told += f"; so do {', '.join(tied)}: {partition_count} partitions do not tell them apart"
+        words += f"; so do {', '.join(tied)}: {partition_count} partitions do not tell them apart"
     if p_value > LEVEL:
         # Were some family at work, every key would be explained: are there enough of them to show it?
         if len(explained) * chance**key_count > LEVEL:
             reason = f"{key_count} keys on {partition_count} partitions are too few to tell a strategy from chance"
             return HashVerdict(NOT_ENOUGH_KEYS, "", (), ratio, chance, p_value, reason)
-        return HashVerdict(NONE_KNOWN, "", (), ratio, chance, p_value, f"the best, {told}: no more than chance")
+        return HashVerdict(NONE_KNOWN, "", (), ratio, chance, p_value, f"the best, {words}: no more than chance")
     if ratio < WHOLE:
-        return HashVerdict(MIXED, best, tied, ratio, chance, p_value, f"{told}; something else placed the rest")
-    return HashVerdict(best, best, tied, ratio, chance, p_value, told)
+        return HashVerdict(MIXED, best, tied, ratio, chance, p_value, f"{words}; something else placed the rest")
+    return HashVerdict(best, best, tied, ratio, chance, p_value, words)

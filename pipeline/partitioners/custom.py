@@ -26,7 +26,7 @@ _NOT_AT_HAND = frozenset({"value", "value_bytes", "valueBytes", "record", "messa
 
 
 def is_custom(name: str) -> bool:
-    """Tells whether a strategy's name is of the form `module:name`."""
+    """Whether a strategy's name is of the form `module:name`."""
     return ":" in name
 
 

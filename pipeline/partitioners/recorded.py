@@ -76,7 +76,7 @@ _RANKS = {name: rank for rank, (name, _) in enumerate(_LEADING.values())}
 
 
 def is_replayable(strategy: Strategy) -> bool:
-    """Tells whether a built-in strategy's choices follow from stored hashes."""
+    """Whether a built-in strategy's choices follow from stored hashes."""
     return (
         strategy.hash in HASH_COLUMNS
         and strategy.form in {KeyForm.BYTES, KeyForm.TEXT}

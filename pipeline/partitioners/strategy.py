@@ -82,7 +82,7 @@ class Use:
     is_default: bool = False
 
     def covers(self, version: str) -> bool:
-        """Tells whether a version of the client has this.
+        """Whether a version of the client has this.
 
         >>> Use("x", since="2.4", before="3.3").covers("3.2.3")
         True
@@ -91,7 +91,7 @@ class Use:
 
 
 def is_between(version: str, since: str, before: str) -> bool:
-    """Tells whether a version is in a span of them.
+    """Whether a version is in a span of them.
 
     Args:
         version: Numbers and dots.

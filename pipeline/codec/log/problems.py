@@ -78,7 +78,7 @@ def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left
 
 
 def is_text(first_bytes: bytes) -> bool:
-    """Tells whether the first bytes of a file are printable ASCII: a batch begins with an offset, so zeros, instead."""
+    """Whether the first bytes of a file are printable ASCII: a batch begins with an offset, so zeros, instead."""
     return len(first_bytes) > 0 and _TEXT.issuperset(first_bytes[:FIRST_BYTES])
 
 
