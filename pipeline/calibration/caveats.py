@@ -45,7 +45,6 @@ class Caveat(Enum):
     TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
     JAVA_ALIKE = "records with keys alone do not tell one Java partitioner from another; their places are known"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
-    OTHER_SETTING = "configured is {name}={value}, but the data say {low:g} to {high:g}"
     # The brokers
     DELAY_UNKNOWN = "broker {broker}: no metrics tell its delay; it is assumed to be none"
     NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"

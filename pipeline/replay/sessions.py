@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.calibration.partitioner.baseline import Baseline, ConfiguredProducer, identify_baseline
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression, settle_linger
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
@@ -141,7 +141,7 @@ def find_sessions(
     partition_counts = {where: sum(one >= 0 for one in led.values()) for where, led in recording.leaders.items()}
     topics = {topic for _, topic, _ in recording.leaders}
     strategies = {topic: strategy_in_use(recording.partitioners, topic) for topic in topics}
-    configured = {topic: ConfiguredProducer(name) for topic, name in strategies.items() if name and is_simulated(name)}
+    configured = {topic: name for topic, name in strategies.items() if name and is_simulated(name)}
 
     def look(sessions: Sequence[SessionWindow]) -> Iterator[ProducerSession]:
         by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -11,6 +11,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.partitioner.bounds import Bounds, bound_batch_bytes, bound_linger_ms
 from pipeline.calibration.partitioner.clients import (
     ClientChoice,
+    assume_client,
     choose_client,
     choose_for_keys,
     find_choice,
@@ -21,10 +22,7 @@ from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_
 from pipeline.calibration.partitioner.settings import Setting, infer_settings, measure_compression
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME
-from pipeline.partitioners.registry import STRATEGIES
-from pipeline.simulator.clients.client import MS, Compression
-from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
-from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.clients.producer_configs import JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,25 +33,6 @@ LEAST_EVENTS = 12
 _SURE = 0.99
 _UNSEEN_VARIANT = 0.9  # how likely a setting that leaves no trace is at its default
 _FITS, _FITS_NOT = 0.05, 0.3
-# Versions that stand for a client of which a strategy alone is configured.
-_USUAL_VERSIONS = {JAVA: "4.1.1", LIBRDKAFKA: "2.10.0"}
-
-
-@dataclass(frozen=True)
-class ConfiguredProducer:
-    """What the configuration or a metrics source says of a producer; None where it does not.
-
-    Attributes:
-        strategy: Name in `pipeline.partitioners`.
-        client: `kafka-clients` or `librdkafka`.
-        version: The client's.
-        config: By the client's own names.
-    """
-
-    strategy: str | None = None
-    client: str | None = None
-    version: str | None = None
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,12 +43,10 @@ class Baseline:
         strategy: Name in `pipeline.partitioners`; None where it is not known.
         client: As `resolve_producer` takes it; "" where the simulator has no such client.
         version: The same; it stands for the range.
-        version_range: In words.
         settings: By the client's own names.
         confidence: That the strategy is the one, 0 to 1.
         runner_up: The next best strategy, or "".
         source: `CONFIGURED`, `INFERRED` or `NONE`.
-        reason: In words.
         assumptions: What the data leave open or contradict.
     """
 
@@ -112,7 +89,7 @@ def identify_baseline(
     partition_count: int,
     *,
     key_family: str | None = None,
-    configured: ConfiguredProducer | None = None,
+    configured: str | None = None,
 ) -> Baseline:
     """Identifies the partitioner and the settings in use.
 
@@ -121,29 +98,26 @@ def identify_baseline(
         batches: And its batches.
         partition_count: Partitions of the topic with a leader.
         key_family: The verdict about the topic's keys: a family's name; anything else is no family.
-        configured: What is known otherwise; it wins, and what the data have against it is noted.
+        configured: A simulated strategy that the configuration names; it wins, and what the data have against it is noted.
     """
     found = _read_data(traffic, batches, partition_count, key_family)
-    configured = configured or ConfiguredProducer()
-    is_known = configured.strategy is not None or configured.version is not None
-    choice = _choose_configured(found, configured) if is_known else found.choice
-    notes = (*found.notes, *(_list_contradictions(found, configured, choice) if is_known else ()))
+    if configured is not None:
+        found = _take_configured(found, configured)
+    choice = found.choice
     if choice is None:
-        return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, found.reason, notes)
+        return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, found.reason, found.notes)
     bounds = {"linger": found.linger, "batch_bytes": found.batch_bytes}
-    settings = infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order)
-    settings |= {name: Setting(value, Origin.CONFIGURED) for name, value in configured.config.items()}
     return Baseline(
         strategy=choice.strategy,
         client=choice.client,
         version=choice.version,
         version_range=choice.version_range,
-        settings=settings,
-        confidence=1.0 if is_known else found.confidence,
-        runner_up="" if is_known else found.runner_up,
-        source=Origin.CONFIGURED if is_known else Origin.INFERRED,
+        settings=infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order),
+        confidence=found.confidence,
+        runner_up=found.runner_up,
+        source=Origin.INFERRED if configured is None else Origin.CONFIGURED,
         reason=found.reason,
-        assumptions=notes,
+        assumptions=found.notes,
     )
 
 
@@ -235,36 +209,12 @@ def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
     return f"{order.event_count} batches after another; expected {LEAST_EVENTS} or more"
 
 
-def _choose_configured(found: _Evidence, configured: ConfiguredProducer) -> ClientChoice | None:
-    """What the configuration says; where it names a strategy only, the version is the data's or the usual one."""
-    strategy = configured.strategy
-    client = configured.client or JAVA
-    if configured.client is None and strategy is not None:
-        client = STRATEGIES[strategy].client if strategy in STRATEGIES else ""
-    if client not in _USUAL_VERSIONS:
-        return ClientChoice(strategy, "", "", "", 0.0, is_idempotent=False) if strategy else None
-    same = found.choice if found.choice and found.choice.strategy == strategy else None
-    usual = same or (find_choice(strategy) if strategy else None)
-    version = configured.version or (usual.version if usual else _USUAL_VERSIONS[client])
-    resolved = resolve_producer(
-        client, version, dict(configured.config), strategy=strategy, compression=Compression(1_000_000)
-    )
-    linger_ms = resolve_producer(client, version, {}).settings.linger_ns / MS
-    shown = configured.version or (usual.version_range if usual else version)
-    return ClientChoice(resolved.strategy, client, version, shown, linger_ms, resolved.settings.is_idempotent)
-
-
-def _list_contradictions(
-    found: _Evidence, configured: ConfiguredProducer, choice: ClientChoice | None
-) -> list[Statement]:
-    """What the data have against the configuration."""
-    against = []
-    rule = rule_of(choice.strategy) if choice else None
-    if choice and rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
-        against.append(Caveat.OTHER_STRATEGY.say(strategy=choice.strategy, reason=found.reason))
-    for name, bounds in (("linger.ms", found.linger), ("batch.size", found.batch_bytes)):
-        given = configured.config.get(name)
-        if given is not None and bounds.value is not None and not bounds.low <= float(given) <= bounds.most:
-            figures = {"low": bounds.low, "high": bounds.most}
-            against.append(Caveat.OTHER_SETTING.say(name=name, value=given, **figures))
-    return against
+def _take_configured(found: _Evidence, strategy: str) -> _Evidence:
+    """Takes the strategy of the configuration; the version is the data's or the usual one."""
+    choice, rule = found.choice, rule_of(strategy)
+    if choice is None or choice.strategy != strategy:
+        choice = find_choice(strategy) or assume_client(strategy)
+    notes = found.notes
+    if rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
+        notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=found.reason))
+    return replace(found, choice=choice, confidence=1.0, runner_up="", notes=notes)

@@ -34,14 +34,7 @@ _SPIKE, _LEAST_RECORDS = 3, 4
 
 @dataclass(frozen=True)
 class Bounds:
-    """A setting read from the data.
-
-    Attributes:
-        value: The likeliest, or None where the data leave it open.
-        low: It is hardly less.
-        high: It is hardly more; None where nothing bounds it.
-        reason: In words.
-    """
+    """A setting read from the data: the likeliest value, or None; hardly less than `low`; None as `high` is no bound."""
 
     value: float | None
     low: float

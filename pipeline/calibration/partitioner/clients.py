@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import Placement
+from pipeline.partitioners.strategy import ClientSpan, Placement
 from pipeline.simulator.clients.client import MS, PLACEMENTS
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
 
 if TYPE_CHECKING:
@@ -29,20 +30,12 @@ RULES = {
     Placement.RANDOM: SwitchRule.RANDOM,
 }
 """What the order of batches shows of each placement; one that is not listed is never inferred."""
+_USUAL_VERSIONS = {JAVA: "4.1.1", LIBRDKAFKA: "2.10.0"}
 
 
 @dataclass(frozen=True)
 class ClientChoice:
-    """A client that does something by default or when configured so.
-
-    Attributes:
-        strategy: Name in `pipeline.partitioners`.
-        client: `kafka-clients` or `librdkafka`; "" for one that is not simulated.
-        version: The one that stands for the range.
-        version_range: In words.
-        linger_ms: Its default.
-        is_idempotent: Its default.
-    """
+    """A client that follows a strategy by default or when configured so, and two of its defaults; "" is not simulated."""
 
     strategy: str
     client: str
@@ -59,15 +52,25 @@ class ClientChoice:
 @functools.cache
 def list_choices(rule: SwitchRule) -> tuple[ClientChoice, ...]:
     """Every client that switches so; of equals the first is taken."""
-    found = []
-    for name, (placement, _, _) in PLACEMENTS.items():
-        if RULES.get(placement) is rule:
-            strategy = STRATEGIES[name]
-            for span in strategy.spans:
-                defaults = resolve_producer(strategy.client, span.version, {}, strategy=name).settings
-                linger_ms, is_idempotent = defaults.linger_ns / MS, defaults.is_idempotent
-                found.append(ClientChoice(name, strategy.client, span.version, span.words, linger_ms, is_idempotent))
-    return tuple(found)
+    return tuple(
+        _make_choice(name, span)
+        for name, (placement, _, _) in PLACEMENTS.items()
+        if RULES.get(placement) is rule
+        for span in STRATEGIES[name].spans
+    )
+
+
+def _make_choice(strategy: str, span: ClientSpan) -> ClientChoice:
+    client = STRATEGIES[strategy].client
+    defaults = resolve_producer(client, span.version, {}, strategy=strategy).settings
+    linger_ms = defaults.linger_ns / MS
+    return ClientChoice(strategy, client, span.version, span.words, linger_ms, defaults.is_idempotent)
+
+
+def assume_client(strategy: str) -> ClientChoice:
+    """The client of a strategy that no span of versions shows, such as a variant that has to be configured."""
+    version = _USUAL_VERSIONS[STRATEGIES[strategy].client]
+    return _make_choice(strategy, ClientSpan(version, version))
 
 
 def choose_client(
@@ -77,9 +80,9 @@ def choose_client(
 
     Args:
         rule: How keyless records got their partitions.
-        key_family: A family's name, where a hash placed the keys.
+        key_family: A family's name, where a hash assigned the keys.
         linger: Bounds on `linger.ms`.
-        is_idempotent: The batches have a producer id; else they may be of many producers.
+        is_idempotent: The batches have a producer id.
         ignores_keys: Records with keys follow the rule too.
     """
     strategies = list_strategies(key_family)

@@ -29,14 +29,7 @@ _TOLERANCE_MS = 0.3
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the producer.
-
-    Attributes:
-        value: By Kafka's spelling.
-        source: `CONFIGURED`, `INFERRED` or `DEFAULT`.
-        low: Where inferred: it is hardly less.
-        high: It is hardly more; None where nothing bounds it.
-    """
+    """A setting of the producer: `CONFIGURED`, `INFERRED` or `DEFAULT`, with the bounds the data give."""
 
     value: str
     source: Origin
@@ -74,17 +67,7 @@ def infer_settings(
     rule: SwitchRule | None,
     evidence: RuleEvidence | None,
 ) -> dict[str, Setting]:
-    """Settings that the data show, and the client's defaults where they do not.
-
-    Args:
-        choice: The client.
-        traffic: The session's records.
-        batches: And batches.
-        linger: Bounds on `linger.ms`.
-        batch_bytes: And on `batch.size`.
-        rule: How partitions change, where known.
-        evidence: The limits that go with it.
-    """
+    """Settings that the data show, and the client's defaults where they do not."""
     limit_bytes = evidence.limit_bytes if evidence and rule is SwitchRule.BYTES else None
     settings = {
         "linger.ms": _infer_linger(choice, linger),

@@ -87,8 +87,8 @@ class RuleEvidence:
         event_count: Stays and changes.
         limit_bytes: The best one for `SwitchRule.BYTES`.
         limit_ms: The best one for `SwitchRule.TIME`.
-        stay_ratio: Of batches opened, those on the current partition.
-        tied_ratio: Those opened in a millisecond with records on several partitions: their order is not known.
+        stay_ratio: Part of the batches opened on the current partition.
+        tied_ratio: Part opened in a millisecond with records on several partitions: their order is not known.
     """
 
     log_likelihood: Mapping[SwitchRule, float]
@@ -104,9 +104,7 @@ class RuleEvidence:
 
         Events are not independent and no rule is quite what a client does, so a likelihood counts for a part of itself, and
         nothing is believed beyond 1 in 1,000. Where most batches lie in ties, a batch each and random choice look alike.
-
-        Args:
-            is_idempotent: The batches have producer ids: as Java's by default since 3.0, librdkafka's only when asked for.
+        Java's batches have producer ids by default since 3.0, librdkafka's only where `enable.idempotence` is set.
         """
         scores = {
             rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])

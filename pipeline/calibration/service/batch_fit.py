@@ -64,13 +64,10 @@ def fit_batches(
 
     Args:
         topics: Of one session in a window.
-        models: Of all brokers; changed in place.
+        models: Of all brokers; changed in place and returned.
         unknown: Brokers whose delay nothing else shows.
         start_ms: The window's start, epoch milliseconds.
         end_ms: Its end.
-
-    Returns:
-        The models.
     """
     cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
     if not cut:
@@ -98,10 +95,7 @@ def fit_batches(
 def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: float) -> float:
     """Squared deviations of records per batch and of shares, each by its error and the seeds' spread; on average.
 
-    Args:
-        runs: Simulated.
-        seen: Recorded.
-        least: Records per batch of the quickest broker.
+    `least` is the records per batch of the quickest broker.
     """
     is_slow = seen.records_per_batch >= _SLOW_RATIO * least
     size_error = np.where(is_slow, _SLOW_ERROR, _OTHER_ERROR) * seen.records_per_batch
@@ -164,14 +158,7 @@ def choose_variant(
 ) -> Baseline:
     """Distinguishes the adaptive partitioner from the uniform one, where a broker is slow enough to make a difference.
 
-    Args:
-        topics: Of one session in a window; the first one's baseline is looked at.
-        models: Of all brokers, sharpened.
-        start_ms: The window's start, epoch milliseconds.
-        end_ms: Its end.
-
-    Returns:
-        The baseline, unchanged where it is another partitioner, is configured, or no delay is known.
+    Returns the first topic's baseline, unchanged where it is another partitioner, is configured, or no delay is known.
     """
     baseline = topics[0].baseline
     is_slow = any(model.is_identifiable and model.delay_ms.value >= LEAST_DELAY_MS for model in models.values())

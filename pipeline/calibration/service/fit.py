@@ -50,16 +50,7 @@ _SETTLED_RATIO = 0.2
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """What a producer's metrics say of its connection to a broker in a time; None where they do not.
-
-    Attributes:
-        broker_id: Kafka's.
-        start_ms: Epoch milliseconds.
-        end_ms: The first after.
-        request_rate_per_s: Kafka's `request-rate`.
-        request_latency_avg_ms: Kafka's `request-latency-avg`.
-        request_bytes: Mean of a request's batches.
-    """
+    """What a producer's metrics say of its connection to a broker from `start_ms` to `end_ms`; None where they do not."""
 
     broker_id: int
     start_ms: int
@@ -84,13 +75,7 @@ class NodeMetrics:
 
 @dataclass(frozen=True)
 class SettledLatency:
-    """A time's own latency, without what Kafka's averages hold of the minute before.
-
-    Attributes:
-        node: The metrics of the time.
-        own_ms: The latency.
-        is_settled: Hardly anything was taken out.
-    """
+    """A time's own latency, without what Kafka's averages hold of the minute before; settled if that is hardly anything."""
 
     node: NodeMetrics
     own_ms: float
@@ -100,7 +85,7 @@ class SettledLatency:
 def fit_services(
     nodes: Sequence[NodeMetrics], broker_ids: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
-    """Fits every broker's service on the even minutes of a window.
+    """Fits every broker's service on the even minutes of a window; where nothing is known, it is `assume_service`.
 
     Args:
         nodes: Of one producer, by minute or for the window as a whole. Those that end before the window serve as
@@ -108,9 +93,6 @@ def fit_services(
         broker_ids: Wanted.
         start_ms: The window's start, epoch milliseconds.
         end_ms: Its end.
-
-    Returns:
-        A model for every broker wanted; where nothing is known with the times of `simulator.measured`, and no delay.
     """
     models = {}
     for broker_id in broker_ids:
@@ -121,10 +103,6 @@ def fit_services(
 
 def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
     """Time per request, in milliseconds, on a connection that takes one at a time and has five under way at most.
-
-    Args:
-        rate_per_s: Requests.
-        latency_ms: Mean from a request's sending until its response is handled.
 
     >>> estimate_request_time(48.5, 103.0).value == 1000 / 48.5
     True
@@ -164,12 +142,7 @@ def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int
 
 
 def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLatency:
-    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before.
-
-    Args:
-        node: With rate and latency.
-        before: What ended as it began, or None.
-    """
+    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before."""
     rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
     if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
         return SettledLatency(node, latency_ms, is_settled=True)

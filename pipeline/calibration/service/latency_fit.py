@@ -34,9 +34,7 @@ _STEPS = 7
 def needs_trial(model: ServiceModel, *, is_bursty: bool = False) -> bool:
     """Whether a simulation may determine the delay better than the metrics did.
 
-    Args:
-        model: As the metrics show it.
-        is_bursty: Records come in bursts: requests wait for one another, however idle the connection is on average.
+    In bursts requests wait for one another, however idle the connection is on average.
     """
     if _is_unknown(model):
         return True
@@ -56,17 +54,14 @@ def sharpen_services(
     start_ms: int,
     end_ms: int,
 ) -> dict[int, ServiceModel]:
-    """Sharpens the delays that metrics leave open, by simulating a minute of what is in use.
+    """Sharpens the delays that metrics leave open, by simulating a minute of what is in use; else models say why not.
 
     Args:
-        topics: Of one session in a window, with a strategy that the simulator follows; the one with most records first.
-        models: Of all brokers, as `fit_services` gives them; those that need a trial are looked at.
+        topics: Of one session in a window, the one with most records first.
+        models: Of all brokers, as `fit_services` gives them.
         nodes: The metrics they were fitted to; may be none.
         start_ms: The window's start, epoch milliseconds.
         end_ms: Its end.
-
-    Returns:
-        The same models, sharper where the data allow it; else they say why not.
     """
     found = dict(models)
     if not any(len(topic.traffic) for topic in topics):
@@ -99,14 +94,7 @@ def _list_doubtful(
 
 @dataclass(frozen=True)
 class _Trials:
-    """Trials for the delay of one broker.
-
-    Attributes:
-        topics: Of the session.
-        models: Of all brokers.
-        broker_id: The broker.
-        latencies: Its latencies within the window.
-    """
+    """Trials for the delay of one broker, given its latencies within the window."""
 
     topics: Sequence[SessionTopic]
     models: Mapping[int, ServiceModel]
@@ -174,12 +162,7 @@ class _Trials:
         return min(self.latencies, key=rank, default=None)
 
     def _match(self, latency: SettledLatency, most_ms: float) -> Parameter | None:
-        """The delay under which requests take as long as they did, by halving; None where none does or nothing was sent.
-
-        Args:
-            latency: Of the minute that is simulated.
-            most_ms: The delay is hardly more.
-        """
+        """The delay, hardly above `most_ms`, under which requests take as long as they did; None where none does."""
         cut = cut_beginning(self.topics, latency.node.start_ms, latency.node.end_ms)
         if not cut:
             return None

@@ -37,15 +37,13 @@ class ServiceModel:
     """How long a broker takes for a producer's requests in a window.
 
     Attributes:
-        broker_id: Kafka's.
         request_ms: For each request, on average; it has the shape of `simulator.measured`.
         partition_ms: For each partition in a request beyond the first.
         kib_ms: For each 1,024 bytes.
         delay_ms: What a request takes longer; of several minutes the median.
         delay_series: Pairs of a start in epoch milliseconds and the delay from then on, rising.
-        is_identifiable: The data determine the delay; else it is configured or assumed.
+        is_identifiable: The data determine the delay; else it is assumed.
         is_settled: Metrics are of this time, hardly of the minute before it.
-        assumptions: What the model takes for granted.
     """
 
     broker_id: int
@@ -82,13 +80,7 @@ def assume_service(broker_id: int) -> ServiceModel:
 
 
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
-    """The broker as the simulator takes it.
-
-    Args:
-        model: Fitted.
-        start_ms: When the simulation begins, epoch milliseconds.
-        chance: Where in its range the delay lies, from 0 to 1; without it is the fitted one.
-    """
+    """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
     fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
     series = fitted if chance is None else [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
     starts, values = [0], [round(series[0][1] * MS)]
@@ -140,10 +132,7 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
 
 
 def vary_untimed(chance: float) -> float:
-    """How many times as long as measured elsewhere something takes on a machine that nobody timed.
-
-    Args:
-        chance: Uniform from 0 to 1.
+    """How many times as long as measured elsewhere something takes on a machine that nobody timed, by a chance of 0 to 1.
 
     >>> [vary_untimed(chance) for chance in (0.0, 0.5, 1.0)]
     [0.5, 1.0, 3.0]

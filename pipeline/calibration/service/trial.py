@@ -38,15 +38,7 @@ RUNNING_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
 
 @dataclass(frozen=True, eq=False)
 class SessionTopic:
-    """A topic of a producer session.
-
-    Attributes:
-        traffic: Its records.
-        batches: And batches.
-        leaders: Of each partition the leader's id, or -1.
-        baseline: What it uses, with a strategy that the simulator follows.
-        compression: What its codec does, or None.
-    """
+    """A topic of a producer session, whose strategy the simulator follows; leaders by partition, -1 for none."""
 
     traffic: SessionTraffic
     batches: SessionBatches
@@ -136,7 +128,7 @@ def simulate_trial(
         topics: At least one with records; the first one's settings hold.
         models: Of all brokers, in the order wanted.
         seed: Chance.
-        strategy: In place of the baseline's.
+        strategy: In place of the one in use.
     """
     baseline = topics[0].baseline
     resolved = resolve_producer(

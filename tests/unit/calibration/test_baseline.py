@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.partitioner.baseline import ConfiguredProducer, identify_baseline
+from pipeline.calibration.caveats import Caveat
+from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.rows import baseline_columns
 from pipeline.calibration.service.model import assume_service
@@ -52,32 +53,34 @@ def test_the_version_follows_from_linger(built_in):
 
 
 def test_the_configuration_wins_and_is_contradicted(sticky):
-    configured = ConfiguredProducer(
-        "java-builtin", "kafka-clients", "3.9.1", {"linger.ms": "50", "batch.size": "16384"}
-    )
-    found = identify_baseline(*sticky, 3, configured=configured)
+    found = identify_baseline(*sticky, 3, configured="java-builtin")
     assert (found.strategy, found.version, found.source, found.confidence) == (
         "java-builtin",
         "3.9.1",
         "configured",
         1.0,
     )
-    assert found.config == {"linger.ms": "50", "batch.size": "16384"}
-    assert [said.text.partition(",")[0] for said in found.assumptions] == [
-        "configured is java-builtin",
-        "configured is linger.ms=50",
-    ]
+    assert [said.kind for said in found.assumptions] == [Caveat.OTHER_STRATEGY]
+    assert found.assumptions[0].text.startswith("configured is java-builtin, but the data say: partitions change")
 
 
 def test_a_configuration_that_fits_is_not_contradicted(sticky):
-    found = identify_baseline(*sticky, 3, configured=ConfiguredProducer(version="3.2.3"))
-    assert (found.strategy, found.source, found.assumptions) == ("java-sticky-2.4", "configured", ())
+    found = identify_baseline(*sticky, 3, configured="java-sticky-2.4")
+    assert (found.strategy, found.version, found.source) == ("java-sticky-2.4", "3.2.3", "configured")
+    assert found.assumptions == ()
 
 
-def test_a_strategy_alone_may_be_configured(sticky):
-    found = identify_baseline(*sticky, 3, configured=ConfiguredProducer("librdkafka-murmur2_random"))
-    assert (found.client, found.source) == ("librdkafka", "configured")
-    assert "configured is librdkafka-murmur2_random" in found.assumptions[0].text
+@pytest.mark.parametrize(
+    ("strategy", "client", "version_range"),
+    [
+        ("librdkafka-murmur2_random", "librdkafka", "1.6 or later"),
+        ("java-builtin-uniform", "kafka-clients", "4.1.1"),
+    ],
+)
+def test_a_configured_strategy_brings_its_usual_client(sticky, strategy, client, version_range):
+    found = identify_baseline(*sticky, 3, configured=strategy)
+    assert (found.client, found.version_range, found.source) == (client, version_range, "configured")
+    assert f"configured is {strategy}" in found.assumptions[0].text
 
 
 def test_one_partition_tells_nothing(sticky):
