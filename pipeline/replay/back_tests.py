@@ -48,7 +48,7 @@ def back_test(
     Args:
         recorded: What the topic did.
         simulated: What is in use, predicted; None where it could not be.
-        sessions: Its producer sessions.
+        sessions: The topic's producer sessions.
         latency_avg_ms: Mean from `send()` to the acknowledgement as producers' metrics have it, or None.
         concerns: What is known to be wrong.
     """

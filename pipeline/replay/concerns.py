@@ -49,10 +49,10 @@ class LogFacts:
 
 
 def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:
-    """The facts of a topic in a window.
+    """The facts of a topic in a window, from its rows of `silver.partition_traffic`.
 
     Args:
-        rows: Of `silver.partition_traffic`.
+        rows: The rows.
         log_starts: The least offset that some replica holds, by partition.
         minutes: Minutes with records; 0 where arrivals are not stored.
         window_ms: Length of the window.
@@ -75,12 +75,7 @@ def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: 
 
 @dataclass(frozen=True)
 class Concerns:
-    """What is known to be wrong with a topic's data.
-
-    Attributes:
-        reasons: For these the prediction is not to be trusted.
-        assumptions: It is, as far as these hold.
-    """
+    """Reasons not to trust a topic's prediction; and assumptions: as far as they hold, it is to be trusted."""
 
     reasons: tuple[Statement, ...] = ()
     assumptions: tuple[Statement, ...] = ()
@@ -93,15 +88,7 @@ def list_concerns(
     log: LogFacts,
     metrics: Sequence[SessionMetrics],
 ) -> Concerns:
-    """What the data itself gives reason to doubt.
-
-    Args:
-        recorded: What the topic did.
-        sessions: Its producer sessions.
-        reason: Why what is in use could not be replayed, or "".
-        log: What its log says of itself.
-        metrics: Of each session.
-    """
+    """What the data itself gives reason to doubt; `reason` says why what is in use could not be simulated, or is ""."""
     found = [
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),

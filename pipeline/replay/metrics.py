@@ -30,14 +30,12 @@ class SessionMetrics:
     """What metrics say of a session.
 
     Attributes:
-        models: How long brokers take, by id.
-        client_id: Whose metrics they are fitted to, or None.
+        models: How long brokers take, by id, fitted to the metrics of `client_id`.
         total_difference_ratio: Part of the session's bytes by which that client's differ, scrapes that do not cover all of
             the window allowed for; None without any.
         is_watched: There are metrics of some client in the window.
         spare_client_count: Clients of the window that are no session's.
         latency_avg_ms: Of its records, queue and request together, or None.
-        queue_time_ms: Mean wait of its batches in the producer, or None.
         saturated: Brokers to which as many requests are under way as may be.
         nodes: The metrics themselves, those of the time before too.
     """
@@ -114,23 +112,16 @@ def _match(
             for row in rows:
                 if row["outgoing_bytes"] is not None:
                     sent[client][start_ms, row["broker_id"]] = _batch_bytes(row)
-    return {session: client for session, (client, _) in match_clients(stored, sent).items()}
+    return match_clients(stored, sent)
 
 
 def match_clients(
     sessions: Mapping[Session, Mapping[Where, float]], clients: Mapping[Client, Mapping[Where, float]]
-) -> dict[Session, tuple[Client, float]]:
-    """Pairs sessions and clients, the most alike first, each at most once.
-
-    Args:
-        sessions: Bytes in the log by broker and window.
-        clients: Bytes sent, likewise, as metrics have them.
-
-    Returns:
-        Of each session that has one, its client, and which part of the bytes differs.
+) -> dict[Session, Client]:
+    """Pairs sessions and clients by their bytes per broker and window, the most alike first, each at most once.
 
     >>> match_clients({7: {0: 100, 1: 50}, 8: {0: 900}}, {"a": {0: 910}, "b": {0: 105, 1: 52}})
-    {8: ('a', 0.011111111111111112), 7: ('b', 0.04666666666666667)}
+    {8: 'a', 7: 'b'}
     """
     pairs = [
         (difference, session, client)
@@ -138,12 +129,10 @@ def match_clients(
         for client, sent in clients.items()
         if (difference := _compare(stored, sent)) <= MOST_DIFFERENCE
     ]
-    matched: dict[Session, tuple[Client, float]] = {}
-    taken: set[Client] = set()
-    for difference, session, client in sorted(pairs, key=lambda pair: pair[0]):
-        if session not in matched and client not in taken:
-            matched[session] = client, difference
-            taken.add(client)
+    matched: dict[Session, Client] = {}
+    for _, session, client in sorted(pairs, key=lambda pair: pair[0]):
+        if session not in matched and client not in matched.values():
+            matched[session] = client
     return matched
 
 

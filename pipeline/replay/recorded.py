@@ -34,9 +34,6 @@ class Recording:
     """What is known of some windows of a cluster.
 
     Attributes:
-        windows: The windows.
-        window_ms: Length of each.
-        candidates: Of the configuration.
         partitioners: Strategies in use by topic pattern, of the configuration.
         seeds: Runs of each candidate where chance decides.
         with_arrivals: Records without a key are replayed, too.
@@ -83,16 +80,12 @@ class RecordedTopic:
     """What a topic did in a window; arrays are int64[partitions].
 
     Attributes:
-        topic: Its name.
-        topic_id: Its id, or "".
         leaders: Id of each partition's leader at the window's end, or -1.
-        broker_ids: All brokers of the window.
         records: Data records by partition.
         sizes: Their bytes before compression, without batch headers.
         batches: Batches with data.
         log_sizes: Bytes of the batches in the log.
         broker_log_sizes: The same by broker that led when they were written.
-        keyless_count: Records without a key.
         judged_log_sizes: Bytes of the batches in the log by broker, of odd minutes.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.calibration.service.fit import NodeMetrics
     from pipeline.calibration.service.model import ServiceModel
     from pipeline.calibration.session_traffic import SessionBatches
     from pipeline.replay.metrics import SessionMetrics
@@ -59,19 +58,10 @@ class ProducerSession:
     """What was found about a producer session in a topic and window.
 
     Attributes:
-        start_ms: Of the window.
-        topic: Topic.
-        topic_id: Its id, or "".
-        producer_id: Kafka's; -1 where pooled.
-        producer_epoch: Kafka's, or -1.
+        producer_id: Kafka's; -1 where pooled, like the epoch.
         record_count: Records whose arrival is known.
-        keyless_count: Of them, those without a key.
-        pattern: How records lie within a millisecond.
-        batch_count: Its batches.
-        bytes_by_broker: Their bytes in the log, by the broker that led.
+        bytes_by_broker: Bytes of its batches in the log, by the broker that led.
         judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
-        baseline: What it uses.
-        compression: What its codec does, or None.
         timestamp_type: `CreateTime`, or `LogAppendTime` where any is.
         counts: Records that are special, by what they are; see `SessionTraffic`.
         sampling_rate: Part of the window's time that was read.
@@ -123,18 +113,15 @@ def find_sessions(
     read_arrivals: ReadRows,
     read_batches: ReadRows,
 ) -> list[ProducerSession]:
-    """Looks at every producer session of the windows.
+    """Looks at every producer session of the windows; nothing where arrivals are not replayed.
 
     Args:
         spark: Session.
         recording: Lists the sessions, and what is known of their topics; topics without leaders are left out.
-        key_families: Which hash put a topic's keys where they are.
+        key_families: Which hash assigned a topic's keys.
         read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`.
         read_batches: Gives rows of `silver.record_batches`, `BATCH_COLUMNS`, of all epochs: arrivals pool those of
             transactional producers.
-
-    Returns:
-        In order of window, session and topic; nothing where arrivals are not replayed.
     """
     if not recording.with_arrivals:
         return []
@@ -202,24 +189,13 @@ def _sum_by_broker(batches: SessionBatches) -> dict[int, int]:
     return {int(broker): int(size) for broker, size in zip(brokers, sums, strict=True)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """A session to be looked at by simulation.
-
-    Attributes:
-        key: Which.
-        topics: Its topics, the one with most records without a key first.
-        leaders: By topic and topic id.
-        models: How long brokers take, as metrics show it.
-        nodes: Those metrics; may be none.
-        end_ms: Of the window.
-    """
+class _Trial(NamedTuple):
+    """A session to be looked at by simulation: its topics, the one with most records without a key first."""
 
     key: SessionKey
     topics: tuple[ProducerSession, ...]
     leaders: Mapping[tuple[str, str], tuple[int, ...]]
-    models: Mapping[int, ServiceModel]
-    nodes: tuple[NodeMetrics, ...]
+    metrics: SessionMetrics
     end_ms: int
 
 
@@ -232,11 +208,7 @@ def refine_sessions(
     read_arrivals: ReadRows,
     read_batches: ReadRows,
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
-    """Looks closer at the sessions whose delays or variant are open: tasks simulate a minute of what is in use.
-
-    Returns:
-        Sessions and metrics, with sharper baselines and models where that was possible.
-    """
+    """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [
         replace(one, baseline=settle_linger(one.baseline, metrics[one.key].queue_time_ms, metrics[one.key].under_way))
         for one in sessions
@@ -264,8 +236,7 @@ def _list_trials(
         if can_refine(topics, own.models):
             largest_first = tuple(sorted(topics, key=lambda topic: (-topic.keyless_count, *topic.topic_key)))
             leaders = {topic.topic_key: recording.list_leaders(topic.topic_window) for topic in topics}
-            end_ms = key[0] + recording.window_ms
-            trials.append(_Trial(key, largest_first, leaders, own.models, own.nodes, end_ms))
+            trials.append(_Trial(key, largest_first, leaders, own, key[0] + recording.window_ms))
     return trials
 
 
@@ -299,5 +270,5 @@ def _refine(
             for one in trial.topics
             if one.topic_key in traffics
         ]
-        models = sharpen_services(topics, trial.models, trial.nodes, start_ms, trial.end_ms)
+        models = sharpen_services(topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms)
         yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)

@@ -65,13 +65,9 @@ class ReplayedTopic:
     """Everything about a topic in a window.
 
     Attributes:
-        start_ms: Of the window.
-        recorded: What it did.
-        sessions: Its producer sessions.
         outcomes: What is in use first, then the candidates in order.
         keyed: What its keys say; None where none are stored.
         latency_avg_ms: Mean from `send()` to the acknowledgement as producers' metrics have it, or None.
-        concerns: What is known to be wrong with the data.
     """
 
     start_ms: int
@@ -92,16 +88,7 @@ def replay_topics(
     plan: SimulationPlan,
     runs: Mapping[TopicWindow, Mapping[int, Mapping[int, TopicRun]]],
 ) -> Iterator[ReplayedTopic]:
-    """Topics of the windows, in order.
-
-    Args:
-        recording: What the tables say.
-        keyed: What keys say.
-        sessions: Producer sessions.
-        metrics: Of each session.
-        plan: What was simulated.
-        runs: As `simulate_runs` gives them.
-    """
+    """Topics of the windows, in order; `runs` as `simulate_runs` gives them for the plan."""
     by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
     for session in sessions:
         by_topic[session.topic_window].append(session)

@@ -76,13 +76,7 @@ class SessionArrivals:
     parts: tuple[TopicArrivals, ...]
 
     def assign(self, topics: Sequence[GroupTopic], counts: Sequence[int], assign_keys: AssignKeys) -> NDArray[Any]:
-        """The partition of each record that its key decides, `KEYLESS` elsewhere; recorded ones are never looked at.
-
-        Args:
-            topics: Of the group.
-            counts: Their partition counts.
-            assign_keys: Where keys go.
-        """
+        """The partition of each record that its key decides, `KEYLESS` elsewhere; recorded ones are never looked at."""
         assigned = [part.assign(topics[part.topic], counts[part.topic], assign_keys) for part in self.parts]
         if len(assigned) == 1:
             return assigned[0]
@@ -99,12 +93,7 @@ class GroupArrivals:
 
 
 def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) -> GroupArrivals:
-    """Puts a group's records in order of time, whatever topic they are of.
-
-    Args:
-        group: The group.
-        traffics: Of its sessions and topics, in any order; others are left out.
-    """
+    """Puts a group's records in order of time, whatever topic they are of; other traffic is left out."""
     numbers = {(topic.topic, topic.topic_id): number for number, topic in enumerate(group.topics)}
     parts: dict[object, list[tuple[int, SessionTraffic]]] = defaultdict(list)
     for traffic in traffics:

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupTopic:
-    """A topic that a group's sessions write to.
-
-    Attributes:
-        topic: Its name.
-        topic_id: Its id, or "".
-        leaders: Id of each partition's leader, or -1.
-        key_family: Family of strategies that put its keys where they are, or "" where none is known.
-    """
+    """A topic that a group's sessions write to; leaders by partition, -1 for none; no key family is ""."""
 
     topic: str
     topic_id: str
@@ -39,17 +32,7 @@ class GroupTopic:
 
 @dataclass(frozen=True)
 class GroupSession:
-    """A producer session with all its topics.
-
-    Attributes:
-        producer_id: Kafka's; -1 where all producers without idempotence are pooled.
-        producer_epoch: Kafka's, or -1.
-        pooled_topic: Name and id of its topic where producers are pooled: they are distinguished by that at least.
-        record_count: What it sent in the window.
-        is_keyed: Some of its records have a key.
-        baseline: What it uses.
-        compression: What its codec does to its records, or None.
-    """
+    """A producer session with all its topics; `pooled_topic` where producers are pooled, by topic at least."""
 
     producer_id: int
     producer_epoch: int
@@ -62,15 +45,7 @@ class GroupSession:
 
 @dataclass(frozen=True)
 class SessionGroup:
-    """Sessions of one window.
-
-    Attributes:
-        number: Among all groups.
-        start_ms: The window's, epoch milliseconds.
-        sessions: In order of producer id and epoch.
-        topics: In order of their names and ids.
-        services: How long brokers take, by id.
-    """
+    """Sessions of one window, topics and sessions in order; `services` say how long each broker takes."""
 
     number: int
     start_ms: int
@@ -107,14 +82,7 @@ def make_groups(
     metrics: Mapping[SessionKey, SessionMetrics],
     key_families: Mapping[TopicWindow, str],
 ) -> list[SessionGroup]:
-    """Groups of producer sessions, window by window; sessions without a topic that has a leader are left out.
-
-    Args:
-        recording: Knows the leaders.
-        sessions: Of all windows, by topic.
-        metrics: Of each session.
-        key_families: Which hash put a topic's keys where they are.
-    """
+    """Groups of producer sessions, window by window; sessions without a topic that has a leader are left out."""
     by_window: dict[int, dict[SessionKey, list[ProducerSession]]] = defaultdict(lambda: defaultdict(list))
     for session in sessions:
         by_window[session.start_ms][session.key].append(session)
@@ -134,13 +102,7 @@ def make_groups(
 
 
 def join_sessions(saturated: Sequence[frozenset[int]]) -> list[tuple[int, ...]]:
-    """Puts sessions together that meet on a saturated broker, directly or through others.
-
-    Args:
-        saturated: Brokers on which each session waits.
-
-    Returns:
-        Groups of indexes, each rising, in order of their first.
+    """Puts sessions together that wait on one broker, directly or through others: groups of indexes, in order.
 
     >>> join_sessions([frozenset({1}), frozenset(), frozenset({1, 2}), frozenset({3})])
     [(0, 2), (1,), (3,)]

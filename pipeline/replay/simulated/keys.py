@@ -44,25 +44,14 @@ class KeyPartitions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KeyHashes:
-    """Stored hashes of keys.
-
-    Attributes:
-        keys: int64[k], their numbers in arrivals, rising.
-        is_empty: bool[k], the key has no bytes.
-        hashes: By column of `silver.key_hashes`: int64[k], unsigned 32-bit numbers, or -1.
-    """
+    """Stored hashes of keys, by their numbers in arrivals, which rise; by column int64[k], unsigned 32 bits or -1."""
 
     keys: NDArray[np.int64]
     is_empty: NDArray[np.bool_]
     hashes: Mapping[str, NDArray[np.int64]]
 
     def assigning(self, resolved: ResolvedProducer, *, is_in_use: bool) -> AssignKeys:
-        """How a producer assigns keys.
-
-        Args:
-            resolved: The producer.
-            is_in_use: Its strategy is the one that assigned the recorded keys.
-        """
+        """How a producer assigns keys; one in use is the one that assigned the recorded keys."""
         strategy = find_strategy(resolved.strategy)
 
         def assign(topic: GroupTopic, keys: NDArray[np.int64], partition_count: int) -> KeyPartitions:

@@ -28,12 +28,9 @@ class SimulationRun(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupVariant:
-    """A group under a candidate.
+    """A group under a candidate: its producers, or the reason why it cannot be simulated.
 
-    Attributes:
-        producers: Of its sessions; empty where the candidate cannot be simulated.
-        same_as: Number of the first candidate that makes the same run, often its own.
-        reason: Why it cannot be simulated, or "".
+    `same_as` is the number of the first candidate that makes the same run, often its own.
     """
 
     producers: tuple[CandidateProducer, ...]
@@ -43,13 +40,9 @@ class GroupVariant:
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """Everything a task has to know.
+    """Everything a task has to know: what is in use is the first candidate.
 
-    Attributes:
-        groups: Numbered from 0.
-        candidates: What is in use comes first.
-        variants: By group and candidate; None where the candidate is about none of the group's topics.
-        seeds: At least one.
+    `variants` are by group and candidate; None where the candidate is about none of the group's topics.
     """
 
     groups: tuple[SessionGroup, ...]
@@ -71,13 +64,7 @@ class SimulationPlan:
 def plan_simulations(
     groups: Sequence[SessionGroup], candidates: Sequence[Candidate], seeds: Sequence[int]
 ) -> SimulationPlan:
-    """Lays out all runs; every candidate is resolved here, once.
-
-    Args:
-        groups: Numbered from 0 in order.
-        candidates: From the configuration; what is in use comes first, as a candidate like any other.
-        seeds: At least one.
-    """
+    """Lays out all runs; every candidate is resolved here, once, and what is in use like any other."""
     everyone = (KEEP, *candidates)
     variants = tuple(tuple(_iter_variants(group, everyone)) for group in groups)
     return SimulationPlan(tuple(groups), everyone, variants, tuple(seeds))

@@ -90,17 +90,9 @@ def simulate_runs(
     read_arrivals: ReadRows,
     read_hashes: Callable[[], KeyHashes],
 ) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
-    """Simulates all runs of a plan.
+    """Simulates all runs of a plan: by topic in a window, candidate and seed what all groups did.
 
-    Args:
-        spark: Session.
-        plan: The runs.
-        read_arrivals: As `find_sessions` takes it.
-        read_hashes: Gives all hashes of the windows' keys; called where tasks run.
-
-    Returns:
-        By topic in a window, candidate and seed: what all groups did. A candidate that makes the same run as another has
-        its results.
+    A candidate that makes the same run as another has its results. Both readers are called where tasks run.
     """
 
     def simulate_each(runs: Sequence[SimulationRun]) -> Iterator[_TopicResult]:

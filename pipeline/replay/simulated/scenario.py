@@ -44,11 +44,6 @@ def draw_evenly(seed: int, step: Step, name: str) -> float:
     matter of luck. Here seed by seed the place in the range goes on by an irrational step. Each seed's draw is its own all
     the same: it does not depend on how many there are.
 
-    Args:
-        seed: Of the replay.
-        step: What is drawn.
-        name: Whose it is: where the first seed begins follows from it.
-
     References:
         Niederreiter, Random Number Generation and Quasi-Monte Carlo Methods, 1992, section 3.1: multiples of a number whose
         continued fraction has small terms only, such as the golden ratio and the square root of 2.
@@ -61,15 +56,7 @@ def draw_evenly(seed: int, step: Step, name: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class GroupScenario:
-    """A group under a candidate, for any seed.
-
-    Attributes:
-        group: The group.
-        candidate: The candidate.
-        partition_counts: Of its topics.
-        producers: In the order of its sessions.
-        base_ms: Epoch milliseconds that times count from.
-    """
+    """A group under a candidate, for any seed; times count from `base_ms`, epoch milliseconds."""
 
     group: SessionGroup
     candidate: Candidate
@@ -120,15 +107,7 @@ def lay_out_group(
     producers: Sequence[CandidateProducer],
     hashes: KeyHashes,
 ) -> GroupScenario:
-    """Puts a group under a candidate.
-
-    Args:
-        group: The group.
-        arrivals: Of its sessions.
-        candidate: The candidate.
-        producers: The sessions under it.
-        hashes: Of the group's keys.
-    """
+    """Puts a group under a candidate, given its sessions' arrivals and what their producers become."""
     counts = tuple(candidate.partition_count(len(topic.leaders)) for topic in group.topics)
     targets = tuple(Target(topic=number, partition=KEYLESS) for number in range(len(group.topics)))
     made = []

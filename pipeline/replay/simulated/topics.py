@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedTopic:
-    """The runs of a topic, window and candidate.
-
-    Attributes:
-        recorded: What the topic did.
-        runs: By seed, at least one.
-    """
+    """The runs of a topic, window and candidate by seed, at least one."""
 
     recorded: RecordedTopic
     runs: Mapping[int, TopicRun]
@@ -84,12 +79,7 @@ class SimulatedTopic:
         return tuple(sorted({*self.recorded.broker_ids, *leaders[leaders >= 0].tolist()}))
 
     def by_broker(self, column: int, total: int | None = None) -> Loads:
-        """One number of each broker; leaders that are open differ from seed to seed.
-
-        Args:
-            column: One of `runs.CELLS`.
-            total: What the numbers sum to; by default the median of what they sum to.
-        """
+        """One of `runs.CELLS` of each broker; sums to the total, by default the median of what the seeds sum to."""
         found = self._sum_by_broker(column)
         return spread_over_seeds(found, _median_total(found) if total is None else total)
 
