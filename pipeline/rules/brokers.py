@@ -12,35 +12,15 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.number_text import format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, RuleMeasure, measure_broker
+from pipeline.rules.rule import Rule, RuleMeasure, measure_broker, measure_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.rules.rule import Row, RuleInput
 
 DISK_RULE = "disk_hours_to_full"
 DISK_HISTORY_WINDOWS = 24
-
-
-def _preferred_leader(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    for row in given.rows("bronze.brokers", 0):
-        ratio = row["preferred_leader_imbalance_ratio"]
-        if ratio is not None:
-            said = f"{ratio:.0%} of the partitions it should lead are led by others (KRaft knows no limit on this)"
-            yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], ratio, said)
-
-
-def _latency(column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
-    """Measures a ratio of `gold.latency`, all clients together."""
-
-    def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-        for row in given.rows("gold.latency", 0):
-            if row["client_id"] == "*" and row[column] is not None:
-                said = f"requests wait {row['request_latency_avg_ms']:.1f} ms, {row[column]:.2f} times {words}"
-                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], row[column], said)
-
-    return measure
 
 
 def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -137,7 +117,12 @@ def _hours(hours: float) -> str:
 BROKER_RULES = (
     Rule(
         name="preferred_leader",
-        measure=_preferred_leader,
+        measure=measure_column(
+            "bronze.brokers",
+            "preferred_leader_imbalance_ratio",
+            "{preferred_leader_imbalance_ratio:.0%} of the partitions it should lead are led by others "
+            "(KRaft knows no limit on this)",
+        ),
         limit=0.10,
         meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
@@ -148,7 +133,11 @@ BROKER_RULES = (
     ),
     Rule(
         name="latency_to_peers",
-        measure=_latency("ratio_to_peers", "the other brokers'"),
+        measure=measure_column(
+            "gold.latency",
+            "ratio_to_peers",
+            "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_peers:.2f} times the other brokers'",
+        ),
         limit=3.0,
         k=3,
         n=4,
@@ -159,7 +148,11 @@ BROKER_RULES = (
     ),
     Rule(
         name="latency_to_history",
-        measure=_latency("ratio_to_history", "its own of the windows before"),
+        measure=measure_column(
+            "gold.latency",
+            "ratio_to_history",
+            "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
+        ),
         limit=3.0,
         k=3,
         n=4,

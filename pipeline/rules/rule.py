@@ -103,3 +103,26 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
     return RuleMeasure(
         window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", topic="", value=value, detail=detail
     )
+
+
+def measure_column(table: str, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+    """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
+
+    Args:
+        table: Name of the table.
+        column: The measure.
+        words: What it says: a format string over the row's columns.
+    """
+
+    def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+        for row in given.rows(table, 0):
+            value = row[column]
+            if value is None or row.get("client_id", "*") != "*":
+                continue
+            said = words.format_map(row)
+            if "topic" in row:
+                yield measure_topic(rule, row, float(value), said)
+            else:
+                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], value, said)
+
+    return measure

@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.number_text import format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, measure_topic
+from pipeline.rules.rule import Rule, measure_column, measure_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pipeline.rules.rule import RuleInput, RuleMeasure
-
-
-def _counted(column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
-    """Measures a count of `gold.topic_health`."""
-
-    def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-        for row in given.rows("gold.topic_health", 0):
-            yield measure_topic(rule, row, float(row[column]), f"{row[column]:,} {words}")
-
-    return measure
 
 
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -37,14 +27,6 @@ def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
         is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
         yield measure_topic(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
-
-
-def _replica_size_spread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    for row in given.rows("gold.topic_health", 0):
-        spread = row["replica_size_spread"]
-        if spread is not None:
-            said = f"the largest replica of a partition is {spread:.2f} times the smallest"
-            yield measure_topic(rule, row, spread, said)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -89,7 +71,11 @@ TOPIC_RULES = (
     ),
     Rule(
         name="under_replicated",
-        measure=_counted("under_replicated_count", "partitions have fewer in-sync replicas than replicas"),
+        measure=measure_column(
+            "gold.topic_health",
+            "under_replicated_count",
+            "{under_replicated_count:,} partitions have fewer in-sync replicas than replicas",
+        ),
         limit=1,
         meaning="partitions are under-replicated",
         advice="Look for a broker that is down or slow: `gold.topic_health`, `bronze.cluster_state`.",
@@ -97,7 +83,11 @@ TOPIC_RULES = (
     ),
     Rule(
         name="below_min_isr",
-        measure=_counted("below_min_isr_count", "partitions are below min.insync.replicas: acks=all is refused"),
+        measure=measure_column(
+            "gold.topic_health",
+            "below_min_isr_count",
+            "{below_min_isr_count:,} partitions are below min.insync.replicas: acks=all is refused",
+        ),
         limit=1,
         k=1,
         n=1,
@@ -107,7 +97,9 @@ TOPIC_RULES = (
     ),
     Rule(
         name="leaderless",
-        measure=_counted("leaderless_count", "partitions have no leader"),
+        measure=measure_column(
+            "gold.topic_health", "leaderless_count", "{leaderless_count:,} partitions have no leader"
+        ),
         limit=1,
         k=1,
         n=1,
@@ -117,7 +109,11 @@ TOPIC_RULES = (
     ),
     Rule(
         name="lagging_replicas",
-        measure=_counted("lagging_replica_count", "replicas are out of the in-sync set"),
+        measure=measure_column(
+            "gold.topic_health",
+            "lagging_replica_count",
+            "{lagging_replica_count:,} replicas are out of the in-sync set",
+        ),
         limit=1,
         meaning="replicas are out of the in-sync set",
         advice="Look at disk and network of the followers' brokers.",
@@ -125,7 +121,11 @@ TOPIC_RULES = (
     ),
     Rule(
         name="replica_size_spread",
-        measure=_replica_size_spread,
+        measure=measure_column(
+            "gold.topic_health",
+            "replica_size_spread",
+            "the largest replica of a partition is {replica_size_spread:.2f} times the smallest",
+        ),
         limit=2.0,
         meaning="replicas of one partition differ in size",
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
