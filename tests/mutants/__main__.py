@@ -40,6 +40,7 @@ class WorkCopy:
         if not self.root.exists():
             subprocess.run(["git", "clone", "--quiet", "--local", str(checkout), str(self.root)], check=True)
             (self.root / ".venv").symlink_to(python.parent.parent)
+        subprocess.run(["git", "checkout", "--quiet", "--", "."], cwd=self.root, check=True)  # a call before was killed
         self.graph = ImportGraph(self.root)
 
     def list_stages(self, path: str) -> list[list[str]]:
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--room", choices=ROOMS, action="append")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "partition-health-mutants")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     options.folder.mkdir(parents=True, exist_ok=True)
     copy = WorkCopy(options.checkout.resolve(), options.python.absolute(), options.folder)
     outcomes = options.folder / f"outcomes-{options.seed}.jsonl"
