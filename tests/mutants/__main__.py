@@ -59,7 +59,7 @@ class WorkCopy:
         """Whether pytest finds a failure, or does not come to an end."""
         environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(self.root)}
         command = [str(self.python), "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
-        command += ["-o", "timeout=600", "-o", "timeout_method=thread", *arguments]
+        command += ["-o", "timeout=600", "-o", "timeout_method=thread", "--hypothesis-seed=1", *arguments]
         with (self.folder / "last.log").open("w") as log:
             process = subprocess.Popen(
                 command, cwd=self.root, env=environment, stdout=log, stderr=log, start_new_session=True
