@@ -55,8 +55,8 @@ class WorkCopy:
         reaching = sorted((test for test in tests if steps.get(test, 1) > 1), key=lambda test: (steps[test], test))
         return [near, reaching, ["pipeline", *(test for test in tests if test not in steps)]]
 
-    def fails(self, arguments: list[str], cache: Path) -> bool:
-        """Whether pytest finds a failure, or does not come to an end."""
+    def find_failure(self, arguments: list[str], cache: Path) -> str | None:
+        """The first test that fails, "no end" where pytest does not come to one, None where all pass."""
         environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(self.root)}
         command = [str(self.python), "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
         command += ["-o", "timeout=600", "-o", "timeout_method=thread", "--hypothesis-seed=1", *arguments]
@@ -74,10 +74,13 @@ class WorkCopy:
                     process.wait()
         if code in {3, 4}:
             raise SystemExit(f"pytest itself failed ({code}): see {log.name}")
-        return code not in {0, 5}  # 5: no test in these files
+        if code in {0, 5}:  # 5: no test in these files
+            return None
+        lines = Path(log.name).read_text().splitlines()
+        return next((line.split(" - ")[0] for line in lines if line.startswith(("FAILED ", "ERROR "))), "no end")
 
-    def catch(self, mutant: Mutant) -> int | None:
-        """The stage whose tests notice a mutant."""
+    def catch(self, mutant: Mutant) -> str | None:
+        """The test that notices a mutant."""
         file = self.root / mutant.path
         source, stamp = file.read_bytes(), file.stat()
         cache = self.folder / "numba-mutant"
@@ -88,8 +91,10 @@ class WorkCopy:
                 compiled.unlink()
         try:
             file.write_bytes(mutant.apply(source))
-            stages = enumerate(self.list_stages(mutant.path))
-            return next((stage for stage, tests in stages if tests and self.fails(tests, cache)), None)
+            for tests in self.list_stages(mutant.path):
+                if tests and (failure := self.find_failure(tests, cache)):
+                    return failure
+            return None
         finally:
             file.write_bytes(source)
             os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -108,11 +113,13 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     copy = WorkCopy(options.checkout.resolve(), options.python.absolute(), options.folder)
     outcomes = options.folder / f"outcomes-{options.seed}.jsonl"
-    known = {line["mutant"]: line["stage"] for line in map(json.loads, outcomes.open())} if outcomes.exists() else {}
+    known = (
+        {line["mutant"]: line["caught_by"] for line in map(json.loads, outcomes.open())} if outcomes.exists() else {}
+    )
     drawn = draw(copy.root, options.count, options.seed)
     if not (copy.folder / "clean").exists():
-        if copy.fails(["pipeline", *(folder for folder in FOLDERS), "--ignore", LEFT_OUT], copy.warm):
-            raise SystemExit(f"tests fail without any mutant: see {copy.folder}/last.log")
+        if failure := copy.find_failure(["pipeline", *FOLDERS, "--ignore", LEFT_OUT], copy.warm):
+            raise SystemExit(f"tests fail without any mutant: {failure}; see {copy.folder}/last.log")
         (copy.folder / "clean").touch()
     for room, mutants in drawn.items():
         for mutant in mutants if room in (options.room or ROOMS) else ():
@@ -120,8 +127,8 @@ def main() -> None:
             if shown not in known:
                 known[shown] = copy.catch(mutant)
                 with outcomes.open("a") as file:
-                    file.write(json.dumps({"mutant": shown, "room": room, "stage": known[shown]}) + "\n")
-                print(f"{'SURVIVES' if known[shown] is None else 'caught'} {shown}", flush=True)
+                    file.write(json.dumps({"mutant": shown, "room": room, "caught_by": known[shown]}) + "\n")
+                print(f"{shown}\n    {known[shown] or 'SURVIVES'}", flush=True)
     report(known, drawn, copy.root)
 
 
@@ -134,13 +141,13 @@ def draw(root: Path, count: int, seed: str) -> dict[str, list[Mutant]]:
     }
 
 
-def report(known: dict[str, int | None], drawn: dict[str, list[Mutant]], root: Path) -> None:
+def report(known: dict[str, str | None], drawn: dict[str, list[Mutant]], root: Path) -> None:
     caught: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     for room, mutants in drawn.items():
-        outcomes = [known.get(mutant.show((root / mutant.path).read_bytes()), "unasked") for mutant in mutants]
-        asked[room] = sum(outcome != "unasked" for outcome in outcomes)
-        caught[room] = sum(isinstance(outcome, int) for outcome in outcomes)
+        names = [mutant.show((root / mutant.path).read_bytes()) for mutant in mutants]
+        asked[room] = sum(name in known for name in names)
+        caught[room] = sum(known.get(name) is not None for name in names)
     for room in ROOMS:
         print(f"{room:14} {caught[room]:3} of {asked[room]:3} caught")
     print(f"{'all':14} {caught.total():3} of {asked.total():3} caught")
