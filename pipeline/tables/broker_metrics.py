@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from pipeline.tables.columns import number, text, whole
+from pipeline.tables.columns import bigint, double, string
 from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
 
-_SOURCE = text("source", "Source kind that told it.")
-_INSTANCE = text("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
-_BROKER = whole(
-    "broker_id",
-    "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where nobody tells it.",
-    nullable=True,
-)
+_SOURCE = string("source", "Source kind that told it.")
+_INSTANCE = string("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
+_BROKER = bigint("broker_id", "Broker (`node.id`) by configuration, label, `app-info`; NULL if unknown.", nullable=True)
 _METERS = (
-    number(
-        "bytes_in",
-        "Increase of `BytesInPerSec`: batches that producers sent to leaders here, as compressed; no replication.",
-        "bytes",
-    ),
-    number("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
-    number("message_in_count", "Increase of `MessagesInPerSec`: records appended by producers.", "records"),
-    number("bytes_rejected", "Increase of `BytesRejectedPerSec`.", "bytes"),
-    number("produce_request_count", "Increase of `TotalProduceRequestsPerSec`.", "requests"),
-    number("failed_produce_request_count", "Increase of `FailedProduceRequestsPerSec`.", "requests"),
+    double("bytes_in", "Increase of `BytesInPerSec`: compressed batches of producers, no replication.", "bytes"),
+    double("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
+    double("message_in_count", "Increase of `MessagesInPerSec`: records appended by producers.", "records"),
+    double("bytes_rejected", "Increase of `BytesRejectedPerSec`.", "bytes"),
+    double("produce_request_count", "Increase of `TotalProduceRequestsPerSec`.", "requests"),
+    double("failed_produce_request_count", "Increase of `FailedProduceRequestsPerSec`.", "requests"),
 )
 _RESETS = (
-    whole("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True),
-    whole(
-        "gap_count",
-        "Intervals longer than three times the configured one; only their share within the window is counted.",
-        "gaps",
-        nullable=True,
-    ),
+    bigint("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True),
+    bigint("gap_count", "Intervals over three times the configured one.", "gaps", nullable=True),
 )
 
 BROKER_METRICS = Table(
@@ -46,28 +33,22 @@ BROKER_METRICS = Table(
         _SOURCE,
         _INSTANCE,
         _BROKER,
-        whole("sample_count", "Samples in the window.", "scrapes"),
-        whole("covered_ms", "Time that the increases stand for.", "ms", nullable=True),
+        bigint("sample_count", "Samples in the window.", "scrapes"),
+        bigint("covered_ms", "Time that the increases stand for.", "ms", nullable=True),
         *_METERS,
-        number("replication_bytes_in", "Increase of `ReplicationBytesInPerSec`: from other brokers.", "bytes"),
-        number("replication_bytes_out", "Increase of `ReplicationBytesOutPerSec`: to other brokers.", "bytes"),
-        number(
-            "request_handler_idle_ratio",
-            "Idle share of the request handlers over the window (`RequestHandlerAvgIdlePercent`, its count of idle nanoseconds); where only the gauge is exposed the mean of its samples.",
-            "ratio",
-        ),
-        number(
+        double("replication_bytes_in", "Increase of `ReplicationBytesInPerSec`: from other brokers.", "bytes"),
+        double("replication_bytes_out", "Increase of `ReplicationBytesOutPerSec`: to other brokers.", "bytes"),
+        double("request_handler_idle_ratio", "`RequestHandlerAvgIdlePercent`: its count, else its gauge.", "ratio"),
+        double(
             "network_processor_idle_ratio",
             "Mean of the window's samples of `NetworkProcessorAvgIdlePercent`, itself over Kafka's 2 x 30 s samples.",
             "ratio",
         ),
-        whole("leader_count", "`LeaderCount` at the last sample.", "partitions", nullable=True),
-        whole("partition_count", "`PartitionCount` at the last sample.", "partitions", nullable=True),
-        whole("under_replicated_count", "Largest `UnderReplicatedPartitions`.", "partitions", nullable=True),
-        whole("offline_replica_count", "Largest `OfflineReplicaCount`.", "replicas", nullable=True),
-        whole(
-            "log_size_bytes", "Sum of `kafka.log Size` of all replicas at their last sample.", "bytes", nullable=True
-        ),
+        bigint("leader_count", "`LeaderCount` at the last sample.", "partitions", nullable=True),
+        bigint("partition_count", "`PartitionCount` at the last sample.", "partitions", nullable=True),
+        bigint("under_replicated_count", "Largest `UnderReplicatedPartitions`.", "partitions", nullable=True),
+        bigint("offline_replica_count", "Largest `OfflineReplicaCount`.", "replicas", nullable=True),
+        bigint("log_size_bytes", "Sum of `kafka.log Size` of all replicas, last samples.", "bytes", nullable=True),
         *_RESETS,
         RUN_ID,
     ),
@@ -87,13 +68,8 @@ BROKER_TOPICS = Table(
         _BROKER,
         TOPIC,
         *_METERS,
-        whole("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True),
-        whole(
-            "log_size_bytes",
-            "Sum of `kafka.log Size` of the topic's replicas at their last sample.",
-            "bytes",
-            nullable=True,
-        ),
+        bigint("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True),
+        bigint("log_size_bytes", "Sum of `kafka.log Size` of its replicas, last samples.", "bytes", nullable=True),
         *_RESETS,
         RUN_ID,
     ),
@@ -111,23 +87,11 @@ BROKER_REQUEST_TIMES = Table(
         _SOURCE,
         _INSTANCE,
         _BROKER,
-        text("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
-        number("request_count", "Produce requests: increase of the count.", "requests"),
-        number(
-            "time_mean_ms",
-            "Mean over the window's requests: increase of count x mean; NULL where the exporter drops `Mean`, as its example rules do.",
-            "ms",
-        ),
-        number(
-            "time_p50_ms",
-            "Mean of the samples of the median, each over the broker's decaying sample of about five minutes.",
-            "ms",
-        ),
-        number(
-            "time_p99_ms",
-            "Mean of the samples of the 99th percentile, each over the broker's decaying sample of about five minutes.",
-            "ms",
-        ),
+        string("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
+        double("request_count", "Produce requests: increase of the count.", "requests"),
+        double("time_mean_ms", "Mean over the window's requests: increase of count x mean; NULL without `Mean`.", "ms"),
+        double("time_p50_ms", "Mean of the samples of the median, each over about five minutes.", "ms"),
+        double("time_p99_ms", "Mean of the samples of the 99th percentile, each over about five minutes.", "ms"),
         RUN_ID,
     ),
 )

@@ -1,7 +1,6 @@
-"""Columns in short: one function a type, all with the same arguments.
+"""Short forms of `Column`, one function per type.
 
-`name`, `doc`, `unit`, `nullable` and `volatile` are those of `Column`. A number may be NULL unless it is said that it may
-not, for a measure has no value where there was nothing to measure; anything else is there unless it is said otherwise.
+A double may be NULL by default, as a measure has no value where there was nothing to measure; other types may not.
 """
 
 from __future__ import annotations
@@ -9,48 +8,44 @@ from __future__ import annotations
 from pipeline.tables.table import Column
 
 
-def text(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
-    """A string.
-
-    >>> text("topic", "Topic name.").type
-    'string'
-    """
-    return Column(name=name, type="string", doc=doc, unit=unit, nullable=nullable, volatile=volatile)
+def string(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
+    """A text; never NULL by default."""
+    return Column(name, "string", doc, unit, nullable=nullable, volatile=volatile)
 
 
-def whole(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
-    """A whole number: a count, an id, an offset."""
-    return Column(name=name, type="bigint", doc=doc, unit=unit, nullable=nullable, volatile=volatile)
+def bigint(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
+    """A count, an id, an offset."""
+    return Column(name, "bigint", doc, unit, nullable=nullable, volatile=volatile)
 
 
-def number(name: str, doc: str, unit: str = "", *, nullable: bool = True, volatile: bool = False) -> Column:
-    """Any other number: a ratio, a time, a rate."""
-    return Column(name=name, type="double", doc=doc, unit=unit, nullable=nullable, volatile=volatile)
+def double(name: str, doc: str, unit: str = "", *, nullable: bool = True, volatile: bool = False) -> Column:
+    """A ratio, a time, a rate."""
+    return Column(name, "double", doc, unit, nullable=nullable, volatile=volatile)
 
 
-def flag(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
+def boolean(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
     """True or false."""
-    return Column(name=name, type="boolean", doc=doc, nullable=nullable, volatile=volatile)
+    return Column(name, "boolean", doc, nullable=nullable, volatile=volatile)
 
 
-def instant(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
-    """An instant, UTC."""
-    return Column(name=name, type="timestamp", doc=doc, nullable=nullable, volatile=volatile)
+def timestamp(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
+    """An instant in UTC."""
+    return Column(name, "timestamp", doc, nullable=nullable, volatile=volatile)
 
 
-def whole_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[Column, ...]:
-    """A count and the range it lies in."""
+def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[Column, ...]:
+    """A count and its range."""
     return (
-        whole(name, f"{doc}; the median over the {of}.", unit, nullable=True),
-        whole(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True),
-        whole(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True),
+        bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True),
+        bigint(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True),
+        bigint(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True),
     )
 
 
-def number_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
-    """A number that is no count, and the range it lies in."""
+def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
+    """A ratio, time or rate, and its range."""
     return (
-        number(name, doc, unit),
-        number(f"{name}_low", f"Lower end of `{name}`.", unit),
-        number(f"{name}_high", f"Upper end of `{name}`.", unit),
+        double(name, doc, unit),
+        double(f"{name}_low", f"Lower end of `{name}`.", unit),
+        double(f"{name}_high", f"Upper end of `{name}`.", unit),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.tables.columns import instant, number, text, whole
+from pipeline.tables.columns import bigint, double, string, timestamp
 from pipeline.tables.table import CLUSTER, RUN_ID, Column, Table
 
 INCIDENTS = Table(
@@ -12,21 +12,17 @@ INCIDENTS = Table(
     schema_version=2,
     columns=(
         CLUSTER,
-        instant("window_start", "Window that brought the state."),
-        text("incident_id", "Stable id: from cluster, rule, subject and the first window above."),
-        text("state", "`new`, `worse` (much above what was reported), `continuing` (reported long ago) or `resolved`."),
-        text("rule", "Rule that was broken."),
-        text("subject", "What broke it."),
-        instant("since", "First window above the limit."),
-        number("value", "Measure in the window that brought the state."),
-        number("peak_value", "Largest measure since `since`."),
-        number("limit_value", "Limit.", nullable=False),
-        whole("window_count", "Windows from `since` to this one.", "windows"),
-        text(
-            "silenced_by",
-            "Why it is not reported: a mute with its end and reason, or a run without notices; NULL where it is reported.",
-            nullable=True,
-        ),
+        timestamp("window_start", "Window that brought the state."),
+        string("incident_id", "Stable id: from cluster, rule, subject and the first window above."),
+        string("state", "`new`, `worse` (than reported), `continuing` (reported long ago) or `resolved`."),
+        string("rule", "Rule that was broken."),
+        string("subject", "What broke it."),
+        timestamp("since", "First window above the limit."),
+        double("value", "Measure in the window that brought the state."),
+        double("peak_value", "Largest measure since `since`."),
+        double("limit_value", "Limit.", nullable=False),
+        bigint("window_count", "Windows from `since` to this one.", "windows"),
+        string("silenced_by", "Why it is not reported: a mute, or a run without notices.", nullable=True),
         RUN_ID,
     ),
 )
@@ -38,39 +34,27 @@ ALERT_OUTBOX = Table(
     write_mode="merge",
     schema_version=2,
     columns=(
-        text("message_id", "Message-ID without brackets: stable for an incident's state, the same on a repeat."),
+        string("message_id", "Message-ID without brackets: stable for an incident's state, the same on a repeat."),
         CLUSTER,
-        text("incident_id", "Incident the message is about; of a digest its own id."),
-        text("state", "Incident state the message reports; `digest` for many."),
-        text("channel", "`mail`, or the name of a webhook; NULL in older rows: mail.", nullable=True),
-        text(
+        string("incident_id", "Incident the message is about; of a digest its own id."),
+        string("state", "Incident state the message reports; `digest` for many."),
+        string("channel", "`mail`, or the name of a webhook; NULL in older rows: mail.", nullable=True),
+        string(
             "tells",
             "State changes it reports, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
             nullable=True,
         ),
-        instant("window_start", "Window that brought the state."),
-        text("subject_line", "Mail subject."),
-        text("recipients", "Addresses, comma-separated; '' for a webhook."),
-        Column(
-            name="payload", type="binary", nullable=False, doc="The whole message: RFC 5322, or JSON for a webhook."
-        ),
-        instant("queued_at", "When it was queued.", volatile=True),
-        whole("attempt_count", "Delivery attempts.", "attempts", volatile=True),
-        text("last_error", "Why the last attempt failed.", nullable=True, volatile=True),
-        instant("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
-        instant(
-            "given_up_at",
-            "When it was given up; `partition-health outbox --retry` takes it up again.",
-            nullable=True,
-            volatile=True,
-        ),
-        instant("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
-        text(
-            "delivered_to",
-            "Where it went: `smtp://host:port`, `webhook NAME` or the file's path.",
-            nullable=True,
-            volatile=True,
-        ),
+        timestamp("window_start", "Window that brought the state."),
+        string("subject_line", "Mail subject."),
+        string("recipients", "Addresses, comma-separated; '' for a webhook."),
+        Column("payload", "binary", "The whole message: RFC 5322, or JSON for a webhook.", nullable=False),
+        timestamp("queued_at", "When it was queued.", volatile=True),
+        bigint("attempt_count", "Delivery attempts.", "attempts", volatile=True),
+        string("last_error", "Why the last attempt failed.", nullable=True, volatile=True),
+        timestamp("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
+        timestamp("given_up_at", "When it was given up; `outbox --retry` tries again.", nullable=True, volatile=True),
+        timestamp("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
+        string("delivered_to", "`smtp://host:port`, `webhook NAME` or a file's path.", nullable=True, volatile=True),
     ),
 )
 

@@ -15,7 +15,7 @@ Gold tables, reports and mail show the first 8 hex digits of an id.
 
 from __future__ import annotations
 
-from pipeline.tables.columns import flag, text, whole
+from pipeline.tables.columns import bigint, boolean, string
 from pipeline.tables.table import (
     BY_DATE,
     CLUSTER,
@@ -29,17 +29,10 @@ from pipeline.tables.table import (
     Table,
 )
 
-KEY_ID = text(
-    "key_id",
-    "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where the row is not about one key.",
-)
-_COUNT_ERROR = whole(
-    "count_error",
-    "Records of the key that `other_keys` may hold besides: the true count lies between `record_count` and their sum; 0 is exact.",
-    "records",
-)
-_STRATEGY_VERSION = text(
-    "strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones."
+KEY_ID = string("key_id", "BLAKE2b-128 of the key with the deployment secret, in hex; '' where not about one key.")
+_COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides; 0 is exact.", "records")
+_STRATEGY_VERSION = string(
+    "strategy_version", "Changes with the file of a user-defined strategy; '' for built-in ones."
 )
 
 KEY_TRAFFIC = Table(
@@ -54,26 +47,22 @@ KEY_TRAFFIC = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        text(
+        string(
             "kind",
             "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without a name; `unreadable` batches whose records cannot be read, counted by their header.",
         ),
         KEY_ID,
-        whole("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
-        whole(
-            "size_bytes",
-            "Records as encoded in the record set, before compression, batch headers left out; for `unreadable` the batches on disk.",
-            "bytes",
-        ),
+        bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
+        bigint("size_bytes", "Encoded records before compression, no headers; `unreadable`: batches on disk.", "bytes"),
         _COUNT_ERROR,
-        whole("size_error_bytes", "As `count_error`, for `size_bytes`.", "bytes"),
+        bigint("size_error_bytes", "As `count_error`, for `size_bytes`.", "bytes"),
         RUN_ID,
     ),
 )
 
 
 def _hash(name: str, doc: str) -> Column:
-    return whole(name, f"{doc}, as an unsigned 32-bit number.", nullable=True)
+    return bigint(name, f"{doc}, as an unsigned 32-bit number.", nullable=True)
 
 
 KEY_HASHES = Table(
@@ -84,14 +73,9 @@ KEY_HASHES = Table(
     write_mode="merge",
     columns=(
         CLUSTER,
-        Column(
-            name="window_date",
-            type="date",
-            nullable=False,
-            doc="UTC date of a window that has the key; rows are dropped `keys.retention` after it.",
-        ),
+        Column("window_date", "date", "UTC date; dropped `keys.retention` after it.", nullable=False),
         KEY_ID,
-        flag("is_empty", "The key has no bytes (it is not a null key)."),
+        boolean("is_empty", "The key has no bytes (it is not a null key)."),
         _hash("murmur2", "Kafka's murmur2 of the bytes"),
         _hash("crc32", "CRC-32 of the bytes"),
         _hash("fnv1a", "32-bit FNV-1a of the bytes"),
@@ -99,9 +83,7 @@ KEY_HASHES = Table(
         _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
         _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
         Column(
-            name="clear_key",
-            type="binary",
-            doc="The key itself, for topics that `keys.clear_topics` names; their ids differ from those of the same key elsewhere.",
+            "clear_key", "binary", "The key itself, for topics of `keys.clear_topics`, whose key ids are their own."
         ),
         RUN_ID,
     ),
@@ -115,17 +97,12 @@ KEY_ANSWERS = Table(
     write_mode="merge",
     columns=(
         CLUSTER,
-        Column(
-            name="window_date",
-            type="date",
-            nullable=False,
-            doc="As in `silver.key_hashes`, and dropped with its rows.",
-        ),
+        Column("window_date", "date", "As in `silver.key_hashes`, and dropped with its rows.", nullable=False),
         KEY_ID,
-        text("strategy", "`module:name` in the configuration."),
+        string("strategy", "`module:name` in the configuration."),
         _STRATEGY_VERSION,
-        whole("partition_count", "What it was asked for.", "partitions"),
-        whole("chosen_partition", "What it answered."),
+        bigint("partition_count", "What it was asked for.", "partitions"),
+        bigint("chosen_partition", "What it answered."),
         RUN_ID,
     ),
 )
@@ -145,16 +122,13 @@ KEY_MATRICES = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        text("strategy", "Name of the strategy asked."),
+        string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
-        whole("partition_count", "What it was asked for.", "partitions"),
-        whole(
-            "chosen_partition",
-            "Where it would put the records; -1 where the key does not decide or is refused, -2 for records whose keys the memory limit could not name.",
-        ),
-        whole("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
-        whole("record_count", "Keyed data records.", "records"),
-        whole("size_bytes", "As `silver.key_traffic.size_bytes`.", "bytes"),
+        bigint("partition_count", "What it was asked for.", "partitions"),
+        bigint("chosen_partition", "Where it would put them; -1: not by key, or refused; -2: keys without a name."),
+        bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
+        bigint("record_count", "Keyed data records.", "records"),
+        bigint("size_bytes", "As `silver.key_traffic.size_bytes`.", "bytes"),
         RUN_ID,
     ),
 )

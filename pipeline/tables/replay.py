@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.columns import number, number_range, text, whole, whole_range
-from pipeline.tables.replay_columns import CANDIDATE, IS_BASELINE
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.columns import bigint, bigint_range, double, double_range, string
+from pipeline.tables.scenario_comparison import CANDIDATE, IS_BASELINE, SCENARIO_COMPARISON
 from pipeline.tables.table import BROKER_ID, CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
 
 REPLAY_RESULTS = Table(
@@ -21,36 +20,26 @@ REPLAY_RESULTS = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        text("partitioner", "Strategy replayed; `as recorded` where none explains the recorded keys."),
-        whole(
-            "partition_count",
-            "Partitions under the candidate; partitions beyond it have rows with nothing in them.",
-            "partitions",
-        ),
-        whole(
+        string("partitioner", "Strategy replayed; `as recorded` where none explains the recorded keys."),
+        bigint("partition_count", "Partitions under the candidate; those beyond have empty rows.", "partitions"),
+        bigint(
             "seed_count",
             "Seeds behind the range, in which a real run lies nine times of ten; 1 where keys alone decide: the range is then what is not known about keys.",
             "seeds",
         ),
-        whole("leader_id", "Leader at the window's end; -1 where the candidate's is open."),
-        *whole_range("record_count", "Data records it would hold", "records"),
-        *whole_range("size_bytes", "Their bytes as encoded, before compression, as in `silver.key_traffic`", "bytes"),
-        *whole_range("batch_count", "Batches; NULL where batching was not simulated", "batches"),
-        whole("key_count", "Distinct keys it would hold, as far as they have names.", "keys", nullable=True),
-        whole("recorded_record_count", "Data records it did hold.", "records"),
-        whole("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
-        text(
-            "top_key",
-            "First 8 hex digits of the heaviest key it would hold, if that is among the topic's 20 heaviest.",
-            nullable=True,
-        ),
-        whole("top_key_size_bytes", "Bytes of that key.", "bytes", nullable=True),
-        *whole_range(
-            "log_size_bytes", "Bytes of its batches in the log; NULL where batching was not simulated", "bytes"
-        ),
-        *number_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
-        whole("recorded_batch_count", "Batches with data it did hold.", "batches", nullable=True),
-        whole("recorded_log_size_bytes", "Bytes of its batches in the log.", "bytes", nullable=True),
+        bigint("leader_id", "Leader at the window's end; -1 where the candidate's is open."),
+        *bigint_range("record_count", "Data records it would hold", "records"),
+        *bigint_range("size_bytes", "Their bytes as encoded, before compression, as in `silver.key_traffic`", "bytes"),
+        *bigint_range("batch_count", "Batches; NULL where batching was not simulated", "batches"),
+        bigint("key_count", "Distinct keys it would hold, as far as they have names.", "keys", nullable=True),
+        bigint("recorded_record_count", "Data records it did hold.", "records"),
+        bigint("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
+        string("top_key", "First 8 hex digits of its heaviest key, if among the topic's top 20.", nullable=True),
+        bigint("top_key_size_bytes", "Bytes of that key.", "bytes", nullable=True),
+        *bigint_range("log_size_bytes", "Bytes of its batches in the log; NULL if not simulated", "bytes"),
+        *double_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
+        bigint("recorded_batch_count", "Batches with data it did hold.", "batches", nullable=True),
+        bigint("recorded_log_size_bytes", "Bytes of its batches in the log.", "bytes", nullable=True),
         RUN_ID,
     ),
 )
@@ -68,30 +57,18 @@ REPLAY_BROKERS = Table(
         TOPIC,
         TOPIC_ID,
         BROKER_ID,
-        text(
-            "placement",
-            "`known` leaders, or `drawn`: 64 placements of the partitions whose leaders nobody knows yet, as the controller draws them.",
-        ),
-        *whole_range(
-            "record_count", "Data records of the topic it would lead", "records", of="seeds, the mean over placements"
-        ),
-        *whole_range(
-            "size_bytes", "Their bytes, as in `gold.replay_results`", "bytes", of="seeds, the mean over placements"
-        ),
-        whole("recorded_record_count", "Data records it did lead.", "records"),
-        whole("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
-        *number_range("share", "Its part of the topic's bytes; NULL without traffic", "ratio"),
-        number("recorded_share", "The part it had.", "ratio"),
-        *whole_range("batch_count", "Batches it would take; NULL where batching was not simulated", "batches"),
-        *whole_range("log_size_bytes", "Their bytes in the log", "bytes"),
-        *number_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
-        whole(
-            "recorded_log_size_bytes",
-            "Bytes in the log that it did take, as the leader when they were written.",
-            "bytes",
-            nullable=True,
-        ),
-        number("recorded_log_share", "Their part of the topic's bytes in the log.", "ratio"),
+        string("placement", "Leaders: `known`, or `drawn` in 64 placements as the controller does for new partitions."),
+        *bigint_range("record_count", "Data records it would lead", "records", of="seeds, the mean over placements"),
+        *bigint_range("size_bytes", "As in `gold.replay_results`", "bytes", of="seeds, the mean over placements"),
+        bigint("recorded_record_count", "Data records it did lead.", "records"),
+        bigint("recorded_size_bytes", "Their bytes, likewise.", "bytes"),
+        *double_range("share", "Its part of the topic's bytes; NULL without traffic", "ratio"),
+        double("recorded_share", "The part it had.", "ratio"),
+        *bigint_range("batch_count", "Batches it would take; NULL where batching was not simulated", "batches"),
+        *bigint_range("log_size_bytes", "Their bytes in the log", "bytes"),
+        *double_range("log_share", "Its part of the topic's bytes in the log; the median over the seeds.", "ratio"),
+        bigint("recorded_log_size_bytes", "Bytes in the log that it took as the leader.", "bytes", nullable=True),
+        double("recorded_log_share", "Their part of the topic's bytes in the log.", "ratio"),
         RUN_ID,
     ),
 )
@@ -105,53 +82,21 @@ HASH_VERDICTS = Table(
         WINDOW_START,
         TOPIC,
         TOPIC_ID,
-        whole("partition_count", "Partitions of the topic in the window, from the cluster's history.", "partitions"),
-        text(
-            "verdict",
-            "Family of strategies that put the keys where they are: `java-compatible`, `librdkafka-consistent`, ...; `mixed`, `none-known`, `not-enough-keys`.",
-        ),
-        text(
-            "strategies",
-            "Strategies of the best family, which nothing can tell apart by keys; '' where none does better than chance.",
-        ),
-        text(
-            "tied_with",
-            "Other families that explain as many records: this partition count and these keys do not separate them.",
-        ),
-        number(
-            "explained_ratio",
-            "Part of the judged records that lie where the best family puts them; NULL without any.",
-            "ratio",
-        ),
-        number(
-            "chance_ratio",
-            "Part of the keys that any family explains by chance: 1 / partitions.",
-            "ratio",
-            nullable=False,
-        ),
-        number("chance_p_value", "Bound on the chance that some family explains as many keys by luck.", "probability"),
-        whole("key_count", "Distinct keys judged.", "keys"),
-        whole("record_count", "Their records.", "records"),
-        whole(
-            "unjudged_record_count",
-            "Records without a key, with an empty one, without a name or hashes, or unreadable.",
-            "records",
-        ),
+        bigint("partition_count", "Partitions of the topic in the window, from the cluster's history.", "partitions"),
+        string("verdict", "Family that explains the keys: `java-compatible` ...; `mixed none-known not-enough-keys`."),
+        string("strategies", "Strategies of the best family, equal by keys; '' where none beats chance."),
+        string("tied_with", "Other families that explain as many records of these keys."),
+        double("explained_ratio", "Part of the judged records that the best family places right.", "ratio"),
+        double("chance_ratio", "Part any family explains by chance: 1 / partitions.", "ratio", nullable=False),
+        double("chance_p_value", "Bound on the chance that some family explains as many keys by luck.", "probability"),
+        bigint("key_count", "Distinct keys judged.", "keys"),
+        bigint("record_count", "Their records.", "records"),
+        bigint("unjudged_record_count", "Records whose key is null, empty, without hashes, or unreadable.", "records"),
+        Column("explained_key_counts", "map<string,bigint>", "Keys wholly placed, by family.", "keys", nullable=False),
         Column(
-            name="explained_key_counts",
-            type="map<string,bigint>",
-            nullable=False,
-            unit="keys",
-            doc="Keys all of whose records lie where the family puts them, by family.",
+            "explained_record_counts", "map<string,bigint>", "Records it places, by family.", "records", nullable=False
         ),
-        Column(
-            name="explained_record_counts",
-            type="map<string,bigint>",
-            nullable=False,
-            unit="records",
-            doc="Records that lie where the family puts them, by family.",
-        ),
-        text("reason", "The verdict in words."),
+        string("reason", "The verdict in words."),
         RUN_ID,
     ),
 )

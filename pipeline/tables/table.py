@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 ColumnType = Literal[
@@ -22,7 +22,7 @@ ColumnType = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column.
 
@@ -39,6 +39,7 @@ class Column:
     type: ColumnType
     doc: str
     unit: str = ""
+    _: KW_ONLY
     nullable: bool = True
     volatile: bool = False
 
@@ -91,20 +92,11 @@ BY_DATE = ("cluster", "window_date")
 """How bronze and silver are partitioned."""
 
 # Columns that many tables share, with one meaning everywhere.
-CLUSTER = Column(name="cluster", type="string", nullable=False, doc="Name of the cluster in the configuration.")
-WINDOW_START = Column(name="window_start", type="timestamp", nullable=False, doc="Start of the window, UTC.")
-WINDOW_DATE = Column(
-    name="window_date", type="date", nullable=False, doc="UTC date of `window_start`; partitions the table."
-)
-TOPIC = Column(name="topic", type="string", nullable=False, doc="Topic name.")
-TOPIC_ID = Column(
-    name="topic_id",
-    type="string",
-    doc="Topic id (base64 UUID) from `partition.metadata` or the cluster metadata; empty where unknown.",
-    nullable=False,
-)
-PARTITION = Column(name="partition", type="bigint", nullable=False, doc="Partition number.")
-BROKER_ID = Column(
-    name="broker_id", type="bigint", nullable=False, doc="Broker (`node.id`); -1 where no leader is known."
-)
-RUN_ID = Column(name="run_id", type="string", doc="Run that wrote the row.", volatile=True)
+CLUSTER = Column("cluster", "string", "Name of the cluster in the configuration.", nullable=False)
+WINDOW_START = Column("window_start", "timestamp", "Start of the window, UTC.", nullable=False)
+WINDOW_DATE = Column("window_date", "date", "UTC date of `window_start`; partitions the table.", nullable=False)
+TOPIC = Column("topic", "string", "Topic name.", nullable=False)
+TOPIC_ID = Column("topic_id", "string", "Topic id (base64 UUID); '' where unknown.", nullable=False)
+PARTITION = Column("partition", "bigint", "Partition number.", nullable=False)
+BROKER_ID = Column("broker_id", "bigint", "Broker (`node.id`); -1 where no leader is known.", nullable=False)
+RUN_ID = Column("run_id", "string", "Run that wrote the row.", volatile=True)
