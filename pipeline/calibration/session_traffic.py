@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 NO_KEY = -1
 """In place of an index into `SessionTraffic.keys`: the record's key is null."""
-UNNAMED_KEY = -2
-"""In place of an index: there is a key, and the configuration stores no ids of keys."""
-UNNAMED_EMPTY_KEY = -3
-"""In place of an index: the key has no bytes, and the configuration stores no ids of keys."""
-
 CREATE_TIME = "CreateTime"
 SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
 """Columns of `silver.arrivals` that name a session within a cluster and window."""
@@ -48,7 +43,7 @@ class SessionTraffic:
         elapsed_ms: int32, not falling: when the record was created, after `start_ms`.
         body_bytes: int32, as `simulator.record_size.measure_body_bytes` has it.
         partition: int32, where it was written.
-        key_index: int32, index into `keys`, or `NO_KEY`, `UNNAMED_KEY`, `UNNAMED_EMPTY_KEY`.
+        key_index: int32, index into `keys`, or `NO_KEY`; where no ids of keys are stored -2 for a key, -3 for one of no bytes.
         keys: int64, rising: the first 64 bits of key ids, see `codec.key_numbers.number_of_id`; in Spark SQL
             `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`.
         timestamp_types: `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant,
@@ -138,10 +133,6 @@ class SessionBatches:
         arrays = {name: getattr(self, name)[which] for name in _BY_BATCH}
         return replace(self, **arrays)
 
-    def in_order(self) -> SessionBatches:
-        """By the time they were opened; of those opened in one millisecond the first to end comes first."""
-        return self.select(np.lexsort((self.partition, self.max_ms, self.base_ms)))
-
 
 _BY_BATCH = tuple(field.name for field in fields(SessionBatches))[:6]
 
@@ -160,8 +151,8 @@ def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
     for name, value in wanted.items():
         is_own = pc.and_(is_own, pc.equal(stored[name], value))
     rows = stored.filter(is_own)
-    codecs = rows["codec"].cast(pa.string()).value_counts().to_pylist()
-    return SessionBatches(
+    codecs = sorted(rows["codec"].cast(pa.string()).value_counts().to_pylist(), key=itemgetter("values"))
+    batches = SessionBatches(
         partition=rows["partition"].to_numpy().astype(np.int32),
         leader=rows["leader_id"].to_numpy().astype(np.int32),
         base_ms=_epoch_ms(rows["base_timestamp"], rows["max_timestamp"]),
@@ -171,6 +162,8 @@ def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
         codec=max(codecs, key=itemgetter("counts"))["values"] if codecs else "none",
         is_transactional=bool(pc.any(rows["is_transactional"]).as_py()),
     )
+    # files have rows in any order, and sums of floats depend on it
+    return batches.select(np.lexsort([getattr(batches, name) for name in _BY_BATCH]))
 
 
 def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:

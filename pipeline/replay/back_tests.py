@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pipeline.calibration.caveats import Statement
     from pipeline.replay.concerns import Concerns
-    from pipeline.replay.loads import Range
+    from pipeline.replay.loads import Estimate
     from pipeline.replay.recorded import RecordedTopic
     from pipeline.replay.sessions import ProducerSession
     from pipeline.replay.simulated.topics import SimulatedTopic
@@ -132,7 +132,7 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     }
 
 
-def _compare(name: str, unit: str, observed: float | None, predicted: Range) -> Row:
+def _compare(name: str, unit: str, observed: float | None, predicted: Estimate) -> Row:
     ratio = predicted.value / observed if observed and predicted.value is not None else None
     return {**predicted.columns(f"predicted_{name}{unit}"), f"{name}_ratio": ratio}
 

@@ -12,7 +12,7 @@ from pipeline.model.trust import format_trust
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource
 from pipeline.replay.leaders import draw_leaders
-from pipeline.replay.loads import Range, known_loads, measure_effective_partitions, measure_peak_to_mean
+from pipeline.replay.loads import Estimate, known_loads, measure_effective_partitions, measure_peak_to_mean
 
 if TYPE_CHECKING:
     from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
@@ -115,8 +115,8 @@ def _describe_moves(topic: KeyedTopic, keys: KeyedOutcome) -> Row:
     moves, totals = keys.moves, topic.sums.keys
     at_risk = moves.at_risk_keys, moves.at_risk_records, moves.at_risk_bytes
     risk_names = ("at_risk_key_count", "at_risk_record_count", "at_risk_size_bytes")
-    moved_records = Range(moves.moved_records, moves.moved_records, moves.moved_records + keys.unknown_record_count)
-    moved_bytes = Range(moves.moved_bytes, moves.moved_bytes, moves.moved_bytes + keys.unknown_size_bytes)
+    moved_records = Estimate(moves.moved_records, moves.moved_records, moves.moved_records + keys.unknown_record_count)
+    moved_bytes = Estimate(moves.moved_bytes, moves.moved_bytes, moves.moved_bytes + keys.unknown_size_bytes)
     return {
         "refused_record_count": moves.refused_records,
         "moved_key_count": moves.moved_keys,
@@ -149,7 +149,7 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
         "replayed_record_count_low": sent.low,
         "replayed_record_count_high": sent.high,
         **runs.lost_counts().columns("lost_record_count"),
-        **Range(median, low, high).columns("log_size_bytes"),
+        **Estimate(median, low, high).columns("log_size_bytes"),
         **runs.records_per_batch().columns("records_per_batch"),
         **runs.throughput_per_s().columns("throughput_records_per_s"),
         **runs.latency_ms(0.5).columns("latency_p50_ms"),

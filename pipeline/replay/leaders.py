@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.loads import UNKNOWN_RANGE, Loads, Range
+from pipeline.replay.loads import UNKNOWN, Estimate, Loads
 from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class DrawnLeaders(NamedTuple):
         low, median, high = (self._sum_by_draw(part) for part in loads)
         return Loads(low.min(axis=0), _mean(median), high.max(axis=0))
 
-    def measure_peak(self, loads: Loads) -> Range:
+    def measure_peak(self, loads: Loads) -> Estimate:
         """Largest over mean load of the brokers, and its range over the draws."""
         total, count = int(loads.median.sum()), len(self.broker_ids)
         if total <= 0 or not count:
-            return UNKNOWN_RANGE
+            return UNKNOWN
         low, median, high = (self._sum_by_draw(part).max(axis=1) / (total / count) for part in loads)
-        return Range(float(np.median(median)), max(1.0, float(low.min())), min(float(count), float(high.max())))
+        return Estimate(float(np.median(median)), max(1.0, float(low.min())), min(float(count), float(high.max())))
 
     def _sum_by_draw(self, loads: NDArray[np.int64]) -> NDArray[np.int64]:
         sums = np.zeros((len(self.leaders), len(self.broker_ids)), dtype=np.int64)

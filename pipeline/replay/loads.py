@@ -41,7 +41,7 @@ class Loads(NamedTuple):
         return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
-class Range(NamedTuple):
+class Estimate(NamedTuple):
     """A measure with its range; a count over seeds is rounded, its ends outwards."""
 
     value: float | None
@@ -53,7 +53,7 @@ class Range(NamedTuple):
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
-UNKNOWN_RANGE = Range(None, None, None)
+UNKNOWN = Estimate(None, None, None)
 
 
 def known_loads(loads: NDArray[np.int64]) -> Loads:
@@ -73,32 +73,32 @@ def spread_unknown(known: NDArray[np.int64], unknown: int) -> Loads:
     return Loads(known, known + share, known + unknown)
 
 
-def measure_peak_to_mean(loads: Loads) -> Range:
+def measure_peak_to_mean(loads: Loads) -> Estimate:
     """Largest over mean load.
 
     >>> measure_peak_to_mean(spread_unknown(np.array([4, 2, 0]), 0))
-    Range(value=2.0, low=2.0, high=2.0)
+    Estimate(value=2.0, low=2.0, high=2.0)
     """
     total = int(loads.median.sum())
     if total <= 0:
-        return UNKNOWN_RANGE
+        return UNKNOWN
     low, median, high = (float(part.max() / (total / len(part))) for part in loads)
-    return Range(median, max(1.0, low), high)
+    return Estimate(median, max(1.0, low), high)
 
 
-def measure_effective_partitions(loads: Loads) -> Range:
+def measure_effective_partitions(loads: Loads) -> Estimate:
     """1 over the sum of squared shares; least with all that is unknown on the largest, most with the gaps filled first.
 
     >>> measure_effective_partitions(Loads(*(np.array([3, 3, 0, 0]),) * 3))
-    Range(value=2.0, low=2.0, high=2.0)
+    Estimate(value=2.0, low=2.0, high=2.0)
     """
     total = int(loads.median.sum())
     if total <= 0:
-        return UNKNOWN_RANGE
+        return UNKNOWN
     unknown = total - int(loads.low.sum())
     heaped = loads.low.astype(np.float64)
     heaped[int(np.argmax(loads.low))] += unknown
-    return Range(*(count_effective(part) for part in (loads.median, heaped, _fill_gaps(loads.low, unknown))))
+    return Estimate(*(count_effective(part) for part in (loads.median, heaped, _fill_gaps(loads.low, unknown))))
 
 
 def count_effective(loads: NDArray[np.int64] | NDArray[np.float64]) -> float:
@@ -194,20 +194,20 @@ def spread_over_seeds(loads: NDArray[np.int64], total: int) -> Loads:
     )
 
 
-def measure_seeds(values: Iterable[float | None], least: float = 0.0, most: float = math.inf) -> Range:
+def measure_seeds(values: Iterable[float | None], least: float = 0.0, most: float = math.inf) -> Estimate:
     """A measure over the seeds, which cannot be less than `least` or more than `most`; None where no seed gives it."""
     known = np.array([value for value in values if value is not None])
     if not len(known):
-        return UNKNOWN_RANGE
+        return UNKNOWN
     low, middle, high = (float(end) for end in expect_range(known, least, most))
-    return Range(middle, low, high)
+    return Estimate(middle, low, high)
 
 
-def count_seeds(values: Iterable[int]) -> Range:
+def count_seeds(values: Iterable[int]) -> Estimate:
     """A count over the seeds.
 
     >>> count_seeds([30, 31, 35, 32, 32])
-    Range(value=32, low=27, high=37)
+    Estimate(value=32, low=27, high=37)
     """
     low, middle, high = (float(end) for end in expect_range(np.array(list(values))))
-    return Range(round(middle), math.floor(low), math.ceil(high))
+    return Estimate(round(middle), math.floor(low), math.ceil(high))

@@ -14,11 +14,7 @@ from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_lead
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED
-from pipeline.replay.loads import (
-    UNKNOWN_RANGE,
-    Loads,
-    Range,
-)
+from pipeline.replay.loads import UNKNOWN, Estimate, Loads
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 
 if TYPE_CHECKING:
@@ -218,11 +214,11 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
         }
 
 
-def _list_shares(sizes: Loads, total: int) -> list[Range]:
+def _list_shares(sizes: Loads, total: int) -> list[Estimate]:
     if not total:
-        return [UNKNOWN_RANGE] * len(sizes.median)
+        return [UNKNOWN] * len(sizes.median)
     return [
-        Range(*(float(part) / total for part in parts))
+        Estimate(*(float(part) / total for part in parts))
         for parts in zip(sizes.median, sizes.low, sizes.high, strict=True)
     ]
 

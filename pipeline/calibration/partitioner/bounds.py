@@ -78,16 +78,15 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
         sticks: All records go to one partition at a time: any next record would have joined.
         full_bytes: A batch from this size on counts as full.
     """
-    ordered = batches.in_order()
-    broker = _find_quickest(ordered)
+    broker = _find_quickest(batches)
     if broker is None:
         return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches on any broker")
-    mine = ordered.leader == broker
-    waits = _measure_waits(ordered, traffic, sticks=sticks)[mine]
+    mine = batches.leader == broker
+    waits = _measure_waits(batches, traffic, sticks=sticks)[mine]
     # Whole milliseconds: what spans one may last none.
-    spans = np.maximum(ordered.max_ms - ordered.base_ms - 1, 0)[mine].astype(np.float64)
+    spans = np.maximum(batches.max_ms - batches.base_ms - 1, 0)[mine].astype(np.float64)
     least = float(np.quantile(spans, _STUCK_SPAN_QUANTILE if sticks else _SPAN_QUANTILE))
-    is_open = (ordered.size_bytes[mine] < full_bytes) & (waits >= 0)
+    is_open = (batches.size_bytes[mine] < full_bytes) & (waits >= 0)
     if is_open.sum() < _LEAST_BATCHES:
         return Bounds(None, least, None, f"batches on broker {broker} were full before their time was up")
     low, high, ratio = _find_most_covered(spans[is_open], waits[is_open] + 1.0, least)
@@ -117,27 +116,27 @@ def _find_most_covered(
     return float(edges[first]), float(edges[end]), float(covered.max() / len(lows))
 
 
-def _measure_waits(ordered: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
+def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
     """From each batch's first record to the first one that did not join it though it might have; -1 where none came."""
-    waits = np.full(len(ordered), -1, np.int64)
+    waits = np.full(len(batches), -1, np.int64)
     if sticks:
         keyless = traffic.at_ms[~traffic.is_keyed]
-        following = np.searchsorted(keyless, ordered.max_ms, "right")
+        following = np.searchsorted(keyless, batches.max_ms, "right")
         has_next = following < len(keyless)
-        waits[has_next] = keyless[following[has_next]] - ordered.base_ms[has_next]
+        waits[has_next] = keyless[following[has_next]] - batches.base_ms[has_next]
         return waits
-    by_partition = np.lexsort((ordered.max_ms, ordered.base_ms, ordered.partition))
-    same = np.diff(ordered.partition[by_partition]) == 0
+    by_partition = np.lexsort((batches.max_ms, batches.base_ms, batches.partition))
+    same = np.diff(batches.partition[by_partition]) == 0
     first, second = by_partition[:-1][same], by_partition[1:][same]
-    waits[first] = ordered.base_ms[second] - ordered.base_ms[first]
+    waits[first] = batches.base_ms[second] - batches.base_ms[first]
     return waits
 
 
-def _find_quickest(ordered: SessionBatches) -> int | None:
+def _find_quickest(batches: SessionBatches) -> int | None:
     """The broker whose batches are open for the shortest time, of those with enough."""
     found: dict[int, tuple[float, int]] = {}
-    for broker in np.unique(ordered.leader).tolist():
-        spans = (ordered.max_ms - ordered.base_ms)[ordered.leader == broker]
+    for broker in np.unique(batches.leader).tolist():
+        spans = (batches.max_ms - batches.base_ms)[batches.leader == broker]
         if len(spans) >= _LEAST_BATCHES:
             found[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
     return min(found, key=lambda broker: found[broker], default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -56,13 +57,13 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
     brokers: dict[int, list[int]] = defaultdict(list)
-    for row in run.rows(BROKERS, windows, ("window_start", "broker_id")):
+    for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id")), "broker_id"):
         brokers[milliseconds_of(row["window_start"])].append(row["broker_id"])
     traffic: dict[TopicWindow, list[Row]] = defaultdict(list)
     for row in run.rows(PARTITION_TRAFFIC, windows):
         traffic[_topic_window(row)].append(row)
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in run.rows(PRODUCER_NODES, sorted({*windows, *before})):
+    for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
     sessions, minutes = _list_arrivals(run, windows)
     return Recording(
@@ -81,6 +82,11 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         nodes=nodes,
         minute_nodes=_load_minutes(run, windows, before) if run.window_ms > MINUTE_MS else {},
     )
+
+
+def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
+    """Sorts rows: sums of floats depend on the order, and files have any."""
+    return sorted(rows, key=itemgetter(*names))
 
 
 def _topic_window(row: Mapping[str, Any]) -> TopicWindow:
@@ -143,7 +149,7 @@ def _load_minutes(
         client_configs=client_configs(run.cluster),
     )
     found: dict[MetricsClient, list[Row]] = defaultdict(list)
-    for row in nodes.select(_NODE_COLUMNS).to_pylist():
+    for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):
         found[row["instance"], row["client_id"]].append(row)
     return dict(found)
 

@@ -16,7 +16,7 @@ from pipeline.measures.hash_verdicts import Explained, judge_hash
 from pipeline.partitioners.recorded import choose_for_no_key
 from pipeline.replay.keyed.plan import resolve_strategy
 from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, add_cells
-from pipeline.replay.loads import UNKNOWN_RANGE, Loads, Range, known_loads, spread_unknown
+from pipeline.replay.loads import UNKNOWN, Estimate, Loads, known_loads, spread_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -229,15 +229,15 @@ class KeyedTopic:
         if outcome.partition_count != self.partition_count:
             yield Caveat.LEADERS_DRAWN.say()
 
-    def measure_floor(self, outcome: KeyedOutcome) -> Range:
+    def measure_floor(self, outcome: KeyedOutcome) -> Estimate:
         """max(1, P p_1) by bytes; the heaviest key may be heavier than counted, or one without a name."""
         total = int(outcome.sizes.median.sum())
         if total <= 0:
-            return UNKNOWN_RANGE
+            return UNKNOWN
         keys = self.sums.keys
         largest_high = keys.largest_bytes_high if keys.key_count else outcome.unknown_size_bytes
         low, high = (max(1.0, outcome.partition_count * size / total) for size in (keys.largest_bytes, largest_high))
-        return Range(low, low, high)
+        return Estimate(low, low, high)
 
 
 def _not_known(partition_count: int) -> KeyedOutcome:

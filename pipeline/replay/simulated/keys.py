@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pipeline.replay.simulated.groups import GroupTopic
     from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
-    AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], "KeyPartitions"]
+    KeyPartitions = tuple[NDArray[np.int32], int]
+    """Of each key a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""
+    AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], KeyPartitions]
     """Topic, numbers of keys and partition count to where they go."""
 
 STAYS = -2
@@ -33,13 +35,6 @@ STAYS = -2
 _UNKNOWN = -1  # in place of a hash: it is not stored, or the key has none
 _FAMILY_OF = {strategy: family.name for family in list_families() for strategy in family.strategies}
 KEY_HASH_COLUMNS = ("key_id", "is_empty", *HASH_COLUMNS.values())
-
-
-class KeyPartitions(NamedTuple):
-    """Where keys go: of each a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""
-
-    by_key: NDArray[np.int32]
-    no_key: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +51,13 @@ class KeyHashes:
 
         def assign(topic: GroupTopic, keys: NDArray[np.int64], partition_count: int) -> KeyPartitions:
             if resolved.settings.ignores_keys or strategy.hash is None:
-                return KeyPartitions(np.full(len(keys), KEYLESS, np.int32), KEYLESS)
+                return np.full(len(keys), KEYLESS, np.int32), KEYLESS
             to_partition = choose_for_no_key(strategy, partition_count)
             no_key = KEYLESS if to_partition is None else to_partition
             is_same = is_in_use or (topic.key_family != "" and topic.key_family == _FAMILY_OF.get(strategy.name))
             if is_same and partition_count == len(topic.leaders):
-                return KeyPartitions(np.full(len(keys), STAYS, np.int32), no_key)
-            return KeyPartitions(self._hash(strategy, keys, partition_count), no_key)
+                return np.full(len(keys), STAYS, np.int32), no_key
+            return self._hash(strategy, keys, partition_count), no_key
 
         return assign
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.replay.loads import Loads, Range, count_effective, count_seeds, measure_seeds, spread_over_seeds
+from pipeline.replay.loads import Estimate, Loads, count_effective, count_seeds, measure_seeds, spread_over_seeds
 from pipeline.replay.simulated.runs import (
     CELL_BATCHES,
     CELL_BYTES,
@@ -68,7 +68,7 @@ class SimulatedTopic:
         """One number of each seed and partition: int64[seeds, partitions]."""
         return self._cells[:, :, column]
 
-    def batch_counts(self) -> list[Range]:
+    def batch_counts(self) -> list[Estimate]:
         """Batches by partition."""
         return [count_seeds(column) for column in self.cells(CELL_BATCHES).T.tolist()]
 
@@ -83,7 +83,7 @@ class SimulatedTopic:
         found = self._sum_by_broker(column)
         return spread_over_seeds(found, _median_total(found) if total is None else total)
 
-    def shares(self, column: int, *, of_brokers: bool) -> list[Range]:
+    def shares(self, column: int, *, of_brokers: bool) -> list[Estimate]:
         """The part of each broker or partition in one number of the topic."""
         found = self._sum_by_broker(column) if of_brokers else self.cells(column)
         sums = found.sum(axis=1)
@@ -107,24 +107,24 @@ class SimulatedTopic:
         found = np.array([np.where(leaders == broker, values, 0).sum(axis=1) for broker in self.broker_ids]).T
         return found.reshape(len(values), len(self.broker_ids))
 
-    def peak_to_mean(self, *, of_brokers: bool) -> Range:
+    def peak_to_mean(self, *, of_brokers: bool) -> Estimate:
         """Largest over mean, by bytes before compression."""
         loads = self._sum_by_broker(CELL_BYTES) if of_brokers else self.cells(CELL_BYTES)
         peaks = (float(row.max() / row.mean()) if row.any() else None for row in loads)
         return measure_seeds(peaks, least=1.0, most=loads.shape[1])
 
-    def effective_partitions(self) -> Range:
+    def effective_partitions(self) -> Estimate:
         """1 / sum of squared shares, by bytes before compression."""
         counts = (count_effective(row) if row.any() else None for row in self.cells(CELL_BYTES))
         return measure_seeds(counts, least=1.0, most=self.partition_count)
 
-    def records_per_batch(self) -> Range:
+    def records_per_batch(self) -> Estimate:
         """Records over batches."""
         sums = [run.cells.sum(axis=0) for run in self.runs.values()]
         ratios = (float(one[CELL_RECORDS] / one[CELL_BATCHES]) if one[CELL_BATCHES] else None for one in sums)
         return measure_seeds(ratios, least=1.0)
 
-    def throughput_per_s(self) -> Range:
+    def throughput_per_s(self) -> Estimate:
         """Records acknowledged over the time from the first `send()` to the last acknowledgement."""
         return measure_seeds(
             (run.sent_count - run.failed_count - run.refused_count) * SECOND / span
@@ -133,22 +133,22 @@ class SimulatedTopic:
             for run in self.runs.values()
         )
 
-    def latency_ms(self, probability: float) -> Range:
+    def latency_ms(self, probability: float) -> Estimate:
         """A quantile of the records' latency, from `send()` to the acknowledgement."""
         found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
         return measure_seeds(None if value is None else value / MS for value in found)
 
-    def client_latency_ms(self) -> Range:
+    def client_latency_ms(self) -> Estimate:
         """The mean latency as clients' metrics would have it."""
         return measure_seeds(
             run.client_latency_sum_ns / run.sent_count / MS if run.sent_count else None for run in self.runs.values()
         )
 
-    def sent_counts(self) -> Range:
+    def sent_counts(self) -> Estimate:
         """Records that were sent: those of the arrivals, by every seed."""
         return count_seeds(run.sent_count for run in self.runs.values())
 
-    def lost_counts(self) -> Range:
+    def lost_counts(self) -> Estimate:
         """Records that never reached the log."""
         return count_seeds(run.failed_count + run.refused_count for run in self.runs.values())
 

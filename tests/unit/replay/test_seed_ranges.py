@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.replay.loads import Range, count_seeds, expect_range, measure_seeds, spread_over_seeds
+from pipeline.replay.loads import Estimate, count_seeds, expect_range, measure_seeds, spread_over_seeds
 
 
 @pytest.mark.parametrize("seed_count", [2, 3, 4, 5, 10, 20, 100])
@@ -27,7 +27,7 @@ def test_percentiles_of_ten_seeds_would_be_too_narrow():
 
 @pytest.mark.parametrize("values", [[0.1], [0.3, 0.3, 0.3], [1 / 3] * 7])
 def test_what_does_not_change_is_its_own_range(values):
-    assert measure_seeds(values) == Range(values[0], values[0], values[0])
+    assert measure_seeds(values) == Estimate(values[0], values[0], values[0])
 
 
 def test_the_order_of_seeds_plays_no_part():
@@ -40,9 +40,9 @@ def test_nothing_lies_beyond_what_can_be():
     assert measure_seeds([0.01, 0.04, 0.002], most=1.0).low == 0
     assert measure_seeds([0.99, 0.96, 0.998], most=1.0).high == 1
     assert measure_seeds([1.01, 1.2], least=1.0).low == 1
-    assert count_seeds([0, 9]) == Range(4, 0, 54)
+    assert count_seeds([0, 9]) == Estimate(4, 0, 54)
     loads = spread_over_seeds(np.array([[1, 9], [5, 5]]), 100)
     assert (loads.low.tolist(), loads.high.tolist()) == ([0, 0], [100, 100])
     assert loads.median.sum() == 100
-    assert measure_seeds([None, None]) == Range(None, None, None)
-    assert measure_seeds([None, 2.0]) == Range(2.0, 2.0, 2.0)
+    assert measure_seeds([None, None]) == Estimate(None, None, None)
+    assert measure_seeds([None, 2.0]) == Estimate(2.0, 2.0, 2.0)

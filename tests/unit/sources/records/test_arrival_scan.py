@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.session_traffic import NO_KEY, UNNAMED_EMPTY_KEY, UNNAMED_KEY
+from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.codec.records.key_ids import make_key_ids, number_of_id
 from pipeline.model.log import Codec, TimestampType
 from pipeline.model.window import TimeWindow
@@ -184,7 +184,7 @@ def test_missing_minutes_have_no_rows(tmp_path):
 def test_without_a_secret_keys_are_told_apart_from_none_and_empty_ones_only(tmp_path):
     records = [replace(r, key=key) for r, key in zip(make_records(4), (b"a", None, b"", b"b"), strict=True)]
     (session,) = read_sessions([write_log(tmp_path, 0, [make_batch(records)])], settings_for(secret=None))
-    assert session.key_index.tolist() == [UNNAMED_KEY, NO_KEY, UNNAMED_EMPTY_KEY, UNNAMED_KEY]
+    assert session.key_index.tolist() == [-2, NO_KEY, -3, -2]
     assert len(session.keys) == 0
 
 
