@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.clients.client import MS
+from pipeline.model.window import NS_PER_MS
 from pipeline.simulator.engine.random_stream import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Patte
             within = _place_bursts(since_ms, starts[mine] - begin, ends[mine] - starts[mine], stream)
         else:
             within = _draw(since_ms, np.arange(begin, end), stream)
-        placed[begin:end] = since_ms * MS + within
+        placed[begin:end] = since_ms * NS_PER_MS + within
     if pattern is Pattern.STEADY:
         placed.sort()
     return placed
@@ -105,14 +105,14 @@ def _place_bursts(
     rank = np.arange(len(since_ms)) - np.repeat(starts, counts)
     begin = np.repeat(_draw(since_ms[starts], np.zeros(len(starts), np.int64), stream) // 2, counts)
     steps = np.where(rank > 0, _FIRST_STEP_NS + (rank - 1) * _STEP_NS, 0)
-    placed: NDArray[np.int64] = np.minimum(begin + steps, MS - 1)
+    placed: NDArray[np.int64] = np.minimum(begin + steps, NS_PER_MS - 1)
     return placed
 
 
 def _draw(since_ms: NDArray[np.int64], salt: NDArray[np.int64], stream: int) -> NDArray[np.int64]:
     """A nanosecond within a millisecond for each millisecond and salt."""
     value = since_ms.astype(np.uint64) * np.uint64(GAMMA) + salt.astype(np.uint64) * _SALT_FACTOR + np.uint64(stream)
-    return ((mix_bits(value) >> np.uint64(40)) * np.uint64(MS) >> np.uint64(24)).astype(np.int64)
+    return ((mix_bits(value) >> np.uint64(40)) * np.uint64(NS_PER_MS) >> np.uint64(24)).astype(np.int64)
 
 
 def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

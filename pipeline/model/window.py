@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 MINUTE_MS = 60_000
+NS_PER_MS = 1_000_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 

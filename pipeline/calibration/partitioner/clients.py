@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
+from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import ClientSpan, Placement
-from pipeline.simulator.clients.client import MS, PLACEMENTS
+from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
 
@@ -63,7 +64,7 @@ def list_choices(rule: SwitchRule) -> tuple[ClientChoice, ...]:
 def _make_choice(strategy: str, span: ClientSpan) -> ClientChoice:
     client = STRATEGIES[strategy].client
     defaults = resolve_producer(client, span.version, {}, strategy=strategy).settings
-    linger_ms = defaults.linger_ns / MS
+    linger_ms = defaults.linger_ns / NS_PER_MS
     return ClientChoice(strategy, client, span.version, span.words, linger_ms, defaults.is_idempotent)
 
 

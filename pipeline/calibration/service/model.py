@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.model.window import MINUTE_MS
-from pipeline.simulator.clients.client import MS
+from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
@@ -68,12 +67,12 @@ def is_fit_minute(at_ms: int) -> bool:
 
 def assume_service(broker_id: int) -> ServiceModel:
     """A model without data: the times measured elsewhere, and no delay."""
-    request_ms = mean_of(MEASURED_SERVICE.request_ns) / MS
+    request_ms = mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS
     return ServiceModel(
         broker_id,
         Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.partition_ns / MS, 0.03, 0.07, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.kib_ns / MS, 0.002, 0.01, Origin.ASSUMED),
+        Parameter(MEASURED_SERVICE.partition_ns / NS_PER_MS, 0.03, 0.07, Origin.ASSUMED),
+        Parameter(MEASURED_SERVICE.kib_ns / NS_PER_MS, 0.002, 0.01, Origin.ASSUMED),
         Parameter(0.0, 0.0, math.inf, Origin.ASSUMED),
         assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),),
     )
@@ -83,20 +82,20 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
     """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
     fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
     series = fitted if chance is None else [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
-    starts, values = [0], [round(series[0][1] * MS)]
+    starts, values = [0], [round(series[0][1] * NS_PER_MS)]
     for at_ms, delay_ms in series:
-        since_ns, value = (at_ms - start_ms) * MS, round(delay_ms * MS)
+        since_ns, value = (at_ms - start_ms) * NS_PER_MS, round(delay_ms * NS_PER_MS)
         if since_ns <= 0:
             values = [value]
         elif value != values[-1]:
             starts.append(since_ns)
             values.append(value)
-    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / MS)
+    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS)
     service = replace(
         MEASURED_SERVICE,
         request_ns=_scale(MEASURED_SERVICE.request_ns, scale),
-        partition_ns=round(model.partition_ms.value * MS),
-        kib_ns=round(model.kib_ms.value * MS),
+        partition_ns=round(model.partition_ms.value * NS_PER_MS),
+        kib_ns=round(model.kib_ms.value * NS_PER_MS),
     )
     return SimulatedBroker(
         broker_id=model.broker_id,
@@ -163,4 +162,4 @@ def service_ms(request_bytes: float | None) -> float:
     """What a request takes by `simulator.measured`, and what a delay takes longer than asked."""
     kib = (request_bytes or 0.0) / 1024
     own_ns = mean_of(MEASURED_SERVICE.request_ns) + kib * MEASURED_SERVICE.kib_ns
-    return (own_ns + mean_of(MEASURED_OVERSLEEP)) / MS
+    return (own_ns + mean_of(MEASURED_OVERSLEEP)) / NS_PER_MS

@@ -10,8 +10,7 @@ import numpy as np
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.service.model import Parameter, is_fit_minute, make_broker
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
-from pipeline.model.window import MINUTE_MS
-from pipeline.simulator.clients.client import MS
+from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.engine.result import Connection, Lane
 from pipeline.simulator.engine.simulate import simulate
@@ -158,7 +157,7 @@ def simulate_trial(
     return BrokerFigures(
         np.array([result.count(own, Lane.DONE_RECORDS) for own in lanes], np.float64),
         np.array([result.count(own, Lane.DONE_BATCHES) for own in lanes], np.float64),
-        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / MS, np.nan),
+        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
     )
 
 
@@ -169,7 +168,7 @@ def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded
         traffic = topic.traffic
         if len(traffic):
             placed = place_within_ms(traffic.elapsed_ms, choose_pattern(traffic.elapsed_ms), seed)
-            due_ns = placed + (_first_ms(traffic) - start_ms) * MS
+            due_ns = placed + (_first_ms(traffic) - start_ms) * NS_PER_MS
             partition = np.where(traffic.is_keyed, traffic.partition, KEYLESS)
             parts.append((due_ns, traffic.body_bytes, partition, np.full(len(traffic), number)))
     due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))

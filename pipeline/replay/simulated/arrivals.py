@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
+from pipeline.model.window import NS_PER_MS
 from pipeline.replay.simulated.keys import STAYS
-from pipeline.simulator.clients.client import MS
 from pipeline.simulator.scenario.traffic import KEYLESS
 
 if TYPE_CHECKING:
@@ -126,5 +126,5 @@ def _prepare_session(found: Sequence[tuple[int, SessionTraffic]], base_ms: int) 
 def _place_in_time(traffic: SessionTraffic, base_ms: int) -> NDArray[np.int64]:
     elapsed_ms = traffic.elapsed_ms
     due_ns = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), _WITHIN_MS_SEED)
-    due_ns += (traffic.start_ms - base_ms + int(elapsed_ms[0])) * MS
+    due_ns += (traffic.start_ms - base_ms + int(elapsed_ms[0])) * NS_PER_MS
     return due_ns

@@ -14,12 +14,11 @@ import numpy as np
 
 from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.model.window import MINUTE_MS
+from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.keys import NO_HASHES
 from pipeline.replay.simulated.scenario import lay_out_group
 from pipeline.replay.tasks import run_tasks
-from pipeline.simulator.clients.client import MS
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
@@ -162,7 +161,7 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
 def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int, ...]:
     """Begins of minutes within the run, if it is of what is in use and there are several."""
     last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
-    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * MS, last_ns, MINUTE_MS * MS))
+    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
     return marks if planned.is_in_use and len(marks) > 1 else ()
 
 
@@ -174,7 +173,7 @@ def _sum_odd_minutes(result: SimulationResult, arrivals: GroupArrivals, marks_ns
     counters = [np.zeros_like(result.lanes), *result.marks, result.lanes]
     starts_ns = [marks_ns[0] - 1, *marks_ns]
     for start_ns, before, after in zip(starts_ns, counters, counters[1:], strict=False):
-        if not is_fit_minute(arrivals.base_ms + start_ns // MS):
+        if not is_fit_minute(arrivals.base_ms + start_ns // NS_PER_MS):
             totals += after[:, Lane.DONE_BYTES] - before[:, Lane.DONE_BYTES]
     return totals
 
@@ -188,7 +187,7 @@ def _sum_topic(
         for writer, session in enumerate(arrivals.sessions)
         if any(part.topic == number for part in session.parts)
     ]
-    sent, counts, base_ns = sum(sent_by), result.producers[writers], arrivals.base_ms * MS
+    sent, counts, base_ns = sum(sent_by), result.producers[writers], arrivals.base_ms * NS_PER_MS
     return TopicRun(
         cells=cells,
         sent_count=sent,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.config.replay import IN_USE
+from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
-from pipeline.simulator.clients.client import MS
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
@@ -125,7 +125,7 @@ def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> Simulate
     if change.capacity is not None:
         broker = replace(broker, service=broker.service.with_capacity(change.capacity))
     if change.delay_ms is not None:
-        delay_ns = round(change.delay_ms * MS)
+        delay_ns = round(change.delay_ms * NS_PER_MS)
         oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO
         broker = replace(broker, delay_ns=Steps.constant(delay_ns), oversleep_ns=oversleep)
     return broker

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.model.window import NS_PER_MS
 from pipeline.replay.loads import Estimate, Loads, count_effective, count_seeds, measure_seeds, spread_over_seeds
 from pipeline.replay.simulated.runs import (
     CELL_BATCHES,
@@ -16,7 +17,7 @@ from pipeline.replay.simulated.runs import (
     CELL_LOG_BYTES,
     CELL_RECORDS,
 )
-from pipeline.simulator.clients.client import MS, SECOND
+from pipeline.simulator.clients.client import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,12 +137,13 @@ class SimulatedTopic:
     def latency_ms(self, probability: float) -> Estimate:
         """A quantile of the records' latency, from `send()` to the acknowledgement."""
         found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
-        return measure_seeds(None if value is None else value / MS for value in found)
+        return measure_seeds(None if value is None else value / NS_PER_MS for value in found)
 
     def client_latency_ms(self) -> Estimate:
         """The mean latency as clients' metrics would have it."""
         return measure_seeds(
-            run.client_latency_sum_ns / run.sent_count / MS if run.sent_count else None for run in self.runs.values()
+            run.client_latency_sum_ns / run.sent_count / NS_PER_MS if run.sent_count else None
+            for run in self.runs.values()
         )
 
     def sent_counts(self) -> Estimate:
