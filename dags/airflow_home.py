@@ -17,9 +17,7 @@ DAGS_FOLDER = Path(__file__).resolve().parent
 def airflow_environment(home: Path, config: Path) -> dict[str, str]:
     """The variables under which any `airflow` command works on this home.
 
-    Args:
-        home: Folder for Airflow's database, logs and settings; absolute.
-        config: Our configuration, which the DAGs read.
+    `config`: our configuration, which the DAGs read.
     """
     return {
         "AIRFLOW_HOME": str(home),

@@ -41,14 +41,7 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
 def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> dict[str, StepReport]:
     """Takes a step of `pipeline.cli.steps`, named by its function, for every cluster.
 
-    Args:
-        name: The function's name.
-        dag_run: Airflow's run.
-        ti: Airflow's task instance; its start is the clock.
-        params: The run's parameters.
-
-    Returns:
-        What it did, by cluster.
+    `ti`: Airflow's task instance; its start is the clock.
 
     Raises:
         PipelineError: the first error, after every cluster had its turn.

@@ -21,10 +21,7 @@ TRUSTED = "trusted"
 def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
     """Title, cost and caveat of a candidate; None where it is no advice, such as another family's client.
 
-    Args:
-        candidate: As configured.
-        topic: Topic it was replayed for.
-        comparison: Its row of `gold.scenario_comparison`, or nothing.
+    `comparison`: its row of `gold.scenario_comparison`, or nothing.
     """
     name = format_name(topic)
     moved = comparison.get("keys_moved_ratio") or 0.0
@@ -79,9 +76,7 @@ def _is_built_in_java(client: str) -> bool:
 def describe_partitioner(topic: str, partitioner: str) -> str:
     """The partitioner that a topic's producers use, in a sentence.
 
-    Args:
-        topic: The topic.
-        partitioner: Strategy in use, by its name in the registry.
+    `partitioner`: strategy in use, by its name in the registry.
     """
     known = STRATEGIES[partitioner].described if partitioner in STRATEGIES else ""
     used = f"{known} ({partitioner})" if known else f"the partitioner {partitioner}"
@@ -91,10 +86,7 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
 def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
     """What changes in the producers' configuration, as a unified diff against nothing; None where no setting does.
 
-    Args:
-        candidate: As configured.
-        topic: Topic it was replayed for.
-        title: What would be done, in a few words.
+    `title`: what would be done, in a few words.
     """
     settings = list_settings(candidate)
     if not settings:

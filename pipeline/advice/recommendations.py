@@ -90,12 +90,6 @@ def recommend(
 ) -> tuple[Recommendation, ...]:
     """Actions for one broker, best first.
 
-    Args:
-        hot: The broker.
-        partitions: All partitions of the cluster.
-        brokers: All its brokers.
-        effects: What the replay predicts.
-
     Returns:
         At most eight; none that would not bring the broker down.
     """

@@ -181,11 +181,9 @@ def excess_by_topic(
     With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`.
     These sum to `L_b - e_b * L`, the broker's excess, exactly.
 
-    Args:
-        loads: Bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left
-            out, as they are of every share.
-        broker_id: The broker.
-        expected_share: e_b, 0 to 1.
+    `loads`: bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left out,
+    as they are of every share.
+    `expected_share`: e_b, 0 to 1.
 
     Returns:
         All topics, largest excess first, then by name.

@@ -114,13 +114,10 @@ def fold_verdicts(
     5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
        skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
 
-    Args:
-        verdicts: Of one cluster, any rules and subjects; at most one per rule, subject and window.
-        cluster: Name of the cluster, part of the ids.
-        policy_of: Limits of the states, by rule.
-        open_incidents: What was open before the first of `verdicts`, see `open_before`.
-        history: Verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
-            More does no harm; windows from the first of `verdicts` on are ignored.
+    `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
+    `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
+    `history`: verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
+    More does no harm; windows from the first of `verdicts` on are ignored.
 
     Returns:
         Changes by window, then rule, then subject.

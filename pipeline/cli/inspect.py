@@ -51,18 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Inspects the paths and prints the report.
-
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0; the problems are part of the report.
-
-    Raises:
-        ConfigError: An offset below 0, or a time that is none.
-        NothingUsableError: No segment could be read.
-    """
+    """Inspects the paths and prints the report."""
     targets = _parse_targets(args.offset, args.at)
     tree = discover_logs(args.paths)
     partitions = [summarise_partition(*found, deep=args.deep, verify=args.verify) for found in tree.iter_partitions()]

@@ -52,14 +52,7 @@ _SHORT = {
 
 
 def format_report(report: Mapping[str, Sequence[Row]]) -> str:
-    """The whole report as text.
-
-    Args:
-        report: See `inspect_rows.build_report`.
-
-    Returns:
-        Lines, the last one ended.
-    """
+    """The whole report as text."""
     lines: list[str] = []
     for section, columns in _SECTIONS.items():
         rows = report[section]

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 def lookup_row(way: SegmentLookup, target: Row) -> Row:
     """One partition's way to the target.
 
-    Args:
-        way: What was found.
-        target: What was asked for: `offset` or `at_ms`.
-
     Returns:
         Numbers, and `steps` in words.
     """

@@ -43,11 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command.
-
-    Raises:
-        ConfigError: The options do not go together, the date is invalid, or the file of mutes cannot be read.
-    """
+    """Runs the command."""
     path = load_config(args.config).mail.mutes
     mutes = read_mutes(path)
     asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}

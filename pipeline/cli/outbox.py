@@ -28,11 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command.
-
-    Raises:
-        ConfigError: No undelivered message has that id.
-    """
+    """Runs the command."""
     config = load_config(args.config)
     messages = undelivered(config.warehouse)
     if args.retry is not None:

@@ -58,19 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the partitions.
-
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
-    Raises:
-        ConfigError: A strategy is unknown, a key in hex is none, or an option is missing.
-        InputError: A user's function returned something else than a partition, or not the same one twice.
-        NothingUsableError: The file has no key that can be read.
-    """
+    """Prints the partitions."""
     if args.strategies:
         sys.stdout.write(format_strategies(as_json=args.json))
         return 0
@@ -111,9 +99,6 @@ def parse_key(text: str) -> bytes:
 
 def read_keys_file(path: Path) -> Iterator[bytes | InputError]:
     """Reads a key per line, in hex.
-
-    Args:
-        path: The file.
 
     Yields:
         The key, or what is wrong with its line.

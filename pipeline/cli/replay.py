@@ -51,18 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replays and prints.
-
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
-    Raises:
-        ConfigError: An option or a candidate that cannot be.
-        NothingUsableError: No segment could be read, or no record is in the window.
-    """
+    """Replays and prints."""
     if not 1 <= args.seeds <= _MOST_SEEDS:
         raise ConfigError(f"--seeds {args.seeds}; expected 1 to {_MOST_SEEDS}")
     from pipeline.cli.replay_inputs import read_inputs  # Arrow and Numba

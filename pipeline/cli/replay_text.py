@@ -19,11 +19,7 @@ _WIDTH = 116
 
 
 def format_replay(document: Row) -> str:
-    """Everything.
-
-    Args:
-        document: Of `replay_rows.describe_replay`.
-    """
+    """Everything."""
     parts = [f"window {document['window']}\n"]
     for _, results in itertools.groupby(document["results"], key=lambda result: (result["topic"], result["window"])):
         parts.append(_format_topic(list(results)))

@@ -47,14 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command.
-
-    Raises:
-        ConfigError: A configuration or window that cannot be used.
-        DataGateError: What was ingested is not to be trusted.
-        HealthGateError: A broker carries more than its share; the mails are out.
-        DeliveryError: A mail could not be delivered; it stays in the outbox.
-    """
+    """Runs the command."""
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
     span = TimeWindow.parse(args.window) if args.window else _last_window(config, now_ms)

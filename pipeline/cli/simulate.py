@@ -42,17 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulates and prints.
-
-    Args:
-        args: See `add_options`.
-
-    Returns:
-        0.
-
-    Raises:
-        ConfigError: There is no such scenario or variant, the file is wrong, or an option is.
-    """
+    """Simulates and prints."""
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
     from pipeline.simulator.scenario.schema import format_schema
 

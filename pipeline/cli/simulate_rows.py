@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:
-    """The JSON document of `simulate --json`; every figure is `{"median", "low", "high"}` over the seeds.
-
-    Args:
-        scenario: What was simulated.
-        summaries: Of its variants.
-    """
+    """The JSON document of `simulate --json`; every figure is `{"median", "low", "high"}` over the seeds."""
     return {
         "scenario": scenario.name,
         "seeds": list(summaries[0].seeds) if summaries else [],

@@ -33,12 +33,7 @@ def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
 
 
 def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> str:
-    """All variants.
-
-    Args:
-        scenario: What was simulated.
-        summaries: Of its variants.
-    """
+    """All variants."""
     count = len(summaries[0].seeds)
     title = f"{scenario.name}: {scenario.summary}" if scenario.summary else scenario.name
     seeds = (

@@ -43,12 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the statement, or those that are typed or piped in.
-
-    Raises:
-        ConfigError: A configuration that cannot be used, or a statement that Spark refuses.
-        NothingUsableError: The warehouse holds no tables yet.
-    """
+    """Runs the statement, or those that are typed or piped in."""
     config = load_config(args.config)
     with running_session(config.spark, app_name="sql") as spark:
         names = register_tables(spark, config.warehouse, _named_in(args.statement or ""))

@@ -83,10 +83,8 @@ def take_steps(
 
     No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
 
-    Args:
-        runs: One per cluster.
-        steps: Some of `STEPS`, in order.
-        on_error: Called with every error when it occurs.
+    `steps`: some of `STEPS`, in order.
+    `on_error`: called with every error when it occurs.
 
     Returns:
         Reports of clusters that came to the last step, and the errors.

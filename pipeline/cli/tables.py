@@ -33,11 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the data dictionary.
-
-    Raises:
-        ConfigError: No table has that name.
-    """
+    """Prints the data dictionary."""
     if args.sources:
         sys.stdout.write(_format_sources(as_json=args.json))
         return 0

@@ -11,13 +11,8 @@ if TYPE_CHECKING:
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
     """Writes rows in aligned columns under their names.
 
-    Args:
-        header: Names of the columns.
-        rows: Cells as text, without line breaks.
-        right: Columns (by position) to align on the right: numbers.
-
-    Returns:
-        Lines, each ended.
+    `rows`: cells as text, without line breaks.
+    `right`: columns (by position) to align on the right: numbers.
 
     >>> print(format_table(["name", "rows"], [["a", "12"], ["bcdef", "3"]], right=frozenset({1})), end="")
     name   rows

@@ -34,12 +34,7 @@ _Row = dict[str, Any]
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
-
-    Args:
-        run: What the run is about.
-        windows: Windows that were scored.
-    """
+    """Replaces the windows' recommendations; windows in which no broker is above its limit get none."""
     if not windows:
         return JobReport()
     hot: dict[int, list[_Row]] = defaultdict(list)
@@ -116,9 +111,7 @@ def _follows(row: _Row) -> bool:
 def place_partitions(loads: Sequence[_Row], state: Sequence[_Row]) -> list[PlacedPartition]:
     """Replicas of `bronze.cluster_state` beside what their partitions carried.
 
-    Args:
-        loads: Rows of `gold.partition_health` of one window.
-        state: Rows of `bronze.cluster_state` of the same window.
+    `state`: rows of `bronze.cluster_state` of the same window.
     """
     carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
     replicas: dict[tuple[str, str, int], list[_Row]] = defaultdict(list)

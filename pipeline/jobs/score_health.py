@@ -53,11 +53,7 @@ def run(
     Windows are measured one by one, so that no more than one is held: in this process, or by Spark's tasks where the
     tables hold many rows.
 
-    Args:
-        spark: Session.
-        run: What the run is about.
-        windows: From `pending_windows`.
-        few_rows: Rows of the tables that one process measures alone.
+    `few_rows`: rows of the tables that one process measures alone.
     """
     if not windows:
         return JobReport(notes=("no trusted window to score",))

@@ -108,10 +108,7 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
 def measure_column(table: str, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
-    Args:
-        table: Name of the table.
-        column: The measure.
-        words: What it says: a format string over the row's columns.
+    `words`: what it says: a format string over the row's columns.
     """
 
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

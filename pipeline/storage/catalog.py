@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 def register_tables(spark: SparkSession, warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Gives every declared table of the warehouse its name in this session; an earlier warehouse's names move over.
 
-    Args:
-        spark: A session made by `create_session`.
-        warehouse: Folder of all tables.
-        tables: The declarations.
-
     Returns:
         Names that were registered: the tables that exist.
 

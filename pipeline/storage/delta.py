@@ -54,13 +54,7 @@ _CONFLICTS = (  # they share no base class of their own
 
 
 def load(spark: SparkSession, warehouse: Path, table: Table) -> DataFrame:
-    """The rows of a table, in the declared columns and order.
-
-    Args:
-        spark: A session made by `create_session`.
-        warehouse: Folder of all tables.
-        table: The declaration.
-    """
+    """The rows of a table, in the declared columns and order."""
     return spark.read.format("delta").load(str(table_path(warehouse, table))).select(*table.column_names)
 
 
@@ -75,13 +69,7 @@ def replace_spread_rows(
 ) -> int:
     """Replaces all rows of a cluster in some windows, in one commit, as `rows.replace_rows` does with few rows.
 
-    Args:
-        spark: A session made by `create_session`.
-        rows: From `frames.fit_rows`.
-        warehouse: Folder of all tables.
-        table: The declaration.
-        cluster: Whose rows.
-        windows: Which windows; at least one.
+    `rows`: from `frames.fit_rows`.
 
     Returns:
         The table's version after the commit.

@@ -24,10 +24,8 @@ _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_byt
 def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[EarlierState, ...]:
     """The newest leader's row of each leader epoch in the windows before an instant, at most a week back, oldest first.
 
-    Args:
-        warehouse: Folder of all tables; one that is not there yet, or is of a version without the columns, has none.
-        cluster: Whose.
-        before_ms: Start of the run, UTC milliseconds.
+    `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.
+    `before_ms`: start of the run, UTC milliseconds.
     """
     path = str(table_path(warehouse, CLUSTER_STATE))
     if not DeltaTable.is_deltatable(path):

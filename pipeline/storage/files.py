@@ -30,11 +30,8 @@ _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")
 def list_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
     """Paths of the Parquet files that hold a cluster's rows of the windows' dates, sorted.
 
-    Args:
-        warehouse: Folder of all tables.
-        table: A declaration partitioned by cluster and window date.
-        cluster: Whose rows.
-        windows: At least one; rows of other windows of the same dates lie in the same files.
+    `table`: a declaration partitioned by cluster and window date.
+    `windows`: at least one; rows of other windows of the same dates lie in the same files.
     """
     span = spanning(tuple(sorted(windows)))
     first, last = format_instant(span.start_ms)[:10], format_instant(span.end_ms - 1)[:10]
@@ -51,9 +48,7 @@ def count_file_rows(paths: Sequence[str]) -> int:
 def iter_file_rows(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of one file, some columns of them; a quarter of a million at once.
 
-    Args:
-        path: From `list_files`.
-        columns: Their names; not those the table is partitioned by.
+    `columns`: their names; not those the table is partitioned by.
     """
     texts = [name for name in columns if name in _REPEATED]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
@@ -65,11 +60,7 @@ def read_window_rows(
 ) -> pa.Table:
     """Rows of one window, from some files; row groups that hold none are not read.
 
-    Args:
-        paths: From `list_files`.
-        columns: Their names; not those the table is partitioned by.
-        start_ms: Start of the window.
-        within: By column, the values wanted.
+    `columns`: their names; not those the table is partitioned by.
     """
     tables = []
     for path in paths:

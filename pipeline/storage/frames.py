@@ -29,11 +29,7 @@ def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.T
     `cluster` and `run_id` are filled in, and `window_date` is derived from `window_start`. Integers are widened; nothing
     is narrowed.
 
-    Args:
-        rows: The rows; nullable columns may be left out.
-        table: The declaration.
-        cluster: Cluster name in the configuration.
-        run_id: Run that writes them.
+    `rows`: the rows; nullable columns may be left out.
 
     Raises:
         TableMismatchError: naming every column that is missing, unknown, or of a type that does not fit.
@@ -77,10 +73,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:
     """Makes Arrow rows of a declared table, `run_id` and `window_date` filled in.
 
-    Args:
-        table: The declaration.
-        rows: By column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
-        run_id: Run that writes them.
+    `rows`: by column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
     """
     filled = [_filled(row, run_id) for row in rows]
     return pa.table({column.name: _array(column, filled) for column in table.columns})

@@ -88,9 +88,7 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
 def write_java_shim(java: Java, cache: Path) -> Path:
     """Writes a `java` that leaves out the vector module's flag.
 
-    Args:
-        java: The runtime it calls.
-        cache: Folder for what can be made again; the shim gets a folder of its own in it.
+    `cache`: folder for what can be made again; the shim gets a folder of its own in it.
 
     Returns:
         The folder to use as `JAVA_HOME`.

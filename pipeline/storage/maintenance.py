@@ -58,11 +58,9 @@ def maintain_tables(
 
     Tables without a date are joined whole: they are small.
 
-    Args:
-        warehouse: Folder of all tables.
-        as_of_ms: Dates before this instant's UTC date are closed.
-        retention_hours: How long replaced files are kept, by the file system's clock; at least 168.
-        tables: The declarations; those not on disk are left out.
+    `as_of_ms`: dates before this instant's UTC date are closed.
+    `retention_hours`: how long replaced files are kept, by the file system's clock; at least 168.
+    `tables`: the declarations; those not on disk are left out.
 
     Raises:
         ConfigError: if the retention is not safe.
@@ -100,10 +98,7 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
 def drop_expired_keys(warehouse: Path, *, as_of_ms: int, retention_ms: int) -> tuple[str, ...]:
     """Drops what could be traced back to keys and is older than its retention; the files go with the next vacuums.
 
-    Args:
-        warehouse: Folder of all tables.
-        as_of_ms: The clock.
-        retention_ms: How long rows are kept, counted from the end of their date.
+    `retention_ms`: how long rows are kept, counted from the end of their date.
 
     Returns:
         A sentence per table that lost rows.

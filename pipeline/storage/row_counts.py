@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 
 def count_rows(warehouse: Path, tables: Iterable[Table] = TABLES) -> dict[str, int]:
-    """Rows of each table that exists, by name, in the order given.
-
-    Args:
-        warehouse: Root of the tables.
-        tables: Which ones.
-    """
+    """Rows of each table that exists, by name, in the order given."""
     paths = {table.name: str(table_path(warehouse, table)) for table in tables}
     return {name: DeltaTable(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(path)}

@@ -41,12 +41,7 @@ def load_rows(
 ) -> pa.Table:
     """The rows of a small table, in the declared columns and order.
 
-    Args:
-        warehouse: Folder of all tables.
-        table: The declaration.
-        cluster: Whose rows; all by default.
-        windows: Of which windows; needs `cluster`; all by default.
-        columns: Only these; all by default.
+    `windows`: of which windows; needs `cluster`; all by default.
     """
     where = ""
     if cluster is not None:
@@ -65,10 +60,7 @@ def load_rows(
 def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Table:
     """Answers DataFusion's SQL over tables, which it reads file by file.
 
-    Args:
-        warehouse: Folder of all tables.
-        sql: The query.
-        tables: Declarations, by the names that the query gives them.
+    `tables`: declarations, by the names that the query gives them.
     """
     query = QueryBuilder()
     for name, table in tables.items():
@@ -81,13 +73,6 @@ def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Tab
 
 def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:
     """Replaces all rows of a cluster in some windows, in one commit; no rows clear them.
-
-    Args:
-        rows: The new rows, in the declared columns.
-        warehouse: Folder of all tables.
-        table: The declaration.
-        cluster: Whose rows.
-        windows: Which windows.
 
     Returns:
         The table's version after the commit.
@@ -109,11 +94,7 @@ def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str,
 def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bool = False) -> int:
     """Upserts rows by the declared key; makes no commit where nothing changes.
 
-    Args:
-        rows: The rows, in the declared columns.
-        warehouse: Folder of all tables.
-        table: The declaration.
-        insert_only: Leave stored rows alone, whatever the new ones say.
+    `insert_only`: leave stored rows alone, whatever the new ones say.
 
     Returns:
         The table's version afterwards.
@@ -141,11 +122,6 @@ def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bo
 
 def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
     """Makes one commit, again on the newest version where another writer came first.
-
-    Args:
-        warehouse: Folder of all tables.
-        table: The declaration.
-        write: Makes the commit on the table it is given.
 
     Returns:
         The table's version afterwards.

@@ -59,10 +59,8 @@ def create_session(
     A session that already runs in this process is returned as it is. Collected timestamps are naive datetimes in the
     zone of the Python process (a pyspark trait): collect `unix_millis(column)` instead.
 
-    Args:
-        spark_config: Master, memory and settings from the configuration; its settings win over ours.
-        app_name: Name shown by a cluster.
-        extra_conf: Settings of the caller; they win over both.
+    `spark_config`: master, memory and settings from the configuration; its settings win over ours.
+    `extra_conf`: settings of the caller; they win over both.
 
     Raises:
         ConfigError: without a usable Java, or where Delta's jars cannot be had.
@@ -108,11 +106,7 @@ def find_archive(spark_config: Spark) -> Path:
 
 @contextmanager
 def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
-    """A session for one task: the one that runs in this process already, else a new one that is stopped at the end.
-
-    Raises:
-        ConfigError: as `create_session`.
-    """
+    """A session for one task: the one that runs in this process already, else a new one that is stopped at the end."""
     is_guest = SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
     spark = create_session(spark_config, app_name=app_name)
     try:
@@ -125,11 +119,8 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
 def stop_session(spark: SparkSession, *, keep_jvm: bool = False, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
     """Stops Spark and its JVM.
 
-    Args:
-        spark: The session.
-        keep_jvm: Leave the JVM for the next session of this process, which then starts in under a second (with the
-            memory and Java options of this one).
-        timeout_s: How long to wait for the JVM's end.
+    `keep_jvm`: leave the JVM for the next session of this process, which then starts in under a second (with the memory
+    and Java options of this one).
     """
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
     spark.stop()

@@ -40,9 +40,7 @@ def table_path(warehouse: Path, table: Table) -> Path:
 def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Makes the tables that are missing and adds the columns that older ones lack.
 
-    Args:
-        warehouse: Folder of all tables; made where it is missing.
-        tables: The declarations.
+    `warehouse`: folder of all tables; made where it is missing.
 
     Returns:
         Names of the tables made or changed; empty when all was there.

@@ -83,13 +83,7 @@ class StoredWindows:
 
 
 def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
-    """The windows of a cluster that readers may trust.
-
-    Args:
-        warehouse: Folder of all tables.
-        cluster: Whose windows.
-        windows: Only among these; all by default.
-    """
+    """The windows of a cluster that readers may trust."""
     return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows))
 
 
@@ -101,11 +95,6 @@ def trusted_windows(warehouse: Path, cluster: str) -> frozenset[TimeWindow]:
 
 def trust_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> int:
     """Notes that the data gate passed over these windows.
-
-    Args:
-        warehouse: Folder of all tables.
-        cluster: Whose windows.
-        windows: Those the gate judged.
 
     Returns:
         The version of `bronze.window_status` after the commit.
@@ -161,10 +150,7 @@ def collect_coverage(rows: Iterable[Mapping[str, Any]], windows: Iterable[TimeWi
 def windows_to_keep(stored: WindowCoverage, found: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
     """Committed windows of which a rerun read less than is stored; their rows must stay.
 
-    Args:
-        stored: Offsets in the tables.
-        found: Offsets the rerun read.
-        committed: Windows that were finished; the rows of others are leftovers of a run that died, and go.
+    `committed`: windows that were finished; the rows of others are leftovers of a run that died, and go.
     """
     return {window for window in committed if not _holds(found.get(window, {}), stored.get(window, {}))}
 

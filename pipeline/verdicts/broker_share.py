@@ -37,12 +37,9 @@ def judge_broker_share(
 ) -> tuple[Verdict, ...]:
     """Judges every broker in every window.
 
-    Args:
-        loads: One load per broker and window, in any order.
-        gate: The limits.
-        window_ms: Length of a window.
-        judged_from_ms: Windows that start before are history: they count toward k of n but get no verdict. With fewer
-            than n - 1 windows of history a first failure comes later, never earlier.
+    `loads`: one load per broker and window, in any order.
+    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict. With fewer
+    than n - 1 windows of history a first failure comes later, never earlier.
 
     Returns:
         Verdicts by window and broker.

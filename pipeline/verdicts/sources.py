@@ -51,9 +51,7 @@ class SkippedWindow:
 def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tuple[Verdict, ...]:
     """Judges every source in every window: `ok`, or `fail` where it is not available.
 
-    Args:
-        arrivals: In any order.
-        max_age_ms: How old the newest data may be at the run's now.
+    `max_age_ms`: how old the newest data may be at the run's now.
 
     Returns:
         Verdicts by window and source; the value is the part that is missing, 0..1.

@@ -39,10 +39,7 @@ if TYPE_CHECKING:
 def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> JobReport:
     """Ingests the run's windows of one cluster.
 
-    Args:
-        spark: Session.
-        run: What the run is about.
-        few_rows: Rows of a kind that one process may hold; Spark works on more in parts.
+    `few_rows`: rows of a kind that one process may hold; Spark works on more in parts.
 
     Raises:
         NothingUsableError: if no source of the cluster held anything.

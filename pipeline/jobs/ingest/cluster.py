@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 
 
 def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
-    """Brokers, partitions' states and consumer groups, through delta-rs: few rows.
-
-    Args:
-        run: What the run is about.
-        reading: What it found of the cluster.
-        expired: Windows that keep what is stored, by source.
-
-    Returns:
-        Versions of the tables written.
-    """
+    """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
     fresh = fresh_windows(run, expired.get(reading.record_source, set()))
     fresh_groups = fresh_windows(run, expired.get(GROUP_TEXTS, set()))
     name, history = run.cluster_name, reading.history
@@ -75,15 +66,7 @@ def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWin
 
 
 def merge_files(run: RunContext, found: Found) -> dict[str, int]:
-    """Upserts what belongs to files rather than windows: segments and problems.
-
-    Args:
-        run: What the run is about.
-        found: What it found.
-
-    Returns:
-        Versions of the tables written.
-    """
+    """Upserts what belongs to files rather than windows: segments and problems."""
     reading = found.reading
     state = reading.history.state_at(run.as_of_ms)
     compacted = compacted_topics(state, reading.tree)

@@ -76,12 +76,7 @@ def read_input(
 ) -> Found:
     """Reads everything a run reads, in one Spark job.
 
-    Args:
-        spark: Session.
-        run: What the run is about.
-        reading: Of the cluster.
-        metrics: Scrapes.
-        few_rows: Rows of a kind that one process may hold.
+    `few_rows`: rows of a kind that one process may hold.
     """
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)

@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 def write_metrics(
     spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
 ) -> dict[str, int]:
-    """Samples, and what they say of producers' connections, of brokers, their topics and their requests.
-
-    Args:
-        spark: Session.
-        run: What the run is about.
-        found: What it found.
-        expired: Windows that keep what is stored, by source.
-
-    Returns:
-        Versions of the tables written.
-    """
+    """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:

@@ -45,17 +45,7 @@ Expired = dict[str, set["TimeWindow"]]
 
 
 def write_traffic(spark: SparkSession, run: RunContext, found: Found, expired: Expired) -> dict[str, int]:
-    """Record batches, and what the partitions got, summed up from them.
-
-    Args:
-        spark: Session.
-        run: What the run is about.
-        found: What it found.
-        expired: Windows that keep what is stored, by source.
-
-    Returns:
-        Versions of the tables written.
-    """
+    """Record batches, and what the partitions got, summed up from them."""
     reading, live = found.reading, found.reading.live
     fresh = fresh_windows(run, expired.get(reading.record_source, set()))
     if not fresh:

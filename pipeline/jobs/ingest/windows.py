@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def list_expired_windows(run: RunContext, found: Found, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
-    """Per source, the committed windows of which it now gives less than is stored.
-
-    Args:
-        run: What the run is about.
-        found: What it found.
-        stored: What earlier runs stored.
-    """
+    """Per source, the committed windows of which it now gives less than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
     rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
     coverage = collect_coverage(rows, run.windows)
@@ -50,18 +44,7 @@ def commit_windows(
     expired: dict[str, set[TimeWindow]],
     versions: dict[str, int],
 ) -> int:
-    """Writes `bronze.window_status`, last: from here on readers see the windows.
-
-    Args:
-        run: What the run is about.
-        found: What it found.
-        stored: What earlier runs stored.
-        expired: Windows that keep what is stored, by source.
-        versions: Of the tables written.
-
-    Returns:
-        The table's version.
-    """
+    """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
     rows = []
     for window, source, available in iter_availability(
