@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.cli.replay_inputs import ReplayInputs
 
 _DESCRIPTION = """\
-Reads log directories, finds out what the producers use, and replays their traffic: through that (the back-test, beside
+Reads log directories, finds out what the producers use, and replays their traffic: through that (a back-test against
 what was observed) and through every candidate. Nothing is kept. PATH is a log directory or a tree that holds several
 brokers. Figures are medians over the seeds; a real run lies in the ranges nine times of ten.
 """

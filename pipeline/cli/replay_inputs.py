@@ -1,4 +1,4 @@
-"""What `replay` is told, as a configuration: paths, metrics, candidates, and the window that holds the records."""
+"""The arguments of `replay` as a configuration: paths, metrics, candidates, and the window that holds the records."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
         span = TimeWindow.parse(args.window)
         window_ms = choose_shared_length(span)
     elif last_ms - first_ms > _MOST_DAYS * DAY_MS:
-        told = f"{format_instant(first_ms)} to {format_instant(last_ms)}"
-        raise ConfigError(f"the records' timestamps go from {told}: say which time to replay with --window")
+        times = f"{format_instant(first_ms)} to {format_instant(last_ms)}"
+        raise ConfigError(f"the records' timestamps go from {times}: say which time to replay with --window")
     else:
         window_ms = choose_length(first_ms, last_ms)
         span = TimeWindow(first_ms, last_ms + 1)

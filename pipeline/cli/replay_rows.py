@@ -96,7 +96,7 @@ def _with_shares(partitions: Sequence[Row]) -> list[Row]:
     log_total = sum(one["recorded_log_size_bytes"] or 0 for one in partitions)
     was_total = sum(one["recorded_size_bytes"] for one in partitions)
     total = sum(one["size_bytes"] or 0 for one in partitions)
-    told = []
+    described = []
     for one in partitions:
         own = {
             "recorded_log_share": (one["recorded_log_size_bytes"] or 0) / log_total if log_total else None,
@@ -105,8 +105,8 @@ def _with_shares(partitions: Sequence[Row]) -> list[Row]:
             "share_low": (one["size_bytes_low"] or 0) / total if total else None,
             "share_high": (one["size_bytes_high"] or 0) / total if total else None,
         }
-        told.append({**one, **own})
-    return told
+        described.append({**one, **own})
+    return described
 
 
 def _shares(row: Row) -> Row:

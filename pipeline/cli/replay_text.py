@@ -66,14 +66,14 @@ def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:
 
 def _tell_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
     error = in_use["back_test_error"]
-    told = []
+    figures = []
     if error["bytes_share_max_pp"] is not None:
-        told.append(
+        figures.append(
             f"back-test: shares {error['bytes_share_max_pp']:.1f} points off ({error['bytes_share_bar_pp']:.1f} allowed)"
         )
-        told.append(f"records per batch x {_number(error['records_per_batch_ratio'])}")
-        told.append(f"mean latency x {_number(error['latency_avg_ratio'])}")
-    lines = [", ".join(told), in_use["trust"]]
+        figures.append(f"records per batch x {_number(error['records_per_batch_ratio'])}")
+        figures.append(f"mean latency x {_number(error['latency_avg_ratio'])}")
+    lines = [", ".join(figures), in_use["trust"]]
     others = {result["trust"] for result in results} - {in_use["trust"]}
     lines += [f"{result['candidate']}: {result['trust']}" for result in results if result["trust"] in others]
     lines += [f"assumed: {text}" for text in in_use["assumptions"]]

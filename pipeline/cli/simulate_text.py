@@ -126,8 +126,8 @@ def _format_partitions(summary: VariantSummary) -> str:
         empty = sum(figures["record_count"].median == 0 for figures in summary.partitions)
         return f"partitions: {len(shares)}, from {min(shares):.2f} to {max(shares):.2f} % of the bytes, {empty} empty\n"
     names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
-    told = (f"{topic}-{partition} {share:.1f} %" for (topic, partition), share in zip(names, shares, strict=True))
-    return f"partitions: {', '.join(told)}\n"
+    shown = (f"{topic}-{partition} {share:.1f} %" for (topic, partition), share in zip(names, shares, strict=True))
+    return f"partitions: {', '.join(shown)}\n"
 
 
 def _format_sources(summary: VariantSummary) -> str:
@@ -158,7 +158,7 @@ def _format_recovery(summary: VariantSummary, recovery: Recovery) -> str:
     backlog = f"from second {from_s:g}: backlog gone after {_format_seconds(summary.run['backlog_s'], 2)}"
     rule = f"broker {broker_id} within {100 * TOLERANCE:.0f} % of its fair share of any {WINDOW_S} s"
     if taken.median is None or ratio.median is None:
-        return f"{backlog}; the run ends before it can be told when {rule}"
+        return f"{backlog}; the run ends before it is known when {rule}"
     if ratio.median < 1:
         return f"{backlog}; not even again within the {taken.median:.0f} s that are left ({rule})"
     return f"{backlog}, even again after {_format_seconds(taken, 1)} ({rule})"

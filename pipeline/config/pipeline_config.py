@@ -20,7 +20,7 @@ class Cluster(Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
     `partitioners` names the strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
-    `producers` holds settings of producers, by `client.id` and Kafka's names, where no source tells them.
+    `producers` holds settings of producers, by `client.id` and Kafka's names, where no source reports them.
     `rules` holds limits of further measures, field by field over the default ones; `disk_bytes` what brokers' disks hold.
     """
 
@@ -72,7 +72,7 @@ class Spark(Section):
 
 
 class PipelineConfig(Section):
-    """The whole configuration; a run that is not over `late_after` after it was queued is told as late."""
+    """The whole configuration; a run that is not over `late_after` after it was queued is reported as late."""
 
     model_config = ConfigDict(defer_build=True)
 

@@ -1,4 +1,4 @@
-"""Names of the figures that runs are told by, in the order they are shown."""
+"""Names of the figures that describe runs, in the order they are shown."""
 
 from __future__ import annotations
 

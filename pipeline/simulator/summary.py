@@ -32,11 +32,11 @@ _NS_PER_S = 1e9
 LOW_PERCENT, HIGH_PERCENT = 5, 95
 
 Figures = dict[str, float | None]
-"""By name; None where there is nothing to tell, such as the latency of no record."""
+"""By name; None where there is none, such as the latency of no record."""
 
 
 class Range(NamedTuple):
-    """A figure over the seeds: where half, 5 % and 95 % of them are at most; None where no seed tells it."""
+    """A figure over the seeds: where half, 5 % and 95 % of them are at most; None where no seed has it."""
 
     median: float | None
     low: float | None

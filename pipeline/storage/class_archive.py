@@ -26,8 +26,8 @@ QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 def archive_path(cache: Path, java_home: Path, jars: Sequence[str]) -> Path:
     """Where the archive for a Java and these jars is kept; another Java, Spark or Delta has another."""
-    told = "\n".join((str(java_home), str(spark_home()), *jars))
-    return cache / f"classes-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
+    identity = "\n".join((str(java_home), str(spark_home()), *jars))
+    return cache / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 
 
 def use_archive(path: Path) -> str:

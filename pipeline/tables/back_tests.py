@@ -38,7 +38,7 @@ BACK_TESTS = Table(
         double("observed_latency_p99_ms", "From the producer's own tool; metrics have no quantile.", "ms"),
         *double_range("predicted_latency_p99_ms", "What 99 % of the records stay within.", "ms"),
         double("latency_p99_ratio", "Predicted over observed; 1 is no error.", "ratio"),
-        boolean("is_trusted", "Every error that can be told is within its bar."),
+        boolean("is_trusted", "Every error that is known is within its bar."),
         string("trust", "`trusted`, or `not trustworthy:` and why."),
         string("assumptions", "What the prediction takes for granted; '' for nothing."),
         RUN_ID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.tables.columns import bigint, double, string
 from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
 
-_SOURCE = string("source", "Source kind that told it.")
+_SOURCE = string("source", "Source kind that reports it.")
 _INSTANCE = string("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
 _BROKER = bigint("broker_id", "Broker (`node.id`) by configuration, label, `app-info`; NULL if unknown.", nullable=True)
 _METERS = (
@@ -23,7 +23,7 @@ _RESETS = (
 
 BROKER_METRICS = Table(
     name="silver.broker_metrics",
-    grain="broker x window, as a metrics source tells it",
+    grain="broker x window, as a metrics source reports it",
     key=("cluster", "window_start", "source", "instance"),
     partitioned_by=BY_DATE,
     columns=(
@@ -56,7 +56,7 @@ BROKER_METRICS = Table(
 
 BROKER_TOPICS = Table(
     name="silver.broker_topics",
-    grain="broker x topic x window, as a metrics source tells it",
+    grain="broker x topic x window, as a metrics source reports it",
     key=("cluster", "window_start", "source", "instance", "topic"),
     partitioned_by=BY_DATE,
     columns=(
@@ -77,7 +77,7 @@ BROKER_TOPICS = Table(
 
 BROKER_REQUEST_TIMES = Table(
     name="silver.broker_request_times",
-    grain="broker x stage of Produce requests x window, as a metrics source tells it",
+    grain="broker x stage of Produce requests x window, as a metrics source reports it",
     key=("cluster", "window_start", "source", "instance", "stage"),
     partitioned_by=BY_DATE,
     columns=(

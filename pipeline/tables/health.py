@@ -23,7 +23,7 @@ TOPIC_HEALTH = Table(
         double("effective_partitions", "As if that many partitions were used evenly.", "partitions"),
         string("placement", "What is placed independently: `keys` where most bytes have a key, else `batches`."),
         double("unit_count", "Effective number of such units, `(sum w)^2 / sum w^2`.", "units"),
-        double("required_unit_count", "Units it takes to tell a peak at the limit from chance.", "units"),
+        double("required_unit_count", "Units it takes to distinguish a peak at the limit from chance.", "units"),
         double("record_chance_cv", "CV that placing every record at random gives: sqrt((P-1)/N_eff).", "ratio"),
         double("batch_chance_cv", "The same for batches.", "ratio"),
         double("key_chance_cv", "The same for keys; NULL where they are not known.", "ratio"),

@@ -2,13 +2,13 @@
 
 * `silver.key_traffic` names a key by `key_id` alone: BLAKE2b-128 of its bytes, keyed with the deployment secret. Who holds
   the secret can test a guessed key, so short or guessable keys are open to them, and to nobody else. Without the secret
-  an id tells that two records have one key, and how often it came, no more. Counts themselves can point at a known heavy
+  an id shows that two records have one key, and how often it came, no more. Counts themselves can point at a known heavy
   key.
 * `silver.key_hashes` and `silver.key_answers` let anybody who can read them test a guess without the secret: a 32-bit hash
   rules out all but one in four thousand million keys, and six of them leave short or guessable keys (numbers, names,
   addresses) no cover. They lie in folders of their own, which only their owner may open, and are dropped after
   `keys.retention`. The clear key is there too for topics that `keys.clear_topics` names.
-* `silver.key_matrices` holds no id and no hash: sums over keys. A cell with one key in it still tells its traffic.
+* `silver.key_matrices` holds no id and no hash: sums over keys. A cell with one key in it still shows that key's traffic.
 
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
@@ -135,4 +135,4 @@ KEY_MATRICES = Table(
 
 KEYS = (KEY_TRAFFIC, KEY_HASHES, KEY_ANSWERS, KEY_MATRICES)
 EXPIRING = (KEY_HASHES, KEY_ANSWERS)
-"""Tables from which keys can be told again: kept for `keys.retention`, each in a folder that only its owner may open."""
+"""Tables from which keys can be recovered: kept for `keys.retention`, each in a folder that only its owner may open."""

@@ -20,7 +20,7 @@ _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without 
 _PRODUCER_EPOCH = bigint(
     "producer_epoch", "Producer epoch; -1 where pooled or transactional: all epochs are one session."
 )
-_ASSUMPTIONS = string("assumptions", "What the data cannot tell, or has against the configuration; '' for nothing.")
+_ASSUMPTIONS = string("assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing.")
 
 PRODUCER_SESSIONS = Table(
     name="silver.producer_sessions",
@@ -93,7 +93,7 @@ SERVICE_MODELS = Table(
             "delay_starts_ms", "array<bigint>", "From when each of `delays_us` holds; or empty.", "ms", nullable=False
         ),
         Column("delays_us", "array<bigint>", "The delays, one for each start.", "us", nullable=False),
-        boolean("is_identifiable", "The data tell the delay; else it is configured, or assumed to be none."),
+        boolean("is_identifiable", "The delay follows from the data; else it is configured, or assumed to be none."),
         _ASSUMPTIONS,
         RUN_ID,
     ),

@@ -113,8 +113,8 @@ def finish_nodes(
         .with_columns(pl.coalesce(name, f"node_{name}") for name in _OF_NODE_TOO)
         .with_columns(instant(pl.col("window_start_ms")).alias("window_start"))
     )
-    told = nearest.select("client_id", "buffer_total_bytes", "node_queue_messages").to_dicts()
-    configs = [_known_config(row, client_configs.get(row["client_id"], {})) for row in told]
+    reported = nearest.select("client_id", "buffer_total_bytes", "node_queue_messages").to_dicts()
+    configs = [_known_config(row, client_configs.get(row["client_id"], {})) for row in reported]
     columns = [name for name in nearest.columns if not name.startswith("node_") and name != "window_start_ms"]
     rows = nearest.select(columns).to_arrow()
     return rows.append_column("client_config", pa.array(configs, pa.map_(pa.string(), pa.string())))

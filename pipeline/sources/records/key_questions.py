@@ -1,6 +1,6 @@
 """Strategies asked about keys while their bytes are at hand: the user's own, and every one where only counts are stored.
 
-What a user's function raises is not the pipeline's failure: the key goes without an answer, and the quarantine tells it.
+What a user's function raises is not the pipeline's failure: the key goes without an answer, and the quarantine names it.
 Neither the exception's text nor the key is repeated there, for the one may hold the other.
 """
 
@@ -68,7 +68,7 @@ def choose_questions(
     """Which strategies are asked about the keys of which topic, for how many partitions.
 
     The user's own are asked for the topic's partition count, those of the configuration, and those of the candidates.
-    Where only counts are stored, one strategy of each family that keys can tell is asked besides.
+    Where only counts are stored, one strategy of each family that keys can distinguish is asked too.
 
     Args:
         run: Names the strategies and candidates.

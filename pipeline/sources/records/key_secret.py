@@ -51,7 +51,7 @@ def read_secret(path: Path, text: str | None = None) -> KeySecret:
         text: Its hex digits, where they come from elsewhere; the file is not looked at then.
 
     Raises:
-        ConfigError: There is none, others may read it, or it is no secret; what it holds is not told.
+        ConfigError: There is none, others may read it, or it is no secret; what it holds is not shown.
     """
     where = "the variable of keys.secret_variable" if text is not None else str(path)
     try:

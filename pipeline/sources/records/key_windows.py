@@ -50,7 +50,7 @@ class _Window:
         is_sound = rows["flaw"] == Flaw.NONE
         self.counter.add(scan, ~(is_mine & is_sound))
         unreadable = rows[is_mine & ~is_sound]
-        # a broken wrapper of the legacy format does not tell how many
+        # a broken wrapper of the legacy format does not say how many
         self.unreadable_record_count += int(np.maximum(unreadable["record_count"], 0).sum(dtype=np.int64))
         self.unreadable_size_bytes += int(unreadable["size_bytes"].sum(dtype=np.int64))
 

@@ -81,7 +81,7 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
 
 
 def _with_records(summary: SegmentSummary, scan: HeaderScan, records: RecordSummary) -> SegmentSummary:
-    """Adds a deep scan; the minimum is then the records' own: a header tells its first record's, perhaps compacted away."""
+    """Adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps compacted away."""
     stamps = [] if records.min_timestamp_ms is None else [records.min_timestamp_ms]
     if summary.control_batch_count:
         markers = scan.min_timestamp_ms[scan.usable & scan.is_control]
