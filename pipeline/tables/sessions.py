@@ -20,7 +20,9 @@ _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without 
 _PRODUCER_EPOCH = bigint(
     "producer_epoch", "Producer epoch; -1 where pooled or transactional: all epochs are one session."
 )
-_ASSUMPTIONS = string("assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing.")
+_ASSUMPTIONS = string(
+    "assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing."
+)
 
 PRODUCER_SESSIONS = Table(
     name="silver.producer_sessions",
