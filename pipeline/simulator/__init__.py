@@ -2,14 +2,14 @@
 
 In a notebook:
 
-    from pipeline.simulator.engine.result import Lane
+    from pipeline.simulator.engine.result import QueueCounter
     from pipeline.simulator.scenario.scenario_file import load_scenario
     from pipeline.simulator.engine.simulate import simulate
     from pipeline.simulator.summary import summarise_variants
 
     [variant] = load_scenario("kip-794-1mb").select(["adaptive"])      # or the path of a YAML file
     result = simulate(variant.scenario, seed=1, traces=True)
-    [result.count(result.lanes_of_broker(broker), Lane.DONE_RECORDS) for broker in range(3)]
+    [result.count(result.queues_of_broker(broker), QueueCounter.DONE_RECORDS) for broker in range(3)]
     result.batch_trace.to_pandas()                                     # a row for each batch
     [summary] = summarise_variants([variant], seeds=range(20))
     summary.brokers[0]["bytes_share"]                                  # Range(median, low, high)

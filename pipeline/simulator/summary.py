@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.environment import count_cores
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
-from pipeline.simulator.engine.result import Connection, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.figures import (
     LATENCY_QUANTILES,
@@ -129,27 +129,29 @@ def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigure
     """
     scenario = variant.scenario
     brokers = range(len(scenario.brokers))
-    lanes_by_broker = [result.lanes_of_broker(broker) for broker in brokers]
-    lanes_by_partition = [result.lanes_of_partition(partition) for partition in range(len(result.leaders))]
-    total_bytes = result.count(range(len(result.lanes)), Lane.DONE_BYTES)
+    queues_by_broker = [result.queues_of_broker(broker) for broker in brokers]
+    queues_by_partition = [result.queues_of_partition(partition) for partition in range(len(result.leaders))]
+    total_bytes = result.count(range(len(result.queues)), QueueCounter.DONE_BYTES)
     broker_figures = tuple(
-        _measure_load(result, lanes, total_bytes) | _measure_requests(result, broker, len(scenario.brokers))
-        for broker, lanes in enumerate(lanes_by_broker)
+        _measure_load(result, queues, total_bytes) | _measure_requests(result, broker, len(scenario.brokers))
+        for broker, queues in enumerate(queues_by_broker)
     )
     return RunFigures(
         run=_measure_whole(result),
         brokers=broker_figures,
-        partitions=tuple(_measure_load(result, lanes, total_bytes) for lanes in lanes_by_partition),
+        partitions=tuple(_measure_load(result, queues, total_bytes) for queues in queues_by_partition),
         producers=tuple(_measure_producer(result, producer) for producer in range(result.producer_count)),
     )
 
 
 def _measure_whole(result: SimulationResult) -> Figures:
-    lanes = range(len(result.lanes))
-    latencies = result.latencies.merge(lanes)
-    records = result.count(lanes, Lane.DONE_RECORDS)
-    started = [int(row[ProducerCount.FIRST_SENT_AT_NS]) for row in result.producers if row[ProducerCount.SENT_RECORDS]]
-    ended_ns = int(result.producers[:, ProducerCount.LAST_DONE_AT_NS].max())
+    queues = range(len(result.queues))
+    latencies = result.latencies.merge(queues)
+    records = result.count(queues, QueueCounter.DONE_RECORDS)
+    started = [
+        int(row[ProducerCounter.FIRST_SENT_AT_NS]) for row in result.producers if row[ProducerCounter.SENT_RECORDS]
+    ]
+    ended_ns = int(result.producers[:, ProducerCounter.LAST_DONE_AT_NS].max())
     figures: Figures = {"throughput_records_per_s": _divide(records * _NS_PER_S, ended_ns - min(started, default=0))}
     figures["latency_avg_ms"] = _to_ms(latencies.mean_ns)
     for name, probability in LATENCY_QUANTILES.items():
@@ -160,18 +162,20 @@ def _measure_whole(result: SimulationResult) -> Figures:
     return figures
 
 
-def _measure_load(result: SimulationResult, lanes: list[int], total_bytes: int) -> Figures:
-    records = result.count(lanes, Lane.DONE_RECORDS)
-    batches = result.count(lanes, Lane.DONE_BATCHES)
-    size_bytes = result.count(lanes, Lane.DONE_BYTES)
-    latencies, queue_times = result.latencies.merge(lanes), result.queue_times.merge(lanes)
+def _measure_load(result: SimulationResult, queues: list[int], total_bytes: int) -> Figures:
+    records = result.count(queues, QueueCounter.DONE_RECORDS)
+    batches = result.count(queues, QueueCounter.DONE_BATCHES)
+    size_bytes = result.count(queues, QueueCounter.DONE_BYTES)
+    latencies, queue_times = result.latencies.merge(queues), result.queue_times.merge(queues)
     figures: Figures = {
         "bytes_share": _divide(size_bytes, total_bytes),
         "record_count": records,
         "batch_count": batches,
         "size_bytes": size_bytes,
         "records_per_batch": _divide(records, batches),
-        "fill_ratio": _divide(result.count(lanes, Lane.PLAIN_BYTES), result.count(lanes, Lane.CAPACITY_BYTES)),
+        "fill_ratio": _divide(
+            result.count(queues, QueueCounter.PLAIN_BYTES), result.count(queues, QueueCounter.CAPACITY_BYTES)
+        ),
         "queue_time_avg_ms": _to_ms(queue_times.mean_ns),
         "queue_time_p99_ms": _to_ms(queue_times.find_quantile_ns(0.99)),
         "latency_avg_ms": _to_ms(latencies.mean_ns),
@@ -184,7 +188,7 @@ def _measure_requests(result: SimulationResult, broker: int, broker_count: int) 
     connections = [producer * broker_count + broker for producer in range(result.producer_count)]
     latencies: LatencyHistogram = result.request_latencies.merge(connections)
     values = (
-        int(result.connections[connections, Connection.REQUESTS].sum()),
+        int(result.connections[connections, ConnectionCounter.REQUESTS].sum()),
         _to_ms(latencies.mean_ns),
         _to_ms(latencies.find_quantile_ns(0.99)),
     )
@@ -192,24 +196,24 @@ def _measure_requests(result: SimulationResult, broker: int, broker_count: int) 
 
 
 def _measure_producer(result: SimulationResult, producer: int) -> Figures:
-    lanes = result.lanes_of_producer(producer)
+    queues = result.queues_of_producer(producer)
     row = result.producers[producer]
-    records = result.count(lanes, Lane.DONE_RECORDS)
-    elapsed_ns = int(row[ProducerCount.LAST_DONE_AT_NS]) - int(row[ProducerCount.FIRST_SENT_AT_NS])
+    records = result.count(queues, QueueCounter.DONE_RECORDS)
+    elapsed_ns = int(row[ProducerCounter.LAST_DONE_AT_NS]) - int(row[ProducerCounter.FIRST_SENT_AT_NS])
     values = (
         _divide(records * _NS_PER_S, elapsed_ns),
         records,
-        result.count(lanes, Lane.FAILED_RECORDS),
-        int(row[ProducerCount.REFUSED_RECORDS]),
-        _to_ms(int(row[ProducerCount.BLOCKED_NS])),
-        int(row[ProducerCount.MAX_BUFFER_BYTES]),
+        result.count(queues, QueueCounter.FAILED_RECORDS),
+        int(row[ProducerCounter.REFUSED_RECORDS]),
+        _to_ms(int(row[ProducerCounter.BLOCKED_NS])),
+        int(row[ProducerCounter.MAX_BUFFER_BYTES]),
     )
     return dict(zip(PRODUCER_FIGURES, values, strict=True))
 
 
 def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> float:
     """Keys and values, as the perf test counts its MB: bodies without attributes, deltas, lengths and header count."""
-    bodies = int(result.producers[:, ProducerCount.DONE_BODY_BYTES].sum())
+    bodies = int(result.producers[:, ProducerCounter.DONE_BODY_BYTES].sum())
     mean = bodies // record_count if record_count else 0
     return bodies - record_count * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 from pipeline.environment import count_cores
-from pipeline.simulator.engine.result import Lane
+from pipeline.simulator.engine.result import QueueCounter
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.scenario import Topic
 from pipeline.simulator.scenario.scenario_file import load_scenario
@@ -47,7 +47,7 @@ def time_records(run, scenario, seeds):
         started = time.thread_time()
         result = run(scenario, seed)
         seconds = time.thread_time() - started
-        rates.append(int(result.lanes[:, Lane.DONE_RECORDS].sum()) / seconds)
+        rates.append(int(result.queues[:, QueueCounter.DONE_RECORDS].sum()) / seconds)
     return max(rates)
 
 

@@ -13,12 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.simulator.clients.client import ClientFamily
-from pipeline.simulator.engine.feed import FED_RECORD_COUNT
-from pipeline.simulator.engine.lay_out import lay_out
-from pipeline.simulator.engine.layout import HEAP
-from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
-from pipeline.simulator.engine.run_kernels import FINISHED, continue_run, start_run
-from pipeline.simulator.engine.simulate import simulate
+from pipeline.simulator.engine.initial_state import lay_out
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
+from pipeline.simulator.engine.run import FINISHED, continue_run, start_run
+from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, make_room, simulate
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import PerfTest, Traffic
@@ -33,7 +31,7 @@ def assert_equal_results(one, other):
         for number, (row, other_row) in enumerate(zip(rows, others, strict=False)):
             assert row == other_row, f"{trace}, row {number}"
         assert len(rows) == len(others), trace
-    for counters in ("lanes", "connections", "producers"):
+    for counters in ("queues", "connections", "producers"):
         assert getattr(one, counters).tolist() == getattr(other, counters).tolist(), counters
     for histograms in ("latencies", "queue_times", "request_latencies"):
         for column in ("counts", "sums_ns", "mins_ns", "maxs_ns"):
@@ -61,22 +59,22 @@ def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
 def test_laws(scenario, seed):
     """What goes in comes out, bytes are those of batches, waiting agrees with Little's law, and time does not run back."""
     result = simulate(scenario, seed, traces=True)
-    lanes, batches, records = result.lanes, result.batch_trace.to_pylist(), result.record_trace.to_pylist()
+    queues, batches, records = result.queues, result.batch_trace.to_pylist(), result.record_trace.to_pylist()
     producers = result.producers
-    ended = lanes[:, Lane.DONE_RECORDS] + lanes[:, Lane.FAILED_RECORDS]
-    assert (lanes[:, Lane.APPENDED_RECORDS] == ended).all()
+    ended = queues[:, QueueCounter.DONE_RECORDS] + queues[:, QueueCounter.FAILED_RECORDS]
+    assert (queues[:, QueueCounter.APPENDED_RECORDS] == ended).all()
     assert (
-        lanes[:, Lane.APPENDED_RECORDS].sum() + producers[:, ProducerCount.REFUSED_RECORDS].sum()
-        == producers[:, ProducerCount.SENT_RECORDS].sum()
+        queues[:, QueueCounter.APPENDED_RECORDS].sum() + producers[:, ProducerCounter.REFUSED_RECORDS].sum()
+        == producers[:, ProducerCounter.SENT_RECORDS].sum()
     )
     assert sum(batch["record_count"] for batch in batches) == len(records) == ended.sum()
-    assert sum(b["size_bytes"] for b in batches if not b["is_failed"]) == lanes[:, Lane.DONE_BYTES].sum()
+    assert sum(b["size_bytes"] for b in batches if not b["is_failed"]) == queues[:, QueueCounter.DONE_BYTES].sum()
     assert (np.diff([batch["done_at_ns"] for batch in batches]) >= 0).all()
     assert all(b["created_at_ns"] <= b["drained_at_ns"] <= b["done_at_ns"] for b in batches if b["attempt_count"])
     for producer, made in enumerate(scenario.producers):
         connections = slice(producer * len(scenario.brokers), (producer + 1) * len(scenario.brokers))
-        assert result.connections[connections, Connection.MAX_IN_FLIGHT].max() <= _limit(made, scenario)
-        assert producers[producer, ProducerCount.MAX_BUFFER_BYTES] <= made.settings.buffer_memory_bytes
+        assert result.connections[connections, ConnectionCounter.MAX_IN_FLIGHT].max() <= _limit(made, scenario)
+        assert producers[producer, ProducerCounter.MAX_BUFFER_BYTES] <= made.settings.buffer_memory_bytes
 
 
 def _limit(producer, scenario):
@@ -90,8 +88,8 @@ def test_littles_law():
     scenario = make_scenario()
     result = simulate(scenario, 3)
     # these records are appended at the moment they are sent
-    assert result.lanes[:, Lane.IN_SYSTEM_NS].tolist() == result.latencies.sums_ns.tolist()
-    assert result.lanes[:, Lane.DONE_RECORDS].sum() == 3000
+    assert result.queues[:, QueueCounter.IN_SYSTEM_NS].tolist() == result.latencies.sums_ns.tolist()
+    assert result.queues[:, QueueCounter.DONE_RECORDS].sum() == 3000
 
 
 def make_scenario(record_count=3000):
@@ -121,20 +119,20 @@ def test_traces_change_nothing_else():
     scenario = make_scenario()
     plain, traced = simulate(scenario, 1), simulate(scenario, 1, traces=True)
     assert plain.batch_trace is None
-    assert plain.lanes.tolist() == traced.lanes.tolist()
+    assert plain.queues.tolist() == traced.queues.tolist()
     assert np.array_equal(plain.latencies.counts, traced.latencies.counts)
 
 
 def test_memory_does_not_grow_with_the_run():
-    """Without traces what is done is freed: ten times the records need no more words than waited at a time."""
+    """Without traces what is done is freed: ten times the records need no more objects than waited at a time."""
     used = []
     for record_count in (3000, 30_000):
-        memory = lay_out(make_scenario(record_count), 1, traces=False)
-        start_run(memory.words)
-        while continue_run(memory.words, 1 << 20) != FINISHED:
-            memory.extend(2 * len(memory.words))
-        used.append(int(memory.words[HEAP]))
-    assert used[1] < used[0] + 40_000
+        sim = lay_out(make_scenario(record_count), 1, traces=False, fed_record_count=FED_RECORD_COUNT)
+        start_run(sim)
+        while continue_run(sim, 1 << 20) != FINISHED:
+            sim = make_room(sim)
+        used.append(sum(int(sim.run[pool]) for pool in ("batch_count", "block_count", "request_count")))
+    assert used[1] < used[0] + 1000
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pipeline.calibration.service.model import Parameter, is_fit_minute, make_br
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
-from pipeline.simulator.engine.result import Connection, Lane
+from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
@@ -152,11 +152,11 @@ def simulate_trial(
         (producer,),
     )
     result = simulate(scenario, seed)
-    lanes = [result.lanes_of_broker(number) for number in range(len(models))]
-    requests = result.connections[: len(models), Connection.REQUESTS]
+    queues = [result.queues_of_broker(number) for number in range(len(models))]
+    requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
     return BrokerFigures(
-        np.array([result.count(own, Lane.DONE_RECORDS) for own in lanes], np.float64),
-        np.array([result.count(own, Lane.DONE_BATCHES) for own in lanes], np.float64),
+        np.array([result.count(own, QueueCounter.DONE_RECORDS) for own in queues], np.float64),
+        np.array([result.count(own, QueueCounter.DONE_BATCHES) for own in queues], np.float64),
         np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
     )
 

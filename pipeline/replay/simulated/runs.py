@@ -22,7 +22,7 @@ from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
 from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:
@@ -144,17 +144,19 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
     runs = []
     for number in range(len(planned.group.topics)):
         partitions = range(starts[number], starts[number + 1])
-        lanes = [result.lanes_of_partition(partition) for partition in partitions]
+        queues = [result.queues_of_partition(partition) for partition in partitions]
         leaders = [scenario.leaders[partition] for partition in partitions]
-        sums = np.array([result.lanes[own].sum(axis=0) for own in lanes])
+        sums = np.array([result.queues[own].sum(axis=0) for own in queues])
         cells = np.zeros((len(partitions), len(CELLS)), np.int64)
-        cells[:, CELL_RECORDS] = sums[:, Lane.APPENDED_RECORDS]
-        cells[:, CELL_BATCHES] = sums[:, Lane.DONE_BATCHES] + sums[:, Lane.FAILED_BATCHES]
-        cells[:, CELL_LOG_BYTES] = sums[:, Lane.DONE_BYTES]
-        cells[:, CELL_BYTES] = sums[:, Lane.PLAIN_BYTES] - BATCH_HEADER_BYTES * sums[:, Lane.DONE_BATCHES]
-        cells[:, CELL_JUDGED_BYTES] = [judged[own].sum() for own in lanes]
+        cells[:, CELL_RECORDS] = sums[:, QueueCounter.APPENDED_RECORDS]
+        cells[:, CELL_BATCHES] = sums[:, QueueCounter.DONE_BATCHES] + sums[:, QueueCounter.FAILED_BATCHES]
+        cells[:, CELL_LOG_BYTES] = sums[:, QueueCounter.DONE_BYTES]
+        cells[:, CELL_BYTES] = (
+            sums[:, QueueCounter.PLAIN_BYTES] - BATCH_HEADER_BYTES * sums[:, QueueCounter.DONE_BATCHES]
+        )
+        cells[:, CELL_JUDGED_BYTES] = [judged[own].sum() for own in queues]
         cells[:, CELL_LEADER] = [planned.group.broker_ids[leader] if leader >= 0 else -1 for leader in leaders]
-        runs.append(_sum_topic(result, [lane for own in lanes for lane in own], cells, arrivals, number))
+        runs.append(_sum_topic(result, [queue for own in queues for queue in own], cells, arrivals, number))
     return runs
 
 
@@ -166,20 +168,20 @@ def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int,
 
 
 def _sum_odd_minutes(result: SimulationResult, arrivals: GroupArrivals, marks_ns: Sequence[int]) -> NDArray[np.int64]:
-    """Bytes that each lane got acknowledged in odd minutes of UTC; what the last minute left behind counts with it."""
-    totals = np.zeros(len(result.lanes), np.int64)
+    """Bytes that each queue got acknowledged in odd minutes of UTC; what the last minute left behind counts with it."""
+    totals = np.zeros(len(result.queues), np.int64)
     if not marks_ns:
         return totals
-    counters = [np.zeros_like(result.lanes), *result.marks, result.lanes]
+    counters = [np.zeros_like(result.queues), *result.marks, result.queues]
     starts_ns = [marks_ns[0] - 1, *marks_ns]
     for start_ns, before, after in zip(starts_ns, counters, counters[1:], strict=False):
         if not is_fit_minute(arrivals.base_ms + start_ns // NS_PER_MS):
-            totals += after[:, Lane.DONE_BYTES] - before[:, Lane.DONE_BYTES]
+            totals += after[:, QueueCounter.DONE_BYTES] - before[:, QueueCounter.DONE_BYTES]
     return totals
 
 
 def _sum_topic(
-    result: SimulationResult, lanes: list[int], cells: NDArray[np.int64], arrivals: GroupArrivals, number: int
+    result: SimulationResult, queues: list[int], cells: NDArray[np.int64], arrivals: GroupArrivals, number: int
 ) -> TopicRun:
     sent_by = [sum(part.count for part in session.parts if part.topic == number) for session in arrivals.sessions]
     writers = [
@@ -191,23 +193,23 @@ def _sum_topic(
     return TopicRun(
         cells=cells,
         sent_count=sent,
-        failed_count=result.count(lanes, Lane.FAILED_RECORDS),
+        failed_count=result.count(queues, QueueCounter.FAILED_RECORDS),
         refused_count=sent - int(cells[:, CELL_RECORDS].sum()),
-        first_sent_ns=base_ns + int(counts[:, ProducerCount.FIRST_SENT_AT_NS].min(initial=2**62)),
-        last_done_ns=base_ns + int(counts[:, ProducerCount.LAST_DONE_AT_NS].max(initial=0)),
-        latencies=result.latencies.merge(lanes),
-        client_latency_sum_ns=round(sent * _measure_client_latency_ns(result, lanes, writers)),
+        first_sent_ns=base_ns + int(counts[:, ProducerCounter.FIRST_SENT_AT_NS].min(initial=2**62)),
+        last_done_ns=base_ns + int(counts[:, ProducerCounter.LAST_DONE_AT_NS].max(initial=0)),
+        latencies=result.latencies.merge(queues),
+        client_latency_sum_ns=round(sent * _measure_client_latency_ns(result, queues, writers)),
     )
 
 
-def _measure_client_latency_ns(result: SimulationResult, lanes: list[int], writers: list[int]) -> float:
+def _measure_client_latency_ns(result: SimulationResult, queues: list[int], writers: list[int]) -> float:
     """As `record-queue-time-avg` and `request-latency-avg` would have it."""
     broker_count = len(result.connections) // result.producer_count
     own = [writer * broker_count + broker for writer in writers for broker in range(broker_count)]
-    sizes = [int(result.connections[connection, Connection.BYTES]) for connection in own]
+    sizes = [int(result.connections[connection, ConnectionCounter.BYTES]) for connection in own]
     latencies = [result.request_latencies.of(connection).mean_ns or 0.0 for connection in own]
     weighted = sum(size * latency for size, latency in zip(sizes, latencies, strict=True))
-    return (result.queue_times.merge(lanes).mean_ns or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
+    return (result.queue_times.merge(queues).mean_ns or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
 
 
 def add_runs(runs: Sequence[TopicRun]) -> TopicRun:

@@ -25,17 +25,6 @@ STEP_BITS = 7
 MAX_BITS = 44
 """Latencies have at most so many bits, so they stay below 4.8 hours; what is longer counts in the last bucket."""
 BUCKET_COUNT = (MAX_BITS - STEP_BITS + 1) << STEP_BITS
-RELATIVE_ERROR = 2.0 ** -(STEP_BITS + 1)
-
-
-def bucket_of(latency_ns: int) -> int:
-    """The bucket of a latency that is not negative.
-
-    >>> [bucket_of(latency_ns) for latency_ns in (0, 255, 256, 257, 258)]
-    [0, 255, 256, 256, 257]
-    """
-    shift = max(latency_ns.bit_length() - STEP_BITS - 1, 0)
-    return min((shift << STEP_BITS) + (latency_ns >> shift), BUCKET_COUNT - 1)
 
 
 def middle_of(bucket: int) -> int:
@@ -83,7 +72,7 @@ class LatencyHistogram:
             probability: From 0 to 1.
 
         Returns:
-            Nanoseconds, off by at most `RELATIVE_ERROR` of it: that of place `int(probability * count)` in rising order, as
+            Nanoseconds, off by at most 1/256 of it: that of place `int(probability * count)` in rising order, as
             `kafka-producer-perf-test` picks it. None where there is no latency.
         """
         count = self.count
@@ -92,19 +81,6 @@ class LatencyHistogram:
         place = min(int(probability * count), count - 1)
         bucket = int(np.searchsorted(np.cumsum(self.counts), place, side="right"))
         return min(max(middle_of(bucket), self.min_ns), self.max_ns)
-
-
-def tally_latencies(latencies_ns: Iterable[int]) -> LatencyHistogram:
-    """Counts latencies one by one: the readable twin of what kernels do.
-
-    >>> tally_latencies([1_000_000, 3_000_000]).mean_ns
-    2000000.0
-    """
-    counts = np.zeros(BUCKET_COUNT, np.int64)
-    latencies = list(latencies_ns)
-    for latency_ns in latencies:
-        counts[bucket_of(latency_ns)] += 1
-    return LatencyHistogram(counts, sum(latencies), min(latencies, default=0), max(latencies, default=0))
 
 
 def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:

@@ -4,7 +4,7 @@ A stream is a key of 64 bits, derived from the run's seed, what the numbers are 
 is SplitMix64's, which needs no state but n. So two variants of a run see the same chance where they ask the same question.
 Whatever ends in nanoseconds is integer arithmetic: a mathematical library may round differently on another machine.
 
-`random_kernels` has the same functions for kernels.
+`draws` has the same functions for kernels.
 
 References:
     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
@@ -80,16 +80,6 @@ def draw_bits(stream: int, count: int) -> int:
 def draw_index(stream: int, count: int, length: int) -> int:
     """An index below a length, as clients draw it: Java's `(nextInt() & 0x7fffffff) % length`."""
     return (draw_bits(stream, count) >> 33) % length
-
-
-def draw_between(stream: int, count: int, low: int, high: int) -> int:
-    """A whole number from low to high, both included; neither below 0."""
-    return low + (draw_bits(stream, count) >> 1) % (high - low + 1)
-
-
-def draw_chance(stream: int, count: int, parts_per_million: int) -> bool:
-    """True that many times of a million."""
-    return (draw_bits(stream, count) >> 1) % 1_000_000 < parts_per_million
 
 
 def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:

@@ -1,8 +1,8 @@
 """What a simulated run gave: counters and latencies of one seed, and traces on request.
 
-Counters are arrays with a row for each unit and a column for each figure, so that a kernel can fill them. Units are
-lanes (a producer's queue for a partition), connections (a producer to a broker), producers; `scenario.py` numbers them.
-Partitions' and brokers' figures are sums over lanes.
+Counters are arrays with a row for each unit and a column for each figure. Units are queues (a producer's for a partition),
+connections (a producer to a broker), producers; `scenario.py` numbers them. Partitions' and brokers' figures are sums over
+queues.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Lane(IntEnum):
-    """Columns of the lanes' counters."""
+class QueueCounter(IntEnum):
+    """Columns of the partition queues' counters."""
 
     APPENDED_RECORDS = 0
     """Put into a batch."""
@@ -44,7 +44,7 @@ class Lane(IntEnum):
     """Records x nanoseconds from append to the end, summed while the run goes on: Little's law must give the same."""
 
 
-class Connection(IntEnum):
+class ConnectionCounter(IntEnum):
     """Columns of the connections' counters."""
 
     REQUESTS = 0
@@ -61,7 +61,7 @@ class Connection(IntEnum):
     """Requests without an answer within `request.timeout.ms`."""
 
 
-class ProducerCount(IntEnum):
+class ProducerCounter(IntEnum):
     """Columns of the producers' counters."""
 
     SENT_RECORDS = 0
@@ -74,8 +74,8 @@ class ProducerCount(IntEnum):
     """That waited for memory."""
     MAX_BUFFER_BYTES = 4
     """The most of `buffer.memory` in use."""
-    TURNS = 5
-    """Of the sender's loop."""
+    SENDER_LOOPS = 5
+    """Iterations of the sender."""
     FIRST_SENT_AT_NS = 6
     LAST_SENT_AT_NS = 7
     LAST_DONE_AT_NS = 8
@@ -119,17 +119,17 @@ class SimulationResult:
         scenario: Its name.
         seed: The seed.
         leaders: Of each partition, counted over all topics, the index of its broker.
-        producer_count: Rows of lanes are producers x partitions.
+        producer_count: Rows of queues are producers x partitions.
         end_ns: When the last thing happened.
-        lanes: Shape (lanes, `Lane`), int64.
-        connections: Shape (producers x brokers, `Connection`), int64.
-        producers: Shape (producers, `ProducerCount`), int64.
-        latencies: By lane: from before `send()` until its acknowledgement is handled, by record.
-        queue_times: By lane: from a batch's first record until it is drained, by batch; its first attempt.
+        queues: Shape (queues, `QueueCounter`), int64.
+        connections: Shape (producers x brokers, `ConnectionCounter`), int64.
+        producers: Shape (producers, `ProducerCounter`), int64.
+        latencies: By queue: from before `send()` until its acknowledgement is handled, by record.
+        queue_times: By queue: from a batch's first record until it is drained, by batch; its first attempt.
         request_latencies: By connection: from a request's sending until its response is handled.
         batch_trace: Or None; columns in `trace.py`.
         record_trace: Or None.
-        marks: The lanes as they were at the times asked for.
+        marks: The queues' counters as they were at the times asked for.
     """
 
     scenario: str
@@ -137,7 +137,7 @@ class SimulationResult:
     leaders: tuple[int, ...]
     producer_count: int
     end_ns: int
-    lanes: NDArray[np.int64]
+    queues: NDArray[np.int64]
     connections: NDArray[np.int64]
     producers: NDArray[np.int64]
     latencies: Histograms
@@ -147,22 +147,22 @@ class SimulationResult:
     record_trace: pa.Table | None = None
     marks: tuple[NDArray[np.int64], ...] = ()
 
-    def lanes_of_broker(self, broker: int, producer: int | None = None) -> list[int]:
-        """Lanes of the partitions a broker leads: one producer's, or all."""
-        return self._lanes_of([p for p, leader in enumerate(self.leaders) if leader == broker], producer)
+    def queues_of_broker(self, broker: int, producer: int | None = None) -> list[int]:
+        """Queues of the partitions a broker leads: one producer's, or all."""
+        return self._queues_of([p for p, leader in enumerate(self.leaders) if leader == broker], producer)
 
-    def lanes_of_partition(self, partition: int, producer: int | None = None) -> list[int]:
-        """Lanes of a partition, counted over all topics: one producer's, or all."""
-        return self._lanes_of([partition], producer)
+    def queues_of_partition(self, partition: int, producer: int | None = None) -> list[int]:
+        """Queues of a partition, counted over all topics: one producer's, or all."""
+        return self._queues_of([partition], producer)
 
-    def lanes_of_producer(self, producer: int) -> list[int]:
-        """All lanes of a producer."""
-        return self._lanes_of(range(len(self.leaders)), producer)
+    def queues_of_producer(self, producer: int) -> list[int]:
+        """All queues of a producer."""
+        return self._queues_of(range(len(self.leaders)), producer)
 
-    def count(self, lanes: Iterable[int], column: Lane) -> int:
-        """The sum of a counter over lanes."""
-        return int(sum(self.lanes[lane, column] for lane in lanes))
+    def count(self, queues: Iterable[int], column: QueueCounter) -> int:
+        """The sum of a counter over queues."""
+        return int(sum(self.queues[queue, column] for queue in queues))
 
-    def _lanes_of(self, partitions: Iterable[int], producer: int | None) -> list[int]:
+    def _queues_of(self, partitions: Iterable[int], producer: int | None) -> list[int]:
         producers = range(self.producer_count) if producer is None else (producer,)
         return [number * len(self.leaders) + partition for number in producers for partition in partitions]

@@ -1,4 +1,4 @@
-"""Simulates a scenario fast: the entry to the kernel.
+"""Simulates a scenario: lays it out, runs it, reads what it counted.
 
 Tests hold it against a plain Python model (`tests/oracles/simulator`): same events, same draws, same bytes.
 """
@@ -6,29 +6,37 @@ Tests hold it against a plain Python model (`tests/oracles/simulator`): same eve
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.simulator.engine import layout as at
-from pipeline.simulator.engine.feed import FED_RECORD_COUNT, feed_threads
-from pipeline.simulator.engine.histogram_kernels import LARGEST, LEAST, SUM
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
-from pipeline.simulator.engine.lay_out import lay_out
-from pipeline.simulator.engine.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
-from pipeline.simulator.engine.run_kernels import FINISHED, OUT_OF_MEMORY, OUT_OF_RECORDS, continue_run, start_run
+from pipeline.simulator.engine.initial_state import lay_out
+from pipeline.simulator.engine.result import (
+    ConnectionCounter,
+    Histograms,
+    ProducerCounter,
+    QueueCounter,
+    SimulationResult,
+)
+from pipeline.simulator.engine.run import FINISHED, OUT_OF_RECORDS, OUT_OF_ROOM, continue_run, start_run
+from pipeline.simulator.engine.state import ALL_FED, NEVER
 from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
 from pipeline.simulator.scenario.run_to_run import settle_run
+from pipeline.simulator.scenario.traffic import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import IntEnum
 
     from numpy.typing import NDArray
 
-    from pipeline.simulator.engine.run_memory import RunMemory
     from pipeline.simulator.scenario.scenario import Scenario
 
+Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and records to kernels
+
+FED_RECORD_COUNT = 1 << 16
+"""Recorded arrivals of a thread that lie in memory at a time: 2 MiB. A recording may be far larger than a run."""
 _EVENTS_BETWEEN_MARKS = 1 << 9
 """Where counters are looked at on the way: few, so that they are as they were at the time wanted, within milliseconds."""
 _EVENTS_AT_A_TIME = 1 << 22
@@ -51,10 +59,10 @@ def simulate(
     Args:
         scenario: What to simulate.
         seed: Chance.
-        traces: Keep a row for each batch and record: 80 and 64 bytes each.
+        traces: Keep a row for each batch and record: 81 and 32 bytes each.
         fed_record_count: So many recorded arrivals of a thread are in the run's memory at a time; 2 or more. It changes
             nothing else.
-        marks_ns: Times, rising, at which the lanes' counters are kept, too.
+        marks_ns: Times, rising, at which the queues' counters are kept, too.
 
     Returns:
         Counters, latencies and traces; see `SimulationResult`.
@@ -62,82 +70,125 @@ def simulate(
     Raises:
         InputError: A distribution's points do not rise.
 
-    >>> from pipeline.simulator.scenario.scenario import SimulatedBroker, Producer, Scenario, Topic
+    >>> from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
     >>> from pipeline.simulator.scenario.traffic import PerfTest, Traffic
     >>> traffic = Traffic(PerfTest(rate_per_s=1000), record_count=5000)
     >>> scenario = Scenario("example", (SimulatedBroker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
-    >>> int(simulate(scenario, 1).lanes[:, Lane.DONE_RECORDS].sum())
+    >>> int(simulate(scenario, 1).queues[:, QueueCounter.DONE_RECORDS].sum())
     5000
     """
-    memory = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
-    lane_count = len(scenario.producers) * len(scenario.leaders)
+    sim: Arrays = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
     marked: list[NDArray[np.int64]] = []
-    start_run(memory.words)
+    feed_threads(sim, scenario, fed_record_count)
+    start_run(sim)
     event_count = _EVENTS_BETWEEN_MARKS if marks_ns else _EVENTS_AT_A_TIME
-    while (status := continue_run(memory.words, event_count)) != FINISHED:
-        if status == OUT_OF_MEMORY:
-            memory.extend(2 * len(memory.words))
+    while (status := continue_run(sim, event_count)) != FINISHED:
+        if status == OUT_OF_ROOM:
+            sim = make_room(sim)
         elif status == OUT_OF_RECORDS:
-            feed_threads(memory)
-        while len(marked) < len(marks_ns) and memory.words[at.NOW] >= marks_ns[len(marked)]:
-            marked.append(_read_counters(memory.words, at.LANES, lane_count, at.LANE_WORDS, len(Lane)))
-    result = _read_result(memory, scenario, seed, traces=traces)
-    marked += [result.lanes] * (len(marks_ns) - len(marked))
+            feed_threads(sim, scenario, fed_record_count)
+        while len(marked) < len(marks_ns) and sim.run["now_ns"] >= marks_ns[len(marked)]:
+            marked.append(_read_counters(sim.queues[1:], QueueCounter))
+    result = _read_result(sim, scenario, seed)
+    marked += [result.queues] * (len(marks_ns) - len(marked))
     return replace(result, marks=tuple(marked))
 
 
-def _read_result(memory: RunMemory, scenario: Scenario, seed: int, *, traces: bool) -> SimulationResult:
-    words = memory.words
-    producer_count = len(scenario.producers)
-    connection_count = producer_count * len(scenario.brokers)
-    lane_count = producer_count * len(scenario.leaders)
+def make_room(sim: Arrays) -> Arrays:
+    """Returns the state with twice the room in pools whose end is near."""
+    run = sim.run
+    pools: dict[str, Any] = {}
+    for name, used in (
+        ("batches", run["batch_count"] + 1),
+        ("blocks", run["block_count"] + 1),
+        ("requests", run["request_count"] + run["most_requests"]),
+        ("batch_rows", run["opened_batch_count"]),
+        ("record_rows", run["appended_record_count"]),
+    ):
+        pool = getattr(sim, name)
+        if used >= len(pool):
+            pools[name] = np.concatenate([pool, np.zeros_like(pool)])
+    run["is_short"] = False
+    return sim._replace(**pools)
+
+
+def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
+    """Puts recorded arrivals into memory: of each thread the one that is due, and those after it.
+
+    Args:
+        sim: The state.
+        scenario: What is simulated.
+        record_count: Of a thread, at a time.
+    """
+    number, start = 0, 0
+    for owner, producer in enumerate(scenario.producers):
+        for traffic in producer.traffic:
+            number += 1
+            if isinstance(traffic.arrivals, Recorded):
+                topics = np.array([target.topic for target in traffic.targets]) + owner * len(scenario.topics)
+                _feed_thread(sim, number, start, traffic.arrivals, topics, record_count)
+                start += min(record_count, len(traffic.arrivals.due_ns))
+
+
+def _feed_thread(
+    sim: Arrays, number: int, start: int, recorded: Recorded, topics: NDArray[np.int64], record_count: int
+) -> None:
+    thread = sim.threads[number]
+    first = int(thread["tick_count"])
+    records = slice(first, first + record_count)
+    end = min(first + record_count, len(recorded.due_ns))
+    rows = sim.recorded[start : start + end - first]
+    rows["due_ns"] = recorded.due_ns[records]
+    rows["body_bytes"] = recorded.body_bytes[records]
+    rows["partition"] = recorded.partition[records]
+    rows["topic"] = topics[recorded.target[records]]
+    thread["first_recorded"] = start - first
+    thread["fed_count"] = ALL_FED if end == len(recorded.due_ns) else end
+
+
+def _read_result(sim: Arrays, scenario: Scenario, seed: int) -> SimulationResult:
+    batch_trace, record_trace = _read_traces(sim) if sim.run["is_traced"] else (None, None)
     return SimulationResult(
         scenario=scenario.name,
         seed=seed,
         leaders=scenario.leaders,
-        producer_count=producer_count,
-        end_ns=int(words[at.NOW]),
-        lanes=_read_counters(words, at.LANES, lane_count, at.LANE_WORDS, len(Lane)),
-        connections=_read_counters(words, at.CONNECTIONS, connection_count, at.CONNECTION_WORDS, len(Connection)),
-        producers=_read_counters(words, at.PRODUCERS, producer_count, at.PRODUCER_WORDS, len(ProducerCount)),
-        latencies=_read_histograms(words, at.LATENCIES, at.LATENCY_EXTREMES, lane_count),
-        queue_times=_read_histograms(words, at.QUEUE_TIMES, at.QUEUE_TIME_EXTREMES, lane_count),
-        request_latencies=_read_histograms(words, at.REQUEST_LATENCIES, at.REQUEST_LATENCY_EXTREMES, connection_count),
-        batch_trace=_read_trace(words, at.BATCH_ROWS, at.BATCH_ROW_WORDS, BATCH_TRACE) if traces else None,
-        record_trace=_read_trace(words, at.RECORD_ROWS, at.RECORD_ROW_WORDS, RECORD_TRACE) if traces else None,
+        producer_count=len(scenario.producers),
+        end_ns=int(sim.run["now_ns"]),
+        queues=_read_counters(sim.queues[1:], QueueCounter),
+        connections=_read_counters(sim.connections[1:], ConnectionCounter),
+        producers=_read_counters(sim.producers, ProducerCounter),
+        latencies=_read_histograms(sim.latencies[1:]),
+        queue_times=_read_histograms(sim.queue_times[1:]),
+        request_latencies=_read_histograms(sim.request_latencies[1:]),
+        batch_trace=batch_trace,
+        record_trace=record_trace,
     )
 
 
-def _read_counters(
-    words: NDArray[np.int64], field: int, count: int, word_count: int, column_count: int
-) -> NDArray[np.int64]:
-    first = words[field]
-    return words[first : first + count * word_count].reshape(count, word_count)[:, :column_count].copy()
+def _read_counters(rows: Arrays, counters: type[IntEnum]) -> NDArray[np.int64]:
+    return np.stack([rows[counter.name.lower()] for counter in counters], axis=1)
 
 
-def _read_histograms(words: NDArray[np.int64], field: int, extremes_field: int, count: int) -> Histograms:
-    first, first_extreme = words[field], words[extremes_field]
-    extremes = words[first_extreme : first_extreme + 3 * count].reshape(count, 3)
+def _read_histograms(rows: Arrays) -> Histograms:
     return Histograms(
-        words[first : first + count * BUCKET_COUNT].reshape(count, BUCKET_COUNT).copy(),
-        extremes[:, SUM].copy(),
-        extremes[:, LEAST].copy(),
-        np.maximum(extremes[:, LARGEST], 0),
+        rows["counts"], rows["sum_ns"], np.where(rows["min_ns"] == NEVER, 0, rows["min_ns"]), rows["max_ns"]
     )
 
 
-def _read_trace(words: NDArray[np.int64], field: int, row_words: int, schema: pa.Schema) -> pa.Table:
-    blocks = []
-    block = int(words[field])
-    while block != at.NONE:
-        first = block + at.BLOCK_ITEMS
-        blocks.append(words[first : first + words[block + at.BLOCK_USED]])
-        block = int(words[block + at.BLOCK_NEXT])
-    rows = np.concatenate(blocks).reshape(-1, row_words)
-    columns = [
-        pa.array(rows[:, place] != 0)
-        if pa.types.is_boolean(column.type)
-        else pa.array(rows[:, place]).cast(column.type)
-        for place, column in enumerate(schema)
-    ]
-    return pa.table(columns, schema)
+def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
+    """Returns the batches in the order they were done, and the records in that order and the one they were appended in."""
+    opened = sim.batch_rows[: sim.run["opened_batch_count"]]
+    appended = sim.record_rows[: sim.run["appended_record_count"]]
+    batches = opened[np.argsort(opened["rank"])]
+    records = appended[np.argsort(opened["rank"][appended["batch_row"]], kind="stable")]
+    owners = opened[records["batch_row"]]
+    return (
+        pa.table([pa.array(batches[column.name]).cast(column.type) for column in BATCH_TRACE], BATCH_TRACE),
+        pa.table(
+            [
+                pa.array((records if column.name in records.dtype.names else owners)[column.name]).cast(column.type)
+                for column in RECORD_TRACE
+            ],
+            RECORD_TRACE,
+        ),
+    )

@@ -8,7 +8,7 @@ BATCH_TRACE = pa.schema(
     [
         pa.field("producer", pa.int32()),  # index in the scenario
         pa.field("partition", pa.int32()),  # counted over all topics
-        pa.field("batch_number", pa.int64()),  # within the lane, by creation, from 0
+        pa.field("batch_number", pa.int64()),  # within the partition queue, by creation, from 0
         pa.field("created_at_ns", pa.int64()),
         pa.field("drained_at_ns", pa.int64()),  # the last time; -1 if it never was
         pa.field("done_at_ns", pa.int64()),

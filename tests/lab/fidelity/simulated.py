@@ -15,7 +15,7 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
-from pipeline.simulator.engine.result import Connection, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
@@ -90,14 +90,14 @@ def simulate_seeds(
 def collect(results: Sequence[SimulationResult]) -> SimulatedFigures:
     """Figures of results of one scenario."""
 
-    def by_partition(column: Lane) -> NDArray[np.int64]:
-        return np.array([_sum_producers(result, result.lanes[:, column]) for result in results])
+    def by_partition(column: QueueCounter) -> NDArray[np.int64]:
+        return np.array([_sum_producers(result, result.queues[:, column]) for result in results])
 
     return SimulatedFigures(
-        by_partition(Lane.DONE_RECORDS),
-        by_partition(Lane.DONE_BATCHES),
-        by_partition(Lane.DONE_BYTES),
-        np.array([_sum_producers(result, result.connections[:, Connection.REQUESTS]) for result in results]),
+        by_partition(QueueCounter.DONE_RECORDS),
+        by_partition(QueueCounter.DONE_BATCHES),
+        by_partition(QueueCounter.DONE_BYTES),
+        np.array([_sum_producers(result, result.connections[:, ConnectionCounter.REQUESTS]) for result in results]),
         _collect_loads(results),
     )
 
@@ -112,12 +112,12 @@ def _collect_loads(results: Sequence[SimulationResult]) -> dict[str, NDArray[np.
 
 
 def _measure_load(result: SimulationResult, producer: int) -> dict[str, float]:
-    lanes = result.lanes_of_producer(producer)
-    latency = result.latencies.merge(lanes)
+    queues = result.queues_of_producer(producer)
+    latency = result.latencies.merge(queues)
     row = result.producers[producer]
-    elapsed_s = (row[ProducerCount.LAST_DONE_AT_NS] - row[ProducerCount.FIRST_SENT_AT_NS]) / 1e9
+    elapsed_s = (row[ProducerCounter.LAST_DONE_AT_NS] - row[ProducerCounter.FIRST_SENT_AT_NS]) / 1e9
     figures = {f"latency_{name}_ms": (latency.find_quantile_ns(share) or 0) / MS for name, share in LATENCIES.items()}
-    figures["throughput_records_per_s"] = result.count(lanes, Lane.DONE_RECORDS) / elapsed_s
+    figures["throughput_records_per_s"] = result.count(queues, QueueCounter.DONE_RECORDS) / elapsed_s
     figures["latency_avg_ms"] = (latency.mean_ns or 0) / MS
     figures["latency_max_ms"] = latency.max_ns / MS
     return figures

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import MS, ClientFamily
-from pipeline.simulator.engine.compression_estimate import FIRST_RATIO, update_ratio
-from pipeline.simulator.engine.record_size import estimate_batch_bytes
+from pipeline.simulator.engine.record_size import FIRST_RATIO, estimate_batch_bytes, update_ratio
 from tests.oracles.simulator.batch import Batch
 from tests.oracles.simulator.buffer_pool import BufferPool
 from tests.oracles.simulator.kip_794 import LoadStats, weigh_queues

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.simulator.clients.client import MS
-from pipeline.simulator.engine.compression_estimate import estimate_compressed_bytes
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_record_bytes
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, estimate_compressed_bytes, measure_record_bytes
 
 if TYPE_CHECKING:
     from pipeline.simulator.clients.client import Compression

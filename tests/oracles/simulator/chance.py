@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.simulator.engine.random_stream import derive_stream, draw_between, draw_chance, draw_index, draw_quantile
+from pipeline.simulator.engine.random_stream import derive_stream, draw_bits, draw_index, draw_quantile
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.distribution import Distribution
@@ -39,8 +39,8 @@ class Stream:
 
     def draw_between(self, low: int, high: int) -> int:
         """From low to high, both included."""
-        return draw_between(self._stream, self._take_count(), low, high)
+        return low + (draw_bits(self._stream, self._take_count()) >> 1) % (high - low + 1)
 
     def draw_chance(self, parts_per_million: int) -> bool:
         """True that many times of a million."""
-        return draw_chance(self._stream, self._take_count(), parts_per_million)
+        return (draw_bits(self._stream, self._take_count()) >> 1) % 1_000_000 < parts_per_million

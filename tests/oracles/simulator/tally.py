@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, bucket_of
-from pipeline.simulator.engine.result import Connection, Histograms, Lane, ProducerCount, SimulationResult
+from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
+from pipeline.simulator.engine.result import (
+    ConnectionCounter,
+    Histograms,
+    ProducerCounter,
+    QueueCounter,
+    SimulationResult,
+)
 from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
+from tests.oracles.simulator.latencies import bucket_of
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario import Scenario
@@ -53,55 +60,55 @@ class Tally:
         self._broker_count = len(scenario.brokers)
         self._partition_count = len(scenario.leaders)
         producer_count = len(scenario.producers)
-        lane_count = producer_count * self._partition_count
+        queue_count = producer_count * self._partition_count
         connection_count = producer_count * self._broker_count
-        self._lanes = np.zeros((lane_count, len(Lane)), np.int64)
-        self._connections = np.zeros((connection_count, len(Connection)), np.int64)
-        self._producers = np.zeros((producer_count, len(ProducerCount)), np.int64)
-        self._producers[:, ProducerCount.FIRST_SENT_AT_NS] = -1
-        self._latencies = Latencies(lane_count)
-        self._queue_times = Latencies(lane_count)
+        self._queues = np.zeros((queue_count, len(QueueCounter)), np.int64)
+        self._connections = np.zeros((connection_count, len(ConnectionCounter)), np.int64)
+        self._producers = np.zeros((producer_count, len(ProducerCounter)), np.int64)
+        self._producers[:, ProducerCounter.FIRST_SENT_AT_NS] = -1
+        self._latencies = Latencies(queue_count)
+        self._queue_times = Latencies(queue_count)
         self._request_latencies = Latencies(connection_count)
-        self._in_system = [0] * lane_count
-        self._in_system_since_ns = [0] * lane_count
+        self._in_system = [0] * queue_count
+        self._in_system_since_ns = [0] * queue_count
         self._batch_rows: list[tuple[int | bool, ...]] | None = [] if has_traces else None
         self._record_rows: list[tuple[int | bool, ...]] | None = [] if has_traces else None
 
     def count_send(self, producer: int, now_ns: int) -> None:
         """`send()` is called."""
         row = self._producers[producer]
-        row[ProducerCount.SENT_RECORDS] += 1
-        if row[ProducerCount.FIRST_SENT_AT_NS] < 0:
-            row[ProducerCount.FIRST_SENT_AT_NS] = now_ns
-        row[ProducerCount.LAST_SENT_AT_NS] = now_ns
+        row[ProducerCounter.SENT_RECORDS] += 1
+        if row[ProducerCounter.FIRST_SENT_AT_NS] < 0:
+            row[ProducerCounter.FIRST_SENT_AT_NS] = now_ns
+        row[ProducerCounter.LAST_SENT_AT_NS] = now_ns
 
     def count_refused(self, producer: int) -> None:
         """`send()` failed."""
-        self._producers[producer, ProducerCount.REFUSED_RECORDS] += 1
+        self._producers[producer, ProducerCounter.REFUSED_RECORDS] += 1
 
     def count_blocked(self, producer: int, blocked_ns: int) -> None:
         """`send()` had waited for memory."""
-        self._producers[producer, ProducerCount.BLOCKED_RECORDS] += 1
-        self._producers[producer, ProducerCount.BLOCKED_NS] += blocked_ns
+        self._producers[producer, ProducerCounter.BLOCKED_RECORDS] += 1
+        self._producers[producer, ProducerCounter.BLOCKED_NS] += blocked_ns
 
-    def count_append(self, producer: int, lane: int, now_ns: int, used_bytes: int) -> None:
+    def count_append(self, producer: int, queue: int, now_ns: int, used_bytes: int) -> None:
         """A record was put into a batch; so much of `buffer.memory` is in use."""
-        self._lanes[lane, Lane.APPENDED_RECORDS] += 1
-        self._move(lane, 1, now_ns)
+        self._queues[queue, QueueCounter.APPENDED_RECORDS] += 1
+        self._move(queue, 1, now_ns)
         row = self._producers[producer]
-        row[ProducerCount.MAX_BUFFER_BYTES] = max(row[ProducerCount.MAX_BUFFER_BYTES], used_bytes)
+        row[ProducerCounter.MAX_BUFFER_BYTES] = max(row[ProducerCounter.MAX_BUFFER_BYTES], used_bytes)
 
     def count_turn(self, producer: int) -> None:
         """The sender made a turn."""
-        self._producers[producer, ProducerCount.TURNS] += 1
+        self._producers[producer, ProducerCounter.SENDER_LOOPS] += 1
 
     def count_request(self, producer: int, broker: int, request: Request, in_flight_count: int) -> None:
         """A request was sent."""
         row = self._connections[producer * self._broker_count + broker]
-        row[Connection.REQUESTS] += 1
-        row[Connection.BATCHES] += len(request.batches)
-        row[Connection.BYTES] += request.size_bytes
-        row[Connection.MAX_IN_FLIGHT] = max(row[Connection.MAX_IN_FLIGHT], in_flight_count)
+        row[ConnectionCounter.REQUESTS] += 1
+        row[ConnectionCounter.BATCHES] += len(request.batches)
+        row[ConnectionCounter.BYTES] += request.size_bytes
+        row[ConnectionCounter.MAX_IN_FLIGHT] = max(row[ConnectionCounter.MAX_IN_FLIGHT], in_flight_count)
         for batch in request.batches:
             if batch.attempt_count == 0:
                 self._queue_times.add(batch.lane, request.sent_ns - batch.created_ns)
@@ -109,41 +116,43 @@ class Tally:
     def count_response(self, producer: int, broker: int, request: Request, now_ns: int) -> None:
         """A response was handled."""
         connection = producer * self._broker_count + broker
-        self._connections[connection, Connection.ERRORS] += request.is_error or bool(request.refused)
-        self._connections[connection, Connection.THROTTLED_NS] += request.throttle_ns
+        self._connections[connection, ConnectionCounter.ERRORS] += request.is_error or bool(request.refused)
+        self._connections[connection, ConnectionCounter.THROTTLED_NS] += request.throttle_ns
         self._request_latencies.add(connection, now_ns - request.sent_ns)
 
     def count_timeouts(self, producer: int, broker: int, count: int) -> None:
         """Requests were given up."""
-        self._connections[producer * self._broker_count + broker, Connection.TIMED_OUT] += count
+        self._connections[producer * self._broker_count + broker, ConnectionCounter.TIMED_OUT] += count
 
     def count_retry(self, batch: Batch) -> None:
         """A batch goes back."""
-        self._lanes[batch.lane, Lane.RETRIES] += 1
+        self._queues[batch.lane, QueueCounter.RETRIES] += 1
 
     def count_batch(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
         """A batch is done."""
-        row = self._lanes[batch.lane]
+        row = self._queues[batch.lane]
         count = len(batch.records)
-        row[Lane.FAILED_RECORDS if is_failed else Lane.DONE_RECORDS] += count
-        row[Lane.FAILED_BATCHES if is_failed else Lane.DONE_BATCHES] += 1
+        row[QueueCounter.FAILED_RECORDS if is_failed else QueueCounter.DONE_RECORDS] += count
+        row[QueueCounter.FAILED_BATCHES if is_failed else QueueCounter.DONE_BATCHES] += 1
         self._move(batch.lane, -count, now_ns)
         if not is_failed:
-            row[Lane.DONE_BYTES] += batch.size_bytes
-            row[Lane.PLAIN_BYTES] += batch.plain_bytes
-            row[Lane.CAPACITY_BYTES] += batch.capacity_bytes
+            row[QueueCounter.DONE_BYTES] += batch.size_bytes
+            row[QueueCounter.PLAIN_BYTES] += batch.plain_bytes
+            row[QueueCounter.CAPACITY_BYTES] += batch.capacity_bytes
             for record, _ in batch.records:
                 self._latencies.add(batch.lane, now_ns - record.sent_at_ns)
             producer_row = self._producers[producer]
-            producer_row[ProducerCount.LAST_DONE_AT_NS] = now_ns
-            producer_row[ProducerCount.DONE_BODY_BYTES] += sum(record.body_bytes for record, _ in batch.records)
+            producer_row[ProducerCounter.LAST_DONE_AT_NS] = now_ns
+            producer_row[ProducerCounter.DONE_BODY_BYTES] += sum(record.body_bytes for record, _ in batch.records)
         self._trace(producer, batch, now_ns, is_failed=is_failed)
 
-    def _move(self, lane: int, count: int, now_ns: int) -> None:
+    def _move(self, queue: int, count: int, now_ns: int) -> None:
         """Records come in or go out: what was in since the last time counts."""
-        self._lanes[lane, Lane.IN_SYSTEM_NS] += self._in_system[lane] * (now_ns - self._in_system_since_ns[lane])
-        self._in_system[lane] += count
-        self._in_system_since_ns[lane] = now_ns
+        self._queues[queue, QueueCounter.IN_SYSTEM_NS] += self._in_system[queue] * (
+            now_ns - self._in_system_since_ns[queue]
+        )
+        self._in_system[queue] += count
+        self._in_system_since_ns[queue] = now_ns
 
     def _trace(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
         if self._batch_rows is None or self._record_rows is None:
@@ -189,7 +198,7 @@ class Tally:
             leaders=self._scenario.leaders,
             producer_count=len(self._scenario.producers),
             end_ns=end_ns,
-            lanes=self._lanes,
+            queues=self._queues,
             connections=self._connections,
             producers=self._producers,
             latencies=self._latencies.freeze(),

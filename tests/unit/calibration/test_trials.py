@@ -14,7 +14,7 @@ from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic, cut_topic, observe, simulate_trial
-from pipeline.simulator.engine.result import Connection
+from pipeline.simulator.engine.result import ConnectionCounter
 from pipeline.simulator.scenario.distribution import Steps
 from tests.simulated_sessions import EPOCH_MS, delayed, make_scenario, record_session
 
@@ -35,10 +35,10 @@ def make_session(strategy: str, version: str, config: dict[str, str], *, pattern
             broker_id=broker_id,
             start_ms=EPOCH_MS,
             end_ms=END_MS,
-            request_rate_per_s=float(result.connections[broker_id, Connection.REQUESTS]) / SECONDS,
+            request_rate_per_s=float(result.connections[broker_id, ConnectionCounter.REQUESTS]) / SECONDS,
             request_latency_avg_ms=result.request_latencies.of(broker_id).sum_ns
             / NS_PER_MS
-            / float(result.connections[broker_id, Connection.REQUESTS]),
+            / float(result.connections[broker_id, ConnectionCounter.REQUESTS]),
         )
         for broker_id in BROKERS
     ]

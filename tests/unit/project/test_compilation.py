@@ -9,43 +9,46 @@ import pytest
 
 import pipeline
 from pipeline.codec.records import key_kernels, record_kernels
-from pipeline.compilation import SOURCES, fingerprint_sources, list_sources
+from pipeline.compilation import fingerprint_sources, list_sources
 from pipeline.partitioners import hash_kernels
-from pipeline.simulator.engine import run_kernels
+from pipeline.simulator.engine import run
 
 PIPELINE = Path(pipeline.__file__).parent
 
 
 def imported_files(path):
-    """Modules of rooms with kernels that a module imports, however it does so."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Modules of this package that a module imports when it runs, read from its syntax tree."""
+    for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pipeline"):
             module = PIPELINE.parent / Path(*node.module.split("."))
-            names = (
-                [module / f"{alias.name}.py" for alias in node.names]
-                if module.is_dir()
-                else [module.with_suffix(".py")]
-            )
-            yield from (name for name in names if name.exists() and name.relative_to(PIPELINE).parts[0] in SOURCES)
+            names = [module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)]
+            yield from (name for name in names if name.exists())
 
 
 @pytest.mark.parametrize(
-    ("room", "kernel", "signature_count"),
+    ("module", "kernel", "signature_count"),
     [
-        ("codec", key_kernels.number_keys, 1),
-        ("codec", record_kernels.decode_batches, 1),
-        ("partitioners", hash_kernels.hash_column, 1),
-        ("simulator", run_kernels.continue_run, 1),
+        (key_kernels, key_kernels.number_keys, 1),
+        (record_kernels, record_kernels.decode_batches, 1),
+        (hash_kernels, hash_kernels.hash_column, 1),
+        (run, run.continue_run, 1),
     ],
 )
-def test_cache_files_carry_the_fingerprint(room, kernel, signature_count):
-    assert kernel.__qualname__.endswith(fingerprint_sources(room))
+def test_cache_files_carry_the_fingerprint(module, kernel, signature_count):
+    assert kernel.__qualname__.endswith(fingerprint_sources(Path(module.__file__)))
     assert len(kernel.nopython_signatures) == signature_count, "compiled at import"
 
 
-@pytest.mark.parametrize("room", SOURCES)
-def test_fingerprint_covers_what_kernels_import(room):
+@pytest.mark.parametrize("module", [key_kernels, record_kernels, hash_kernels, run])
+def test_fingerprint_covers_what_kernels_import(module):
     """A source missing from the fingerprint would leave yesterday's machine code running after a change to it."""
-    covered = set(list_sources(room))
+    covered = list_sources(Path(module.__file__))
+    assert {Path(module.__file__), PIPELINE / "compilation.py"} <= covered
     for path in covered:
         assert set(imported_files(path)) <= covered, path
+
+
+def test_fingerprint_follows_imports_and_stops_there():
+    names = {path.relative_to(PIPELINE).as_posix() for path in list_sources(Path(run.__file__))}
+    assert {"simulator/engine/sender.py", "simulator/engine/random_stream.py", "partitioners/strategy.py"} <= names
+    assert not {name for name in names if name.startswith(("codec/", "calibration/", "replay/"))}

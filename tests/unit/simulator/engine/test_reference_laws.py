@@ -12,7 +12,7 @@ import pytest
 from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.engine.result import Connection, Lane, ProducerCount
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
@@ -117,15 +117,20 @@ def run(name: str) -> SimulationResult:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_records_in_are_records_out(name):
     result = run(name)
-    totals, producers = result.lanes.sum(axis=0), result.producers.sum(axis=0)
-    assert totals[Lane.APPENDED_RECORDS] == totals[Lane.DONE_RECORDS] + totals[Lane.FAILED_RECORDS]
+    totals, producers = result.queues.sum(axis=0), result.producers.sum(axis=0)
     assert (
-        producers[ProducerCount.SENT_RECORDS]
-        == totals[Lane.APPENDED_RECORDS] + producers[ProducerCount.REFUSED_RECORDS]
+        totals[QueueCounter.APPENDED_RECORDS] == totals[QueueCounter.DONE_RECORDS] + totals[QueueCounter.FAILED_RECORDS]
     )
-    assert totals[Lane.DONE_RECORDS] > 1000
-    assert result.record_trace.num_rows == totals[Lane.APPENDED_RECORDS]
-    assert sum(result.latencies.of(lane).count for lane in range(len(result.lanes))) == totals[Lane.DONE_RECORDS]
+    assert (
+        producers[ProducerCounter.SENT_RECORDS]
+        == totals[QueueCounter.APPENDED_RECORDS] + producers[ProducerCounter.REFUSED_RECORDS]
+    )
+    assert totals[QueueCounter.DONE_RECORDS] > 1000
+    assert result.record_trace.num_rows == totals[QueueCounter.APPENDED_RECORDS]
+    assert (
+        sum(result.latencies.of(queue).count for queue in range(len(result.queues)))
+        == totals[QueueCounter.DONE_RECORDS]
+    )
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -133,23 +138,23 @@ def test_bytes_are_the_sum_of_batches(name):
     result = run(name)
     rows = result.batch_trace.to_pylist()
     done = [row for row in rows if not row["is_failed"]]
-    assert sum(row["size_bytes"] for row in done) == result.lanes[:, Lane.DONE_BYTES].sum()
-    assert len(done) == result.lanes[:, Lane.DONE_BATCHES].sum()
-    assert sum(row["record_count"] for row in done) == result.lanes[:, Lane.DONE_RECORDS].sum()
+    assert sum(row["size_bytes"] for row in done) == result.queues[:, QueueCounter.DONE_BYTES].sum()
+    assert len(done) == result.queues[:, QueueCounter.DONE_BATCHES].sum()
+    assert sum(row["record_count"] for row in done) == result.queues[:, QueueCounter.DONE_RECORDS].sum()
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in WAITS_FOR_MEMORY])
 def test_littles_law_holds_to_the_nanosecond(name):
     """Records in the system summed over time = the time each spent in it: both sides counted on their own."""
     result = run(name)
-    assert not result.producers[:, ProducerCount.BLOCKED_RECORDS].any()  # a latency begins before a wait for memory
+    assert not result.producers[:, ProducerCounter.BLOCKED_RECORDS].any()  # a latency begins before a wait for memory
     records = result.record_trace.to_pylist()
-    first_sent_ns = result.producers[:, ProducerCount.FIRST_SENT_AT_NS]
-    for lane, row in enumerate(result.lanes):
-        own = [r for r in records if r["producer"] * len(result.leaders) + r["partition"] == lane]
-        metadata_ns = int(first_sent_ns[lane // len(result.leaders)]) + MEASURED_COSTS.metadata_ns
+    first_sent_ns = result.producers[:, ProducerCounter.FIRST_SENT_AT_NS]
+    for queue, row in enumerate(result.queues):
+        own = [r for r in records if r["producer"] * len(result.leaders) + r["partition"] == queue]
+        metadata_ns = int(first_sent_ns[queue // len(result.leaders)]) + MEASURED_COSTS.metadata_ns
         spent_ns = sum(r["done_at_ns"] - max(r["sent_at_ns"], metadata_ns) for r in own)
-        assert row[Lane.IN_SYSTEM_NS] == spent_ns
+        assert row[QueueCounter.IN_SYSTEM_NS] == spent_ns
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -158,7 +163,7 @@ def test_no_connection_is_above_its_limit(name):
     for number, row in enumerate(result.connections):
         settings = scenario.producers[number // len(scenario.brokers)].settings
         is_java = scenario.producers[number // len(scenario.brokers)].family is ClientFamily.JAVA
-        assert row[Connection.MAX_IN_FLIGHT] <= settings.max_in_flight_count + (0 if is_java else 6)
+        assert row[ConnectionCounter.MAX_IN_FLIGHT] <= settings.max_in_flight_count + (0 if is_java else 6)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -174,12 +179,12 @@ def test_time_does_not_run_backwards(name):
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SENDS_AGAIN])
 def test_a_partition_keeps_its_order_where_nothing_fails_for_good(name):
     result = run(name)
-    assert not result.lanes[:, Lane.RETRIES].any()
+    assert not result.queues[:, QueueCounter.RETRIES].any()
     numbers: dict[tuple[int, int], int] = {}
     for row in result.batch_trace.to_pylist():
-        lane = (row["producer"], row["partition"])
-        assert row["batch_number"] == numbers.get(lane, -1) + 1
-        numbers[lane] = row["batch_number"]
+        queue = (row["producer"], row["partition"])
+        assert row["batch_number"] == numbers.get(queue, -1) + 1
+        numbers[queue] = row["batch_number"]
 
 
 def test_the_same_seed_gives_the_same_run_and_another_one_does_not():
@@ -190,8 +195,8 @@ def test_the_same_seed_gives_the_same_run_and_another_one_does_not():
 
 def test_an_idempotent_producer_keeps_the_order_through_errors():
     result = run("errors")
-    assert result.lanes[:, Lane.RETRIES].sum() > 5
-    assert result.lanes[:, Lane.FAILED_RECORDS].sum() == 0
+    assert result.queues[:, QueueCounter.RETRIES].sum() > 5
+    assert result.queues[:, QueueCounter.FAILED_RECORDS].sum() == 0
     for partition in (0, 3):
         own = [r["batch_number"] for r in result.batch_trace.to_pylist() if r["partition"] == partition]
         assert own == sorted(own)
@@ -201,18 +206,18 @@ def test_without_idempotence_errors_reorder_and_retries_end():
     result = run("errors, not idempotent")
     own = [r["batch_number"] for r in result.batch_trace.to_pylist() if r["partition"] == 0]
     assert own != sorted(own)
-    assert result.lanes[:, Lane.FAILED_BATCHES].sum() > 0
+    assert result.queues[:, QueueCounter.FAILED_BATCHES].sum() > 0
 
 
 def test_full_memory_blocks_and_then_refuses():
     producers = run("memory").producers[0]
-    assert producers[ProducerCount.MAX_BUFFER_BYTES] == LIMITED["buffer_memory_bytes"]
-    assert producers[ProducerCount.REFUSED_RECORDS] > 0
-    assert producers[ProducerCount.BLOCKED_NS] > 0
+    assert producers[ProducerCounter.MAX_BUFFER_BYTES] == LIMITED["buffer_memory_bytes"]
+    assert producers[ProducerCounter.REFUSED_RECORDS] > 0
+    assert producers[ProducerCounter.BLOCKED_NS] > 0
     patient = dataclasses.replace(SCENARIOS["memory"].producers[0].settings, max_block_ns=60 * SECOND)
     producer = dataclasses.replace(SCENARIOS["memory"].producers[0], settings=patient)
     result = simulate_reference(dataclasses.replace(SCENARIOS["memory"], producers=(producer,)), 7)
-    assert result.producers[0, ProducerCount.REFUSED_RECORDS] == 0
+    assert result.producers[0, ProducerCounter.REFUSED_RECORDS] == 0
 
 
 def test_old_batches_expire():
@@ -224,7 +229,7 @@ def test_old_batches_expire():
 
 def test_a_quota_is_kept_over_its_window():
     result = run("quota")
-    slow_bytes = int(result.connections[0, Connection.BYTES])
+    slow_bytes = int(result.connections[0, ConnectionCounter.BYTES])
     assert slow_bytes > 500_000
     # the window counts as ten seconds from the start: so much is free, then the rate holds
     assert slow_bytes <= 100_000 * (10 + result.end_ns / SECOND) + 16_384 * 12
@@ -232,8 +237,8 @@ def test_a_quota_is_kept_over_its_window():
 
 def test_late_requests_are_cut_and_sent_again():
     result = run("request timeout")
-    assert result.connections[0, Connection.TIMED_OUT] > 0
-    assert result.lanes[:, Lane.RETRIES].sum() > 0
+    assert result.connections[0, ConnectionCounter.TIMED_OUT] > 0
+    assert result.queues[:, QueueCounter.RETRIES].sum() > 0
 
 
 def make_quiet(gap_ns: int, record_count: int, **settings: object) -> Scenario:
@@ -261,21 +266,21 @@ def test_one_expired_linger_takes_along_all_partitions_of_a_broker():
     producer = Producer("", (traffic,), settings=Settings(linger_ns=20 * MS))
     scenario = Scenario("", (SimulatedBroker(0),), (Topic("topic", (0, 0)),), (producer,))
     result = simulate_reference(scenario, 1)
-    requests = result.connections[0, Connection.REQUESTS]
+    requests = result.connections[0, ConnectionCounter.REQUESTS]
     assert requests == pytest.approx(1000 / 20, abs=4)
-    assert result.connections[0, Connection.BATCHES] > 1.9 * requests
+    assert result.connections[0, ConnectionCounter.BATCHES] > 1.9 * requests
 
 
 def test_a_record_that_no_request_can_hold_is_refused():
     result = simulate_reference(make_quiet(MS, 10, max_request_bytes=500), 1)
-    assert result.producers[0, ProducerCount.REFUSED_RECORDS] == 10
+    assert result.producers[0, ProducerCounter.REFUSED_RECORDS] == 10
 
 
 def test_one_request_at_a_time_is_served():
     """A request takes 1 ms, records of a batch each come every 0.4 ms: five are in flight, and 1000 a second done."""
     result = simulate_reference(make_quiet(MS * 4 // 10, 1000, batch_bytes=1), 1)
     assert result.end_ns == pytest.approx(1000 * MS, rel=0.01)
-    assert result.connections[0, Connection.MAX_IN_FLIGHT] == 5
+    assert result.connections[0, ConnectionCounter.MAX_IN_FLIGHT] == 5
 
 
 def test_compressed_batches_hold_more_records_as_the_estimate_falls():

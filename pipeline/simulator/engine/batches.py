@@ -1,0 +1,177 @@
+"""Batches (`ProducerBatch`, `MemoryRecordsBuilder`): what goes into one, when it is full, and how large it becomes.
+
+Batches and the blocks that hold their records' times come from pools: a free one is used again, else the next of the
+array. An event takes one of each at most, so there is always room for the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.compilation import njit
+from pipeline.simulator.engine.record_size import (
+    BATCH_HEADER_BYTES,
+    estimate_batch_bytes,
+    estimate_compressed_bytes,
+    measure_record_bytes,
+    update_ratio,
+)
+from pipeline.simulator.engine.state import BLOCK_LENGTH, MS, NONE
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import (
+        PartitionQueue,
+        ProducerBatch,
+        ProducerState,
+        Simulation,
+        ThreadState,
+        TopicInfo,
+    )
+
+
+@njit
+def measure_buffer(producer: ProducerState, thread: ThreadState) -> int:
+    """Memory for a new batch: `batch.size`, or more for a record that needs more."""
+    return max(producer.batch_bytes, estimate_batch_bytes(thread.body_bytes))
+
+
+@njit
+def open_batch(
+    sim: Simulation,
+    producer: ProducerState,
+    queue: PartitionQueue,
+    now_ns: int,
+    thread: ThreadState,
+    claimed_bytes: int,
+) -> int:
+    """Takes an empty batch, and returns its number."""
+    run = sim.run
+    number = run.free_batch
+    if number != NONE:
+        run.free_batch = sim.batches[number].next
+    else:
+        run.batch_count += 1
+        number = run.batch_count
+        run.is_short |= number + 1 >= len(sim.batches)
+    sim.batches[number] = sim.batches[NONE]
+    batch = sim.batches[number]
+    batch.queue = queue.number
+    batch.number = queue.batch_count
+    batch.created_ns = now_ns
+    batch.capacity_bytes = measure_buffer(producer, thread)
+    batch.claimed_bytes = claimed_bytes
+    batch.compression_ratio = sim.topics[queue.topic].compression_ratio
+    batch.last_attempt_ms = now_ns // MS
+    queue.batch_count += 1
+    if run.is_traced:
+        batch.row = run.opened_batch_count
+        run.opened_batch_count += 1
+        run.is_short |= run.opened_batch_count >= len(sim.batch_rows)
+    return number
+
+
+@njit
+def free_batch(sim: Simulation, number: int) -> None:
+    """Gives a batch and its blocks back."""
+    batch = sim.batches[number]
+    if batch.last_block != NONE:
+        sim.blocks[batch.last_block].next = sim.run.free_block
+        sim.run.free_block = batch.first_block
+    batch.next = sim.run.free_batch
+    sim.run.free_batch = number
+
+
+@njit
+def is_full(batch: ProducerBatch, record_limit: int) -> bool:
+    """It is closed, or no byte is left (`isFull`)."""
+    if batch.is_closed or 0 < record_limit <= batch.record_count:
+        return True
+    return batch.record_count > 0 and batch.capacity_bytes <= batch.estimated_bytes
+
+
+@njit
+def try_append(sim: Simulation, producer: ProducerState, number: int, thread: ThreadState) -> int:
+    """Puts a record into a batch, and returns the bytes added (`tryAppend`); -1 if it has no room for it.
+
+    Room is counted uncompressed even where the batch is compressed. A batch takes its first record whatever its size.
+    """
+    batch = sim.batches[number]
+    delta_ms = 0
+    if batch.record_count:
+        delta_ms = thread.created_at_ns // MS - batch.first_created_ms
+    record_bytes = measure_record_bytes(thread.body_bytes, batch.record_count, delta_ms)
+    if is_full(batch, producer.batch_record_count):
+        return -1
+    if batch.record_count and batch.capacity_bytes - batch.estimated_bytes < record_bytes:
+        return -1
+    if batch.record_count == 0:
+        batch.first_created_ms = thread.created_at_ns // MS
+    before_bytes = batch.estimated_bytes
+    batch.record_count += 1
+    batch.record_bytes += record_bytes
+    batch.body_bytes += thread.body_bytes
+    if producer.compression_ratio_ppm >= 0:
+        batch.estimated_bytes = estimate_compressed_bytes(batch.record_bytes, batch.compression_ratio)
+    else:
+        batch.estimated_bytes = BATCH_HEADER_BYTES + batch.record_bytes
+    _keep_time(sim, batch, thread)
+    return batch.estimated_bytes - before_bytes
+
+
+@njit
+def _keep_time(sim: Simulation, batch: ProducerBatch, thread: ThreadState) -> None:
+    """Keeps when a record was sent, for its latency; and all of it, for the record trace."""
+    run = sim.run
+    number = batch.last_block
+    if number == NONE or sim.blocks[number].used == BLOCK_LENGTH:
+        number = _take_block(sim)
+        if batch.last_block == NONE:
+            batch.first_block = number
+        else:
+            sim.blocks[batch.last_block].next = number
+        batch.last_block = number
+    block = sim.blocks[number]
+    block.sent_at_ns[block.used] = thread.sent_at_ns
+    block.used += 1
+    if run.is_traced:
+        row = sim.record_rows[run.appended_record_count]
+        row.batch_row = batch.row
+        row.thread = thread.number
+        row.sent_at_ns = thread.sent_at_ns
+        row.body_bytes = thread.body_bytes
+        run.appended_record_count += 1
+        run.is_short |= run.appended_record_count >= len(sim.record_rows)
+
+
+@njit
+def _take_block(sim: Simulation) -> int:
+    run = sim.run
+    number = run.free_block
+    if number != NONE:
+        run.free_block = sim.blocks[number].next
+    else:
+        run.block_count += 1
+        number = run.block_count
+        run.is_short |= number + 1 >= len(sim.blocks)
+    sim.blocks[number].next = NONE
+    sim.blocks[number].used = 0
+    return number
+
+
+@njit
+def close_batch(producer: ProducerState, topic: TopicInfo, batch: ProducerBatch) -> None:
+    """Closes a batch for good (`close`): its size is known, and the topic's compression ratio learns from it."""
+    batch.is_closed = True
+    if batch.size_bytes:
+        return
+    written_bytes = batch.record_bytes
+    if producer.compression_ratio_ppm >= 0:
+        written_bytes = (
+            written_bytes * producer.compression_ratio_ppm // 1_000_000 + producer.compression_overhead_bytes
+        )
+        observed = np.float32(written_bytes) / np.float32(batch.record_bytes)
+        topic.compression_ratio = update_ratio(topic.compression_ratio, observed)
+    batch.size_bytes = BATCH_HEADER_BYTES + written_bytes
+    batch.estimated_bytes = batch.size_bytes

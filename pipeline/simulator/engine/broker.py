@@ -1,0 +1,152 @@
+"""The broker's end of a connection: one request at a time, the others wait in the socket.
+
+So several requests in flight hide latency but do not add to what a slow broker takes. A response that a quota holds back
+goes out at once and names the throttle time; the connection is then muted for so long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.compilation import njit
+from pipeline.simulator.engine.draws import draw, draw_below, find_delay_ns
+from pipeline.simulator.engine.state import NONE, QUOTA_RING, SECOND
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import BrokerState, ClientRequest, NodeConnection, Simulation
+
+QUOTA_SAMPLE_COUNT = 11  # quota.window.num
+_MILLION = 1_000_000
+
+
+@njit
+def submit_request(sim: Simulation, connection: NodeConnection, number: int) -> int:
+    """Takes a request from the client; returns when its response arrives, or -1 if others are before it."""
+    sim.requests[number].next = NONE
+    if connection.tail != NONE:
+        sim.requests[connection.tail].next = number
+        connection.tail = number
+        return -1
+    connection.head = connection.tail = number
+    return serve_request(sim, connection, sim.requests[number].arrived_ns)
+
+
+@njit
+def take_response(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
+    """Takes the request whose response arrives now off the connection; returns its number."""
+    number = connection.head
+    request = sim.requests[number]
+    request.throttle_ns = _record_bytes(connection, sim.brokers[connection.broker], request.size_bytes, now_ns)
+    connection.muted_until_ns = now_ns + request.throttle_ns
+    connection.head = request.next
+    if connection.head == NONE:
+        connection.tail = NONE
+    return number
+
+
+@njit
+def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: int, now_ns: int) -> int:
+    """Counts bytes for the quota, and returns the throttle time (`Rate`, `SampledStat`).
+
+    Bytes are summed over samples of a second each. Samples that are not there yet count as full seconds without bytes.
+    """
+    rate = broker.quota_bytes_per_s
+    if rate == 0:
+        return 0
+    starts_ns = connection.sample_starts_ns
+    first = connection.first_sample
+    count = connection.sample_count
+    last = (first + count - 1) % QUOTA_RING
+    if count == 0 or now_ns - starts_ns[last] >= SECOND:
+        last = (first + count) % QUOTA_RING
+        starts_ns[last] = now_ns
+        connection.sample_bytes[last] = 0
+        count += 1
+    connection.sample_bytes[last] += size_bytes
+    while now_ns - starts_ns[first] >= QUOTA_SAMPLE_COUNT * SECOND:
+        first = (first + 1) % QUOTA_RING
+        count -= 1
+    connection.first_sample = first
+    connection.sample_count = count
+    total_bytes = 0
+    for place in range(count):
+        total_bytes += connection.sample_bytes[(first + place) % QUOTA_RING]
+    elapsed_ns = now_ns - starts_ns[first]
+    window_ns = elapsed_ns + max(QUOTA_SAMPLE_COUNT - 1 - elapsed_ns // SECOND, 0) * SECOND
+    # bytes times a second can pass 63 bits
+    owed_ns = total_bytes // rate * SECOND + total_bytes % rate * SECOND // rate
+    return max(owed_ns - window_ns, 0)
+
+
+@njit
+def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
+    """Begins to serve the request at the head; returns when its response arrives."""
+    request = sim.requests[connection.head]
+    broker = sim.brokers[connection.broker]
+    heard_ns = max(now_ns, request.arrived_ns, connection.muted_until_ns)
+    service_ns = _draw_service_ns(sim, connection, request, heard_ns)
+    start_ns = _take_handler(sim, broker, heard_ns, service_ns)
+    request.is_error = _fails(sim, connection, broker, start_ns)
+    if not request.is_error:
+        _write_batches(sim, request)
+    done_ns = start_ns + service_ns
+    connection.idle_since_ns = done_ns
+    delay_ns = find_delay_ns(sim, broker.first_delay, broker.delay_count, done_ns)
+    if delay_ns:
+        done_ns += delay_ns + draw(sim.distributions[broker.oversleep_ns], connection.oversleep_stream)
+    if sim.producers[connection.producer].acks < 0 and not request.is_error:
+        done_ns += draw(sim.distributions[broker.replica_wait_ns], connection.replica_wait_stream)
+    return done_ns
+
+
+@njit
+def _write_batches(sim: Simulation, request: ClientRequest) -> None:
+    """Writes each batch, or with idempotence refuses it where one sent before it is missing."""
+    number = request.first_batch
+    while number != NONE:
+        batch = sim.batches[number]
+        before = batch.previous_sent
+        while before != NONE and sim.batches[before].is_written:
+            before = sim.batches[before].previous_sent
+        batch.is_refused = before != NONE
+        batch.is_written |= before == NONE
+        number = batch.next_in_request
+
+
+@njit
+def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: ClientRequest, now_ns: int) -> int:
+    broker = sim.brokers[connection.broker]
+    request_ns = broker.request_ns
+    for number in range(broker.first_idle, broker.first_idle + broker.idle_count):
+        if sim.idle_levels[number].from_ns <= now_ns - connection.idle_since_ns:
+            request_ns = sim.idle_levels[number].request_ns
+    service_ns = draw(sim.distributions[request_ns], connection.service_stream)
+    service_ns += (request.batch_count - 1) * broker.partition_ns
+    service_ns += (request.size_bytes * broker.kib_ns) >> 10
+    if now_ns < broker.warm_up_ns:
+        excess_percent = (broker.warm_up_percent - 100) * (broker.warm_up_ns - now_ns) // broker.warm_up_ns
+        service_ns += service_ns * excess_percent // 100
+    return service_ns
+
+
+@njit
+def _take_handler(sim: Simulation, broker: BrokerState, now_ns: int, service_ns: int) -> int:
+    """Takes the handler that is free first, and returns when the service begins."""
+    if broker.handler_count == 0:
+        return now_ns
+    earliest = broker.first_handler
+    for handler in range(broker.first_handler + 1, broker.first_handler + broker.handler_count):
+        if sim.handlers[handler] < sim.handlers[earliest]:
+            earliest = handler
+    start_ns = max(now_ns, sim.handlers[earliest])
+    sim.handlers[earliest] = start_ns + service_ns
+    return start_ns
+
+
+@njit
+def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now_ns: int) -> bool:
+    for number in range(broker.first_error, broker.first_error + broker.error_count):
+        span = sim.error_spans[number]
+        if span.start_ns <= now_ns < span.end_ns:
+            return draw_below(connection.error_stream, _MILLION) < span.chance_ppm
+    return False

@@ -1,0 +1,191 @@
+"""The built-in partitioner of Kafka 3.3 and later (`BuiltInPartitioner`, KIP-794): it moves on after `batch.size` bytes.
+
+1. A record without a key goes to the sticky partition; what the append added to the batch is counted (a batch that it
+   opens adds its header too).
+2. Past `batch.size` the partitioner moves on, but as released only if the partition's queue is empty or its newest batch
+   full (`enableSwitch`, KAFKA-14156), or at twice `batch.size`. The draft in KIP-794, whose published figures are the
+   draft's, moves on by bytes alone.
+3. Before each append, if the partition's batches are all full by then, it is asked again whether to move on.
+4. It draws from all partitions with a leader, the present one too. If adaptive, those with fewer batches queued are drawn
+   more often.
+
+How queues become odds, in the words of Kafka's `updatePartitionLoadStats`. Three partitions have 0, 3 and 1 batches
+queued. The longest queue, plus 1, is 4; a partition's weight is what its queue is shorter than that:
+
+    queue sizes             0  3  1
+    weights                 4  1  3
+    cumulative frequencies  4  5  8
+
+A number below 8 is drawn, and the first partition whose cumulative frequency is larger is taken: 0 to 3 is partition 0,
+4 is partition 1, 5 to 7 is partition 2. So the idle one is drawn half of the time, and the busiest one still has a chance.
+
+Kafka makes this table at every `ready()`. Here it is made when a partition is drawn, from the sizes at that `ready()`: a
+queue keeps the size it had from its first change after it. Where all partitions take part only those with batches are
+looked at (a bit set has them); the empty ones between two of them weigh 4 each in the example.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.compilation import njit
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.engine.bitset import find_next
+from pipeline.simulator.engine.draws import draw_index
+from pipeline.simulator.engine.state import NEVER, NONE
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import PartitionQueue, ProducerState, Simulation, TopicInfo
+
+_DRAFT = int(Placement.BUILT_IN_DRAFT)
+_ALIKE = -1  # the queues give no reason to prefer one
+
+
+@njit
+def update_partition_info(producer: ProducerState, topic: TopicInfo, appended_bytes: int, enable_switch: bool) -> bool:
+    """Counts what an append added, and tells whether it is time to move on (`updatePartitionInfo`)."""
+    topic.produced_bytes += appended_bytes
+    return is_time_to_switch(producer, topic, enable_switch)
+
+
+@njit
+def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: bool) -> bool:
+    """The sticky partition has had its bytes.
+
+    Args:
+        producer: Whose partitioner.
+        topic: What was appended is counted there.
+        enable_switch: The partition's queue is empty, or its newest batch full.
+    """
+    sticky_bytes = max(producer.batch_bytes, 1)
+    if producer.placement == _DRAFT:
+        return topic.produced_bytes >= sticky_bytes
+    return topic.produced_bytes >= (sticky_bytes if enable_switch else 2 * sticky_bytes)
+
+
+@njit
+def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> None:
+    """Draws the sticky partition, the present one perhaps (`nextPartition`)."""
+    drawn = _ALIKE
+    if topic.has_load_stats:
+        drawn = _draw_by_load(sim, producer, topic)
+    if drawn == _ALIKE:
+        drawn = draw_available(sim, topic)
+    topic.sticky_partition = drawn
+    topic.produced_bytes = 0
+
+
+@njit
+def draw_available(sim: Simulation, topic: TopicInfo) -> int:
+    """Draws a partition with a leader, or any where none has one."""
+    if topic.available_count == 0:
+        return draw_index(topic.partition_stream, topic.partition_count)
+    return sim.partitions[topic.first_available + draw_index(topic.partition_stream, topic.available_count)]
+
+
+@njit
+def keep_queue_size(producer: ProducerState, queue: PartitionQueue) -> None:
+    """Keeps the size a queue had at the last `ready()`; to be called before it changes."""
+    if queue.changed_at != producer.ready_count:
+        queue.changed_at = producer.ready_count
+        queue.length_at_ready = queue.length
+
+
+@njit
+def _queue_size(producer: ProducerState, queue: PartitionQueue) -> int:
+    """The size a queue had at the last `ready()`."""
+    return queue.length_at_ready if queue.changed_at == producer.ready_count else queue.length
+
+
+@njit
+def _draw_by_load(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
+    if topic.partition_count < 2:
+        return _ALIKE
+    if topic.is_led and producer.availability_timeout_ms == 0:
+        return _draw_by_busy_queues(sim, producer, topic)
+    return _draw_by_load_stats(sim, producer, topic)
+
+
+@njit
+def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
+    """Draws where all partitions take part: walks from one queue with batches to the next."""
+    busy = producer.queues_at_ready
+    first = topic.first_queue - producer.first_queue
+    end = first + topic.partition_count
+    busy_count, total, shortest, longest = 0, 0, NEVER, 0
+    member = first - 1
+    while True:
+        member = find_next(sim, busy, member)
+        if not 0 <= member < end:
+            break
+        size = _queue_size(producer, sim.queues[producer.first_queue + member])
+        busy_count += 1
+        total += size
+        shortest = min(shortest, size)
+        longest = max(longest, size)
+    if busy_count < topic.partition_count:
+        shortest = 0
+    if shortest == longest:
+        return _ALIKE
+    most = longest + 1  # the weight of an empty queue
+    weight = draw_index(topic.partition_stream, most * topic.partition_count - total)
+    partition = 0  # what is left of the weight counts from here on
+    member = first - 1
+    while True:
+        member = find_next(sim, busy, member)
+        if not 0 <= member < end:
+            break
+        empty_weight = (member - first - partition) * most
+        if weight < empty_weight:
+            break
+        own_weight = most - _queue_size(producer, sim.queues[producer.first_queue + member])
+        if weight < empty_weight + own_weight:
+            return member - first
+        weight -= empty_weight + own_weight
+        partition = member - first + 1
+    return partition + weight // most
+
+
+@njit
+def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
+    """Draws by the table, where partitions have no leader or brokers may be left out."""
+    count = _update_partition_load_stats(sim, producer, topic)
+    if count == 0:
+        return _ALIKE
+    shortest, longest, total = NEVER, 0, 0
+    for place in range(count):
+        shortest = min(shortest, sim.queue_sizes[place])
+        longest = max(longest, sim.queue_sizes[place])
+        total += sim.queue_sizes[place]
+    if count == topic.partition_count and shortest == longest:
+        return _ALIKE
+    weight = draw_index(topic.partition_stream, (longest + 1) * count - total)
+    place = 0
+    while weight >= longest + 1 - sim.queue_sizes[place]:
+        weight -= longest + 1 - sim.queue_sizes[place]
+        place += 1
+    return sim.partition_ids[place]
+
+
+@njit
+def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
+    """Lists the partitions that take part and their queues' sizes, and returns how many there are.
+
+    As in Kafka a partition whose broker kept data waiting for too long is left out by stepping back an index. If the next
+    one has nothing queued, it overwrites only the partition there, and so inherits the size of the one left out. One with
+    an empty queue is never left out.
+    """
+    for place in range(topic.partition_count):
+        sim.queue_sizes[place] = 0
+    count = 0
+    for partition in range(topic.partition_count):
+        queue = sim.queues[topic.first_queue + partition]
+        if queue.connection == NONE:
+            continue
+        sim.partition_ids[count] = partition
+        size = _queue_size(producer, queue)
+        if size:
+            sim.queue_sizes[count] = size
+        if size == 0 or not sim.connections[queue.connection].is_kept_waiting:
+            count += 1
+    return count

@@ -1,0 +1,63 @@
+"""Clocks: a tree whose every node holds the earliest time below it, so the next event is at the root.
+
+Node 0 is how many leaves there are, a power of two; node 1 is the root; the two below node n are 2n and 2n + 1; clock c is
+node leaves + c. A clock without a time shows `NEVER`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.compilation import njit
+from pipeline.simulator.engine.state import NEVER
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import Simulation
+
+
+def make_clocks(clock_count: int) -> list[int]:
+    """Returns the nodes of clocks none of which shows a time."""
+    leaf_count = 2
+    while leaf_count < clock_count:
+        leaf_count *= 2
+    return [leaf_count] + [NEVER] * (2 * leaf_count - 1)
+
+
+@njit
+def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
+    """Sets a clock to a time, or to `NEVER`."""
+    nodes = sim.clocks
+    node = nodes[0] + clock
+    nodes[node] = time_ns
+    while node > 1:
+        earliest_ns = min(nodes[node], nodes[node ^ 1])
+        node >>= 1
+        if nodes[node] == earliest_ns:
+            return
+        nodes[node] = earliest_ns
+
+
+@njit
+def read_clock(sim: Simulation, clock: int) -> int:
+    """What a clock shows."""
+    return sim.clocks[sim.clocks[0] + clock]
+
+
+@njit
+def read_earliest(sim: Simulation) -> int:
+    """The earliest time of all clocks."""
+    return sim.clocks[1]
+
+
+@njit
+def find_earliest(sim: Simulation) -> int:
+    """The clock with the earliest time; of several, that of the lowest number."""
+    nodes = sim.clocks
+    leaf_count = nodes[0]
+    time_ns = nodes[1]
+    node = 1
+    while node < leaf_count:
+        node <<= 1
+        if nodes[node] != time_ns:
+            node += 1
+    return node - leaf_count

@@ -1,0 +1,199 @@
+"""What becomes of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`, `expiredBatches`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.compilation import njit, outlined
+from pipeline.simulator.engine.accumulator import find_expiry, forget_sent, poll_first, reenqueue, round_time
+from pipeline.simulator.engine.batches import free_batch
+from pipeline.simulator.engine.bitset import find_next
+from pipeline.simulator.engine.buffer_pool import deallocate
+from pipeline.simulator.engine.counters import count_batch, count_response
+from pipeline.simulator.engine.draws import draw_below
+from pipeline.simulator.engine.network_client import (
+    complete_next,
+    disconnect,
+    has_refused,
+    has_timed_out,
+    release_request,
+)
+from pipeline.simulator.engine.state import MS, NEVER, NONE
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import (
+        ClientRequest,
+        NodeConnection,
+        PartitionQueue,
+        ProducerBatch,
+        ProducerState,
+        Simulation,
+    )
+
+_MILLION = 1_000_000
+_MAX_DOUBLINGS = 20
+
+
+@njit
+def complete_requests(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
+    """Handles the responses that arrived, and closes connections whose oldest request is late."""
+    broker = -1
+    while True:
+        broker = find_next(sim, producer.in_flight_brokers, broker)
+        if broker < 0:
+            break
+        connection = sim.connections[producer.first_connection + broker]
+        _complete_requests_of(sim, producer, connection, now_ns)
+
+
+@njit
+def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> None:
+    arrived_count = connection.arrived_count
+    connection.arrived_count = 0
+    is_cut = False
+    while True:
+        if arrived_count == 0 and not is_cut:
+            is_cut = has_timed_out(sim, producer, connection, now_ns)
+            if is_cut:
+                disconnect(sim, producer, connection, now_ns)
+        if arrived_count == 0 and (not is_cut or connection.in_flight_count == 0):
+            return
+        number = complete_next(sim, producer, connection)
+        request = sim.requests[number]
+        is_error = is_cut
+        if not is_cut:
+            arrived_count -= 1
+            is_error = request.is_error
+            _handle_response(sim, producer, connection, request, now_ns)
+        _complete_batches(sim, producer, request, now_ns, is_error)
+        release_request(sim, number)
+
+
+@njit
+def _handle_response(
+    sim: Simulation, producer: ProducerState, connection: NodeConnection, request: ClientRequest, now_ns: int
+) -> None:
+    """Takes the throttle time that a response names to heart, from 2.0 on, and counts it."""
+    if producer.throttles_itself:
+        until_ns = now_ns + request.throttle_ns
+        connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
+    count_response(sim, connection, request, request.is_error or has_refused(sim, request), now_ns)
+
+
+@njit
+def _complete_batches(
+    sim: Simulation, producer: ProducerState, request: ClientRequest, now_ns: int, is_error: bool
+) -> None:
+    """Acknowledges each batch of a request, queues it again, or gives it up (`completeBatch`)."""
+    number = request.first_batch
+    request.first_batch = NONE  # with acks=0 the broker may get it later
+    while number != NONE:
+        batch = sim.batches[number]
+        following = batch.next_in_request
+        sim.queues[batch.queue].is_muted = False
+        if batch.is_done:
+            free_batch(sim, number)
+        elif (is_error or batch.is_refused) and _can_retry(producer, batch, now_ns):
+            sim.queues[batch.queue].retries += 1
+            reenqueue(sim, producer, number, now_ns, _draw_backoff_ms(producer, batch.attempt_count))
+        else:
+            batch.is_failed = is_error or batch.is_refused
+            finish_batch(sim, producer, number, now_ns)
+            free_batch(sim, number)
+        number = following
+
+
+@njit
+def _can_retry(producer: ProducerState, batch: ProducerBatch, now_ns: int) -> bool:
+    """`canRetry`: neither too old nor tried too often."""
+    is_expired = find_expiry(producer, batch) <= round_time(producer, now_ns)
+    return not is_expired and batch.attempt_count < producer.retry_count
+
+
+@njit
+def _draw_backoff_ms(producer: ProducerState, attempt_count: int) -> int:
+    """`retry.backoff.ms`, doubled with every attempt and jittered from 3.7 on (`ExponentialBackoff`)."""
+    backoff_ns = min(producer.backoff_ns << min(attempt_count, _MAX_DOUBLINGS), producer.backoff_max_ns)
+    jitter_ppm = producer.backoff_jitter_ppm
+    if jitter_ppm:
+        factor_ppm = _MILLION - jitter_ppm + draw_below(producer.backoff_stream, 2 * jitter_ppm + 1)
+        backoff_ns = min(backoff_ns * factor_ppm // _MILLION, producer.backoff_max_ns)
+    return backoff_ns // MS
+
+
+@njit
+def finish_batch(sim: Simulation, producer: ProducerState, number: int, now_ns: int) -> None:
+    """Acknowledges a batch or gives it up, and gives its memory back; the object is still to be freed."""
+    batch = sim.batches[number]
+    batch.is_done = True
+    forget_sent(sim, batch)
+    count_batch(sim, producer, batch, now_ns)
+    deallocate(sim, producer, batch.claimed_bytes, now_ns)
+
+
+@outlined
+def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
+    """Gives up batches older than `delivery.timeout.ms`, queued ones first, and finds when the next one expires."""
+    rounded_ns = round_time(producer, now_ns)
+    producer.next_expiry_ns = NEVER
+    place = -1
+    while True:
+        place = find_next(sim, producer.queues_with_batches, place)
+        if place < 0:
+            break
+        _give_up_queued(sim, producer, sim.queues[producer.first_queue + place], rounded_ns, now_ns)
+    broker = -1
+    while True:
+        broker = find_next(sim, producer.in_flight_brokers, broker)
+        if broker < 0:
+            break
+        number = sim.connections[producer.first_connection + broker].first_in_flight
+        while number != NONE:
+            _give_up_in_flight(sim, producer, sim.requests[number], rounded_ns, now_ns)
+            number = sim.requests[number].next_in_flight
+
+
+@njit
+def _give_up_queued(
+    sim: Simulation, producer: ProducerState, queue: PartitionQueue, rounded_ns: int, now_ns: int
+) -> None:
+    while queue.head != NONE and find_expiry(producer, sim.batches[queue.head]) <= rounded_ns:
+        number = poll_first(sim, producer, queue)
+        sim.batches[number].is_failed = True
+        finish_batch(sim, producer, number, now_ns)
+        free_batch(sim, number)
+    number = queue.head
+    while number != NONE:
+        producer.next_expiry_ns = min(producer.next_expiry_ns, find_expiry(producer, sim.batches[number]))
+        number = sim.batches[number].next
+
+
+@njit
+def _give_up_in_flight(
+    sim: Simulation, producer: ProducerState, request: ClientRequest, rounded_ns: int, now_ns: int
+) -> None:
+    """A batch that is given up is freed once its response is handled."""
+    number = request.first_batch
+    while number != NONE:
+        batch = sim.batches[number]
+        expiry_ns = find_expiry(producer, batch)
+        if not batch.is_done and expiry_ns <= rounded_ns:
+            batch.is_failed = True
+            finish_batch(sim, producer, number, now_ns)
+        elif not batch.is_done:
+            producer.next_expiry_ns = min(producer.next_expiry_ns, expiry_ns)
+        number = batch.next_in_request
+
+
+@njit
+def find_first_expiry_ns(sim: Simulation, producer: ProducerState) -> int:
+    """When the first batch expires of those at the head of a queue, or `NEVER`."""
+    earliest_ns = NEVER
+    place = -1
+    while True:
+        place = find_next(sim, producer.queues_with_batches, place)
+        if place < 0:
+            break
+        head = sim.queues[producer.first_queue + place].head
+        earliest_ns = min(earliest_ns, find_expiry(producer, sim.batches[head]))
+    return earliest_ns

@@ -1,0 +1,150 @@
+"""What a run counts: records, batches, latencies, and the rows of its traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.compilation import njit
+from pipeline.simulator.engine.bitset import bit_length_of
+from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, STEP_BITS
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.state import NONE
+
+if TYPE_CHECKING:
+    from pipeline.simulator.engine.state import (
+        ClientRequest,
+        LatencyBuckets,
+        NodeConnection,
+        PartitionQueue,
+        ProducerBatch,
+        ProducerState,
+        Simulation,
+    )
+
+_LAST_BUCKET = BUCKET_COUNT - 1
+
+
+@njit
+def bucket_of(latency_ns: int) -> int:
+    """The bucket of a latency that is not negative; see `latency_histogram`."""
+    shift = max(bit_length_of(latency_ns) - STEP_BITS - 1, 0)
+    return min((shift << STEP_BITS) + (latency_ns >> shift), _LAST_BUCKET)
+
+
+@njit
+def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
+    """Counts one latency."""
+    histogram.counts[bucket_of(latency_ns)] += 1
+    histogram.sum_ns += latency_ns
+    histogram.min_ns = min(histogram.min_ns, latency_ns)
+    histogram.max_ns = max(histogram.max_ns, latency_ns)
+
+
+@njit
+def count_send(producer: ProducerState, now_ns: int) -> None:
+    """`send()` is called."""
+    producer.sent_records += 1
+    if producer.first_sent_at_ns < 0:
+        producer.first_sent_at_ns = now_ns
+    producer.last_sent_at_ns = now_ns
+
+
+@njit
+def count_append(producer: ProducerState, queue: PartitionQueue, now_ns: int) -> None:
+    """A record was put into a batch."""
+    queue.appended_records += 1
+    _count_waiting(queue, now_ns)
+    queue.record_count += 1
+    used_bytes = producer.buffer_memory_bytes - producer.free_bytes
+    producer.max_buffer_bytes = max(producer.max_buffer_bytes, used_bytes)
+
+
+@njit
+def _count_waiting(queue: PartitionQueue, now_ns: int) -> None:
+    """Before records come in or go out: those that were in since the last time have waited for so long."""
+    queue.in_system_ns += queue.record_count * (now_ns - queue.record_count_since_ns)
+    queue.record_count_since_ns = now_ns
+
+
+@njit
+def count_queue_times(sim: Simulation, request: ClientRequest, now_ns: int) -> None:
+    """A request is sent; of its batches those count that are sent for the first time."""
+    number = request.first_batch
+    while number != NONE:
+        batch = sim.batches[number]
+        if batch.attempt_count == 0:
+            count_latency(sim.queue_times[batch.queue], now_ns - batch.created_ns)
+        number = batch.next_in_request
+
+
+@njit
+def count_response(
+    sim: Simulation, connection: NodeConnection, request: ClientRequest, has_error: bool, now_ns: int
+) -> None:
+    """A response was handled."""
+    connection.errors += has_error
+    connection.throttled_ns += request.throttle_ns
+    count_latency(sim.request_latencies[connection.number], now_ns - request.sent_ns)
+
+
+@njit
+def count_batch(sim: Simulation, producer: ProducerState, batch: ProducerBatch, now_ns: int) -> None:
+    """A batch is done."""
+    queue = sim.queues[batch.queue]
+    _count_waiting(queue, now_ns)
+    queue.record_count -= batch.record_count
+    if batch.is_failed:
+        queue.failed_records += batch.record_count
+        queue.failed_batches += 1
+    else:
+        queue.done_records += batch.record_count
+        queue.done_batches += 1
+        queue.done_bytes += batch.size_bytes
+        queue.plain_bytes += batch.record_bytes + BATCH_HEADER_BYTES
+        queue.capacity_bytes += batch.capacity_bytes
+        producer.last_done_at_ns = now_ns
+        producer.done_body_bytes += batch.body_bytes
+        _count_latencies(sim, batch, now_ns)
+    if sim.run.is_traced:
+        _trace_batch(sim, producer, queue, batch, now_ns)
+
+
+@njit
+def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None:
+    """Counts the latency of every record of a batch."""
+    histogram = sim.latencies[batch.queue]
+    sum_ns, min_ns, max_ns = histogram.sum_ns, histogram.min_ns, histogram.max_ns
+    number = batch.first_block
+    while number != NONE:
+        block = sim.blocks[number]
+        for place in range(block.used):
+            latency_ns = now_ns - block.sent_at_ns[place]
+            histogram.counts[bucket_of(latency_ns)] += 1
+            sum_ns += latency_ns
+            min_ns = min(min_ns, latency_ns)
+            max_ns = max(max_ns, latency_ns)
+        number = block.next
+    histogram.sum_ns, histogram.min_ns, histogram.max_ns = sum_ns, min_ns, max_ns
+
+
+@njit
+def _trace_batch(
+    sim: Simulation,
+    producer: ProducerState,
+    queue: PartitionQueue,
+    batch: ProducerBatch,
+    now_ns: int,
+) -> None:
+    row = sim.batch_rows[batch.row]
+    row.rank = sim.run.done_batch_count
+    sim.run.done_batch_count += 1
+    row.producer = producer.number
+    row.partition = queue.partition
+    row.batch_number = batch.number
+    row.created_at_ns = batch.created_ns
+    row.drained_at_ns = batch.drained_ns
+    row.done_at_ns = now_ns
+    row.record_count = batch.record_count
+    row.size_bytes = batch.size_bytes if batch.size_bytes else batch.record_bytes + BATCH_HEADER_BYTES
+    row.attempt_count = batch.send_count
+    row.is_failed = batch.is_failed

@@ -1,0 +1,293 @@
+"""The state of a run that has not begun: a scenario's brokers, producers and threads as records."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.partitioners.strategy import Placement
+from pipeline.simulator.clients.client import MS, ClientFamily
+from pipeline.simulator.engine import state
+from pipeline.simulator.engine.bitset import WORD_BITS
+from pipeline.simulator.engine.clocks import make_clocks
+from pipeline.simulator.engine.random_stream import derive_stream, draw_index
+from pipeline.simulator.engine.record_size import FIRST_RATIO, measure_body_bytes
+from pipeline.simulator.engine.records import layout_of, make_items
+from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _typeshed import DataclassInstance
+    from numpy.typing import NDArray
+
+    from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker
+    from pipeline.simulator.scenario.traffic import Traffic
+
+_BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
+_TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}
+_KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Recorded: state.RECORDED}
+_OLD_START_BITS = 31
+_EMPTY_VALUE_BYTES = 1
+"""What a value of no bytes adds to a body: its length."""
+_SETS = (
+    "queues_with_batches",
+    "queues_at_ready",
+    "brokers_with_batches",
+    "ready_brokers",
+    "in_flight_brokers",
+)
+"""A producer's bit sets."""
+_FIRST_LENGTH = 256
+"""Of pools that grow: batches, blocks, requests and the rows of traces."""
+
+Row = Any  # an item of a structured array
+
+
+class _Layout:
+    """Objects that are laid out: those whose number is known at once in arrays, others in lists.
+
+    Args:
+        scenario: What to simulate.
+        seed: Chance.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario, self._seed = scenario, seed
+        self.leaders = np.array(scenario.leaders, np.int64)
+        self.partition_starts = scenario.partition_starts
+        self.broker_count, self.topic_count = len(scenario.brokers), len(scenario.topics)
+        producer_count = len(scenario.producers)
+        thread_count = sum(len(producer.traffic) for producer in scenario.producers)
+        self.brokers = make_items(state.BrokerState, self.broker_count)
+        self.producers = make_items(state.ProducerState, producer_count)
+        self.topics = make_items(state.TopicInfo, producer_count * self.topic_count)
+        # these begin with a blank one
+        self.connections = make_items(state.NodeConnection, 1 + producer_count * self.broker_count)
+        self.queues = make_items(state.PartitionQueue, 1 + producer_count * len(self.leaders))
+        self.threads = make_items(state.ThreadState, 1 + thread_count)
+        self.lists: dict[str, list[Any]] = {
+            name: [] for name in ("partitions", "idle_levels", "delays", "error_spans", "handlers", "targets")
+        }
+        self.distributions: dict[Distribution, int] = {}
+
+    def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
+        """Adds items to a list, and returns the number of the first and how many there are."""
+        first = len(self.lists[name])
+        self.lists[name].extend(items)
+        return first, len(self.lists[name]) - first
+
+    def number_of(self, distribution: Distribution) -> int:
+        """The number of a distribution's table, which is kept once."""
+        return self.distributions.setdefault(distribution, len(self.distributions))
+
+    def copy_settings(self, row: Row, source: DataclassInstance) -> None:
+        """Copies what a row and a dataclass have in common."""
+        for field in fields(source):
+            if field.name in row.dtype.names:
+                value = getattr(source, field.name)
+                row[field.name] = self.number_of(value) if isinstance(value, Distribution) else value
+
+    def key_streams(self, row: Row, unit: int) -> None:
+        """Gives the streams of a row their keys; a stream's name says what it is for."""
+        for name in row.dtype.names:
+            if name.endswith("_stream"):
+                purpose = name.removesuffix("_stream").replace("_", " ")
+                row[name]["key"] = derive_stream(self._seed, purpose, unit)
+
+    def draw_start(self, unit: int) -> int:
+        """Where an old client's round robin begins: the first draw of its stream."""
+        return draw_index(derive_stream(self._seed, "partition", unit), 0, 1 << _OLD_START_BITS)
+
+
+def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
+    """Lays a scenario out.
+
+    Args:
+        scenario: What to simulate.
+        seed: Chance.
+        traces: Rows for traces will be kept.
+        fed_record_count: Recorded arrivals of a thread that are in memory at a time.
+    """
+    layout = _Layout(scenario, seed)
+    for index, broker in enumerate(scenario.brokers):
+        _fill_broker(layout, layout.brokers[index], broker, np.flatnonzero(layout.leaders == index))
+    for number, producer in enumerate(scenario.producers):
+        _fill_producer(layout, number, producer)
+        _fill_topics(layout, number, producer)
+    _fill_queues(layout)
+    _fill_connections(layout)
+    traffic = [(owner, one) for owner, producer in enumerate(scenario.producers) for one in producer.traffic]
+    recorded_count = 0
+    for number, (owner, one) in enumerate(traffic, start=1):
+        _fill_thread(layout, number, owner, one)
+        if isinstance(one.arrivals, Recorded):
+            recorded_count += min(fed_record_count, len(one.arrivals.due_ns))
+    return _gather(layout, recorded_count, traces=traces)
+
+
+def _fill_broker(layout: _Layout, row: Row, broker: SimulatedBroker, partitions: Iterable[int]) -> None:
+    layout.copy_settings(row, broker)
+    layout.copy_settings(row, broker.service)
+    idle = [(idle_ns, layout.number_of(request_ns)) for idle_ns, request_ns in broker.service.idle]
+    delays = zip(broker.delay_ns.starts_ns, broker.delay_ns.values, strict=True)
+    errors = [(window.start_ns, window.end_ns, window.chance_ppm) for window in broker.errors]
+    row["first_idle"], row["idle_count"] = layout.put("idle_levels", idle)
+    row["first_delay"], row["delay_count"] = layout.put("delays", delays)
+    row["first_error"], row["error_count"] = layout.put("error_spans", errors)
+    row["first_handler"], row["handler_count"] = layout.put("handlers", [0] * broker.handler_count)
+    row["first_partition"], row["partition_count"] = layout.put("partitions", partitions)
+
+
+def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
+    row, settings = layout.producers[number], producer.settings
+    layout.copy_settings(row, settings)
+    layout.copy_settings(row, producer.costs)
+    layout.key_streams(row, number)
+    row["is_java"] = producer.family is ClientFamily.JAVA
+    row["is_built_in"] = settings.placement in _BUILT_IN
+    row["asks_twice"] = settings.placement in _TWO_QUESTIONS
+    row["availability_timeout_ms"] = settings.availability_timeout_ns // MS
+    row["compression_ratio_ppm"] = settings.compression.ratio_ppm if settings.compression else -1
+    row["compression_overhead_bytes"] = settings.compression.overhead_bytes if settings.compression else 0
+    row["number"] = number
+    row["clock"] = 1 + len(layout.producers) * layout.broker_count + number
+    row["first_queue"] = 1 + number * len(layout.leaders)
+    row["first_topic"] = number * layout.topic_count
+    row["first_connection"] = 1 + number * layout.broker_count
+    for place, name in enumerate(_SETS):
+        row[name] = number * len(_SETS) + place
+    row["free_bytes"] = settings.buffer_memory_bytes
+    row["first_sent_at_ns"] = row["metadata_at_ns"] = -1
+    row["next_expiry_ns"] = state.NEVER
+    row["running_count"] = len(producer.traffic)
+
+
+def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
+    is_old = producer.settings.placement is Placement.ROUND_ROBIN_OLD
+    for index, topic in enumerate(layout.scenario.topics):
+        unit = number * layout.topic_count + index
+        row = layout.topics[unit]
+        layout.key_streams(row, unit)
+        row["partition_stream"]["count"] = is_old
+        row["counter"] = layout.draw_start(unit) if is_old else 0
+        row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
+        row["partition_count"] = len(topic.leaders)
+        row["first_available"], row["available_count"] = layout.put("partitions", topic.available)
+        row["is_led"] = min(topic.leaders) >= 0
+        row["sticky_partition"] = -1
+        row["compression_ratio"] = FIRST_RATIO
+
+
+def _fill_queues(layout: _Layout) -> None:
+    """All producers have a queue for each partition, in the same order."""
+    rows, leaders, starts = layout.queues[1:], layout.leaders, layout.partition_starts
+    producer, partition = np.divmod(np.arange(len(rows)), len(leaders))
+    place = np.zeros(len(leaders), np.int64)
+    for index in range(layout.broker_count):
+        led = leaders == index
+        place[led] = np.arange(np.count_nonzero(led))
+    rows["number"] = np.arange(1, len(rows) + 1)
+    rows["partition"] = partition
+    rows["topic"] = producer * layout.topic_count + np.searchsorted(starts, partition, side="right") - 1
+    connection = 1 + producer * layout.broker_count + leaders[partition]
+    rows["connection"] = np.where(leaders[partition] >= 0, connection, state.NONE)
+    rows["place"] = place[partition]
+
+
+def _fill_connections(layout: _Layout) -> None:
+    for unit, row in enumerate(layout.connections[1:]):
+        layout.key_streams(row, unit)
+        row["number"] = 1 + unit
+        row["producer"], row["broker"] = divmod(unit, layout.broker_count)
+        row["queues_with_batches"] = len(layout.producers) * len(_SETS) + unit
+        row["ready_ms"] = row["drain_ms"] = -1
+
+
+def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> None:
+    row = layout.threads[number]
+    layout.copy_settings(row, traffic)
+    layout.key_streams(row, number - 1)
+    row["number"] = number - 1
+    row["clock"] = len(layout.producers) * (layout.broker_count + 1) + number
+    row["producer"] = owner
+    row["kind"] = _KINDS[type(traffic.arrivals)]
+    row["fed_count"] = state.ALL_FED
+    if isinstance(traffic.arrivals, Recorded):
+        row["recorded_count"] = len(traffic.arrivals.due_ns)
+        row["fed_count"] = 0
+    else:
+        layout.copy_settings(row, traffic.arrivals)
+    ignores_keys = layout.scenario.producers[owner].settings.ignores_keys
+    row["first_target"], row["target_count"] = layout.put(
+        "targets",
+        (
+            (
+                weight,
+                owner * layout.topic_count + target.topic,
+                target.partition if target.is_explicit or not ignores_keys else KEYLESS,
+                measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
+            )
+            for weight, target in zip(accumulate(t.weight for t in traffic.targets), traffic.targets, strict=True)
+        ),
+    )
+
+
+def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simulation:
+    producer_count, queue_count = len(layout.producers), len(layout.queues)
+    widest = max(len(layout.leaders), layout.broker_count)
+    partition_count = max(len(topic.leaders) for topic in layout.scenario.topics)
+    run = make_items(state.RunState, 1)
+    run["first_sender"] = len(layout.connections)
+    run["first_thread"] = len(layout.connections) + producer_count - 1
+    run["topic_count"] = layout.topic_count
+    run["most_requests"] = widest
+    run["is_traced"] = traces
+    batches = make_items(state.ProducerBatch, _FIRST_LENGTH)
+    batches[state.NONE]["sequence"] = batches[state.NONE]["drained_ns"] = -1
+    distributions = make_items(state.QuantileTable, len(layout.distributions))
+    for row, distribution in zip(distributions, layout.distributions, strict=True):
+        row["is_constant"] = distribution.is_constant
+        if distribution.is_constant:
+            row["value"] = distribution.points[0][1]
+        else:
+            row["quantiles"] = distribution.to_table()
+    arrays: dict[str, Any] = {
+        "run": run[0],
+        "clocks": np.array(make_clocks(len(layout.connections) + producer_count + len(layout.threads))),
+        "bitsets": np.zeros((producer_count * len(_SETS) + len(layout.connections), -(-widest // WORD_BITS)), np.int64),
+        "batches": batches,
+        "blocks": make_items(state.RecordBlock, _FIRST_LENGTH),
+        "requests": make_items(state.ClientRequest, _FIRST_LENGTH + widest),
+        "queue_sizes": np.zeros(partition_count, np.int64),
+        "partition_ids": np.zeros(partition_count, np.int64),
+        "distributions": distributions,
+        "recorded": make_items(state.RecordedSend, recorded_count),
+        "latencies": _make_histograms(queue_count),
+        "queue_times": _make_histograms(queue_count),
+        "request_latencies": _make_histograms(len(layout.connections)),
+        "batch_rows": make_items(state.BatchRow, _FIRST_LENGTH),
+        "record_rows": make_items(state.RecordRow, _FIRST_LENGTH),
+    }
+    for name in ("brokers", "producers", "topics", "connections", "queues", "threads"):
+        arrays[name] = getattr(layout, name)
+    for name, record in (
+        ("partitions", int),
+        ("idle_levels", state.IdleLevel),
+        ("delays", state.DelayStep),
+        ("error_spans", state.ErrorSpan),
+        ("handlers", int),
+        ("targets", state.SendTarget),
+    ):
+        arrays[name] = np.array(layout.lists[name], layout_of(record))
+    return state.Simulation(**arrays)
+
+
+def _make_histograms(count: int) -> NDArray[Any]:
+    histograms = make_items(state.LatencyBuckets, count)
+    histograms["min_ns"] = state.NEVER
+    return histograms
