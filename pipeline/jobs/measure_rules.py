@@ -12,7 +12,6 @@ from pipeline.model.window import TimeWindow, instant_of
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput
 from pipeline.runs import JobReport
-from pipeline.tables import TABLES
 from pipeline.tables.bronze import LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from pipeline.rules.rule import RuleMeasure
     from pipeline.runs import Row, RunContext
+    from pipeline.tables import Table
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -32,12 +32,10 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
 
 
 def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
-    tables = {table.name: table for table in TABLES}
-
     @cache
-    def rows(table: str, history_windows: int) -> Sequence[Row]:
+    def rows(table: Table, history_windows: int) -> Sequence[Row]:
         first_ms = windows[0].start_ms - history_windows * run.window_ms
-        return run.rows(tables[table], (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
+        return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     def deletable_segments() -> Sequence[Row]:
         segments = run.load(LOG_SEGMENTS)  # few of all that there are: taken out before they become dictionaries

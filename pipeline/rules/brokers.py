@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pipeline.model.number_text import format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
 from pipeline.rules.rule import Rule, RuleMeasure, measure_broker, measure_column
+from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
+from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     from pipeline.measures.disks import hours_to_full
 
     fillings: dict[tuple[int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in given.rows("bronze.brokers", DISK_HISTORY_WINDOWS):
+    for row in given.rows(BROKERS, DISK_HISTORY_WINDOWS):
         for disk, filling in _fillings(row, given.disk_bytes):
             fillings[row["broker_id"], disk][milliseconds_of(row["window_start"])] = filling
     soonest: dict[tuple[int, int], tuple[float, str]] = {}
@@ -65,10 +67,10 @@ def _fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tu
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """How evenly members of a consumer group read; of several descriptions within a window the last one counts."""
     described: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in given.rows("bronze.consumer_groups", 0):
+    for row in given.rows(CONSUMER_GROUPS, 0):
         described[milliseconds_of(row["window_start"]), row["group_id"]].append(row)
     loads: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
-    for row in given.rows("gold.partition_health", 0) if described else ():
+    for row in given.rows(PARTITION_HEALTH, 0) if described else ():
         loads[milliseconds_of(row["window_start"])][row["topic"], row["partition"]] = row["size_bytes"]
     for (start_ms, group_id), rows in sorted(described.items()):
         last = max(row["observed_at"] for row in rows)
@@ -118,7 +120,7 @@ BROKER_RULES = (
     Rule(
         name="preferred_leader",
         measure=measure_column(
-            "bronze.brokers",
+            BROKERS,
             "preferred_leader_imbalance_ratio",
             "{preferred_leader_imbalance_ratio:.0%} of the partitions it should lead are led by others "
             "(KRaft knows no limit on this)",
@@ -134,7 +136,7 @@ BROKER_RULES = (
     Rule(
         name="latency_to_peers",
         measure=measure_column(
-            "gold.latency",
+            LATENCY,
             "ratio_to_peers",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_peers:.2f} times the other brokers'",
         ),
@@ -149,7 +151,7 @@ BROKER_RULES = (
     Rule(
         name="latency_to_history",
         measure=measure_column(
-            "gold.latency",
+            LATENCY,
             "ratio_to_history",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
         ),

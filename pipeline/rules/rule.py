@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.number_text import format_count
@@ -10,6 +11,8 @@ from pipeline.model.window import milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pipeline.tables import Table
 
 Row = dict[str, Any]
 
@@ -19,14 +22,14 @@ class RuleInput:
     """What rules measure.
 
     Attributes:
-        rows: Rows of a table, by name, in the windows to measure and in so many before the first.
+        rows: Rows of a table in the windows to measure and in so many before the first.
         deletable_segments: Rows of `bronze.log_segments` whose retention is over at the end of the last window.
         starts_ms: Starts of the windows to measure, UTC milliseconds.
         window_ms: Length of a window.
         disk_bytes: Capacity of brokers' disks, where the configuration has it.
     """
 
-    rows: Callable[[str, int], Sequence[Row]]
+    rows: Callable[[Table, int], Sequence[Row]]
     deletable_segments: Callable[[], Sequence[Row]]
     starts_ms: Sequence[int]
     window_ms: int
@@ -105,11 +108,16 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
     )
 
 
-def measure_column(table: str, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+def measure_column(table: Table, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
     `words`: what it says: a format string over the row's columns.
+
+    Raises:
+        KeyError: if the table lacks the column, or one of those in `words`.
     """
+    for name in (column, *(field for _, field, _, _ in Formatter().parse(words) if field)):
+        table.column(name)
 
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         for row in given.rows(table, 0):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pipeline.model.number_text import format_ratio
 from pipeline.model.window import milliseconds_of
 from pipeline.rules.rule import Rule, measure_column, measure_topic
+from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.tables.health import TOPIC_HEALTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    for row in given.rows("gold.topic_health", 0):
+    for row in given.rows(TOPIC_HEALTH, 0):
         if row["peak_to_mean"] is None:
             continue
         said = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
@@ -38,7 +40,7 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
         (milliseconds_of(row["window_start"]), row["topic"], row["partition"], row["replica_id"]): row[
             "log_start_offset"
         ]
-        for row in (given.rows("bronze.cluster_state", 0) if segments else ())
+        for row in (given.rows(CLUSTER_STATE, 0) if segments else ())
         if row["log_start_offset"] is not None
     }
     overdue: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -49,7 +51,7 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
             is_over = is_past_retention(milliseconds_of(row["deletable_at"]), start_ms + given.window_ms)
             if is_over and log_start is not None and newest >= log_start:
                 overdue[start_ms, row["topic"]].append(row["size_bytes"])
-    for row in given.rows("gold.topic_health", 0):
+    for row in given.rows(TOPIC_HEALTH, 0):
         sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
         said = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
         yield measure_topic(rule, row, float(len(sizes)), said)
@@ -72,7 +74,7 @@ TOPIC_RULES = (
     Rule(
         name="under_replicated",
         measure=measure_column(
-            "gold.topic_health",
+            TOPIC_HEALTH,
             "under_replicated_count",
             "{under_replicated_count:,} partitions have fewer in-sync replicas than replicas",
         ),
@@ -84,7 +86,7 @@ TOPIC_RULES = (
     Rule(
         name="below_min_isr",
         measure=measure_column(
-            "gold.topic_health",
+            TOPIC_HEALTH,
             "below_min_isr_count",
             "{below_min_isr_count:,} partitions are below min.insync.replicas: acks=all is refused",
         ),
@@ -97,9 +99,7 @@ TOPIC_RULES = (
     ),
     Rule(
         name="leaderless",
-        measure=measure_column(
-            "gold.topic_health", "leaderless_count", "{leaderless_count:,} partitions have no leader"
-        ),
+        measure=measure_column(TOPIC_HEALTH, "leaderless_count", "{leaderless_count:,} partitions have no leader"),
         limit=1,
         k=1,
         n=1,
@@ -110,7 +110,7 @@ TOPIC_RULES = (
     Rule(
         name="lagging_replicas",
         measure=measure_column(
-            "gold.topic_health",
+            TOPIC_HEALTH,
             "lagging_replica_count",
             "{lagging_replica_count:,} replicas are out of the in-sync set",
         ),
@@ -122,7 +122,7 @@ TOPIC_RULES = (
     Rule(
         name="replica_size_spread",
         measure=measure_column(
-            "gold.topic_health",
+            TOPIC_HEALTH,
             "replica_size_spread",
             "the largest replica of a partition is {replica_size_spread:.2f} times the smallest",
         ),

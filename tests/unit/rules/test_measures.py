@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +11,8 @@ from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.incident_mail import describe_rule
 from pipeline.model.incident import IncidentChange
 from pipeline.rules import RULES
-from pipeline.rules.rule import RuleInput
+from pipeline.rules.rule import Rule, RuleInput, measure_column
+from pipeline.tables.health import TOPIC_HEALTH
 
 HOUR_MS = 3_600_000
 T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -39,7 +41,7 @@ def broker_row(window, broker_id, held=(), total=(), usable=()):
 def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=()):
     """Measures of a rule, given rows by table."""
     given = RuleInput(
-        rows=lambda table, _: rows.get(table, []),
+        rows=lambda table, _: rows.get(table.name, []),
         deletable_segments=lambda: deletable,
         starts_ms=[T0_MS + number * HOUR_MS for number in hours],
         window_ms=HOUR_MS,
@@ -160,3 +162,19 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
     assert rule not in content.headline
     assert "3 partitions" in content.headline
     assert content.tone == ("alarm" if state == "new" else "calm")
+
+
+@pytest.mark.parametrize("part", ["name", "measure", "limit", "meaning", "advice", "doc"])
+def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
+    rule = RULES["leaderless"]
+    parts = {field.name: getattr(rule, field.name) for field in fields(Rule) if field.name != part}
+    with pytest.raises(TypeError, match=f"missing .*'{part}'"):
+        Rule(**parts)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"), [("leaderles_count", "nothing"), ("leaderless_count", "{leaderles_count} have no leader")]
+)
+def test_a_rule_over_an_unknown_column_fails_when_it_is_made(column, words):
+    with pytest.raises(KeyError, match=r"gold\.topic_health has no column leaderles_count"):
+        measure_column(TOPIC_HEALTH, column, words)
