@@ -1,8 +1,8 @@
-"""``make fidelity``: runs settings on real brokers and clients, simulates them, and prints both beside each other.
+"""``make fidelity``: runs settings on real brokers and clients, simulates them, and prints both in one table.
 
 Without arguments every setting of `settings.py` is run for real (a minute each); ``--recorded`` compares the committed
 recordings, the shared runs where they are at hand, and the published experiment. Either ends with the replay's own table:
-runs recorded under one client, replayed under another, beside that client's real run (``--pairs``: only that). The exit
+runs recorded under one client, replayed under another, against that client's real run (``--pairs``: only that). The exit
 code is 1 if a figure misses its bar for no known reason (`misses.py`, `pairs/report.py`).
 """
 
@@ -22,6 +22,7 @@ from tests.lab.fidelity.misses import explain, format_misses
 from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.pair import COMMITTED, SECONDS, SIDES, draw_pairs
 from tests.lab.fidelity.pairs.record import record_pairs, replace_pairs
+from tests.lab.fidelity.paper import shorten
 from tests.lab.fidelity.profile import DEFAULT, make_profile
 from tests.lab.fidelity.record import record
 from tests.lab.fidelity.rows import MISSES, Row, format_rows, format_verdict
@@ -39,13 +40,14 @@ LIVE = Path("build/fidelity/recordings.json")
 DOCUMENT = """\
 # Simulated and real producers
 
-Written by `make fidelity ARGS="--recorded --write FILE"`. *Published* is Kafka's own figure (KIP-794), *real here* a run of
+Written by `make fidelity ARGS="--recorded --write FILE"`: a line for each run, and whole those in which a figure misses its bar;
+without `--write` it prints all. *Published* is Kafka's own figure (KIP-794), *real here* a run of
 the real client and the real brokers behind a proxy that delays, *simulated* the mean over the seeds. The first tables are
 the recordings in `tests/golden/fidelity.json`; no parameter is free. Clients had warmed up, and brokers take what the proxy
 saw them take in the same run; where *client from its start on* stands, the JVM had just started, and brokers take what
 they took right before. Clients' threads cost what was traced between the runs; how much the traces differ is the seeds'
 run-to-run factor. Then the published experiment as run for real on another bed, with that bed's times; Kafka's own rows
-with one fitted parameter, all else as in `pipeline/simulator/scenario/measured.py`; and shared recordings where they were at hand.
+with one fitted parameter, all else as in `pipeline/simulator/scenario/measured.py`; and more recordings of that bed.
 
 Quiet is a run in which the proxy let 95 % of the held answers go within half a millisecond of their time; latencies are
 judged on such runs only.
@@ -55,7 +57,7 @@ The recordings below were made in one go on a still machine after the simulator 
 
 Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 %
 on a slow broker, 15 % on the others; throughput 2 % (published 3 %); where a broker is congested average and p95 latency
-8 %, p99 12 %, in saturated runs 20 %, on quiet runs only. Other latencies are reported. *Cells* are shares and batches: of
+8 %, p99 12 %, in saturated runs 20 %, on quiet runs only. Other latencies have no bar. *Cells* are shares and batches: of
 these 95 % should lie within the seeds' 1-99 % range.
 
 ```text
@@ -77,7 +79,7 @@ def main() -> int:
     report = make_report(recorded, arguments)
     if arguments.write:
         arguments.write.parent.mkdir(parents=True, exist_ok=True)
-        arguments.write.write_text(f"{DOCUMENT}{report.text}\n```\n")
+        arguments.write.write_text(f"{DOCUMENT}{shorten(report.text)}\n```\n")
     if arguments.only or arguments.only_drawn:
         return int(report.has_new_miss)
     print(f"\n{pairs.DOCUMENT.partition('```')[0]}")
@@ -92,7 +94,7 @@ def _report_pairs(arguments: argparse.Namespace) -> int:
         take(wanted, arguments.file or COMMITTED)
     report = pairs.report_pairs(arguments.file or COMMITTED, arguments.only, arguments.sides)
     if arguments.write:
-        arguments.write.write_text(f"{pairs.DOCUMENT}{report.text}\n```\n")
+        arguments.write.write_text(f"{pairs.DOCUMENT}{shorten(report.text)}\n```\n")
     return int(report.has_new_miss)
 
 

@@ -34,27 +34,27 @@ SPARK = Spark(master="local[2]", driver_memory="2g", conf={"spark.driver.extraJa
 DOCUMENT = """\
 # Replayed and real runs
 
-Written by `make fidelity ARGS="--pairs --write FILE"`. Each pair is one traffic, sent twice to real brokers behind a proxy
+Written by `make fidelity ARGS="--pairs --write FILE"`: a line for each replay, and whole those in which a figure misses its bar;
+without `--write` it prints all. Each pair is one traffic, sent twice to real brokers behind a proxy
 that delays: under one client (*before*) and under another (*after*), one after the other, each record at the same instant
 of the run with the same size and key. `partition-health replay` reads the recorded run's segments and its producers'
-scrapes, nothing of the other run. It tells what the other client would have given (*replayed*), and what the recorded one
-should have given, which is the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
+scrapes, nothing of the other run. It predicts what the other client would have given (*replayed*), and what the recorded one
+should have given: the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
 (`make fidelity ARGS="--record-pairs SEED"`), the captures lie in `tests/data/pairs`.
 
 Ranges are those of `--json`: one more run lies in them nine times of ten, if the seeds' law is the real one.
 
 Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
-is wider; peak-to-mean 5 % (of bytes before compression, as the replay counts
-it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys alone decide, every partition to the record. *Right
+is wider; peak-to-mean 5 % (of bytes before compression, as the replay counts it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys alone decide, every partition to the record. *Right
 way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's has the
 same sign.
 
 The settings were drawn (seed 1757) and the runs recorded when the code was frozen; replayed by that code 312 of 338 figures
-held their bar, and 78 of 79 changes had the right sign. What missed led to mends, so the tables below are no longer blind to
+held their bar, and 78 of 79 changes had the right sign. What missed led to corrections, so the tables below are no longer blind to
 these recordings: full batches now bound `batch.size` where bursts hide where runs end; a delay is tried by simulation where
-bursts queue on an idle connection; a codec's cost per batch is told apart from that per byte; peaks are compared in the same
+bursts queue on an idle connection; a codec's cost per batch and its cost per byte are two numbers; peaks are compared in the same
 bytes. Later each seed drew what calibration leaves open (a delay within its range, what a client's threads cost), and ranges
-became those in which one more run lies: since then the share of real figures inside is told below the tables.
+became those in which one more run lies: since then the part of real figures inside stands below the tables.
 
 ```text
 """
@@ -112,7 +112,7 @@ def _format_inside(told: Sequence[tuple[PairTable, PairRow]]) -> str:
 def _format_misses(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:
     return [
         f"  {table.title.partition(' |')[0]}: {row.figure}, "
-        f"{f'off by {row.off} (bar {row.bar})' if row.predicted else 'not told'}"
+        f"{f'off by {row.off} (bar {row.bar})' if row.predicted else 'not predicted'}"
         f"{', wrong way' if row.way == WRONG_WAY else ''}: {_explain(table, row) or 'NOT EXPLAINED'}"
         for table, row in told
         if _is_off(row)
