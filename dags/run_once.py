@@ -24,7 +24,7 @@ from pipeline.cli.demo import Demo, prepare_demo
 from pipeline.cli.progress import Progress
 from pipeline.cli.replay_summary import describe_keys, describe_shares
 from pipeline.config_file import load_config
-from pipeline.storage.row_counts import count_rows
+from pipeline.storage.tables_on_disk import count_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

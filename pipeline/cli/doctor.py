@@ -23,7 +23,7 @@ from pipeline.sources.source import Source, sources_of
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.outbox import undelivered
-from pipeline.storage.row_counts import count_rows
+from pipeline.storage.tables_on_disk import count_rows
 
 if TYPE_CHECKING:
     import argparse

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pipeline.cli.text_table import format_table
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -58,7 +60,7 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
         rows = report[section]
         if rows:
             shown = [column for column in columns if column in rows[0]]
-            lines += [f"{section} ({len(rows)})", *_format_table(rows, shown), ""]
+            lines += [f"{section} ({len(rows)})", *_format_rows(rows, shown), ""]
     lines += _format_top_keys(report["partitions"])
     for lookup in report.get("lookups", ()):
         lines += [*_format_lookup(lookup), ""]
@@ -81,20 +83,12 @@ def format_instant(at_ms: int) -> str:
     return text.replace("+00:00", "Z")
 
 
-def _format_table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+def _format_rows(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     header = [_SHORT.get(column, column.replace("_", " ")) for column in columns]
     cells = [[_format_cell(column, row[column]) for column in columns] for row in rows]
-    is_number = [all(isinstance(row[column], int | None) for row in rows) for column in columns]
-    widths = [max(len(line[i]) for line in (header, *cells)) for i in range(len(columns))]
-    return ["  " + _align(line, widths, is_number) for line in (header, *cells)]
-
-
-def _align(line: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
-    padded = (
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(line, widths, is_number, strict=True)
-    )
-    return "  ".join(padded).rstrip()
+    numbers = (all(isinstance(row[column], int | None) for row in rows) for column in columns)
+    table = format_table(header, cells, right=frozenset(at for at, is_number in enumerate(numbers) if is_number))
+    return [f"  {line}" for line in table.splitlines()]
 
 
 def _format_cell(column: str, value: object) -> str:

@@ -16,7 +16,7 @@ from pipeline.errors import HealthGateError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
-from pipeline.storage.row_counts import count_rows
+from pipeline.storage.tables_on_disk import count_rows
 
 if TYPE_CHECKING:
     from pipeline.cli.steps import Step, StepReport

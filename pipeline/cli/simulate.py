@@ -55,11 +55,13 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
         return 0
     _check_options(args)
+    from pipeline.simulator.summary import summarise_variants
+
     scenario = load_scenario(args.scenario)
     variants = scenario.select(args.variant)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with _progress(len(variants) * len(seeds)) as advance:
-        summaries = _summarise(scenario, variants, seeds, advance)
+        summaries = summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=advance)
     if args.trace:
         _write_trace(args.trace, variants, seeds[0])
     if args.plot:
@@ -80,14 +82,6 @@ def _check_options(args: argparse.Namespace) -> None:
     for path in (args.trace, args.plot):
         if path and not path.absolute().parent.is_dir():
             raise ConfigError(f"{path}: no such folder")
-
-
-def _summarise(
-    scenario: ScenarioFile, variants: Sequence[ScenarioVariant], seeds: Sequence[int], on_done: Callable[[], None]
-) -> list[VariantSummary]:
-    from pipeline.simulator.summary import summarise_variants
-
-    return summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=on_done)
 
 
 @contextmanager

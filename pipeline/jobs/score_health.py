@@ -11,8 +11,8 @@ import pyarrow as pa
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import JobReport
 from pipeline.storage.at_once import write_at_once
-from pipeline.storage.row_counts import count_rows
 from pipeline.storage.rows import FEW_ROWS
+from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH

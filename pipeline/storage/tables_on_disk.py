@@ -37,6 +37,12 @@ def table_path(warehouse: Path, table: Table) -> Path:
     return warehouse.joinpath(*table.name.split("."))
 
 
+def count_rows(warehouse: Path, tables: Iterable[Table] = TABLES) -> dict[str, int]:
+    """Rows of each table that exists, by name, in the order given."""
+    paths = {table.name: str(table_path(warehouse, table)) for table in tables}
+    return {name: DeltaTable(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(path)}
+
+
 def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Makes the tables that are missing and adds the columns that older ones lack.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from deltalake import DeltaTable
 
 from pipeline.rules import RULES
-from pipeline.storage.row_counts import count_rows
+from pipeline.storage.tables_on_disk import count_rows
 from tests.key_search import make_pattern, search_files, search_tables
 
 BROKERS, TOPICS = 3, 2
