@@ -41,7 +41,6 @@ class CandidateEffect:
 
     Attributes:
         action: `replay:` and the candidate's name in the configuration, or `rekey`.
-        topic: Topic.
         title: What would be done, in a few words.
         cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order
             is lost.
@@ -68,9 +67,6 @@ class HotBroker:
     """The broker above its share.
 
     Attributes:
-        broker_id: Its id.
-        window_start_ms: The window, UTC milliseconds.
-        share_ratio: Its share ratio there.
         target_ratio: Ratio below which incidents resolve.
         load_follows: Most of its excess is neither heavy keys nor hash luck, nor how leaders are spread.
     """

@@ -48,13 +48,8 @@ class ReplayInputs:
     """What to replay.
 
     Attributes:
-        paths: Log directories.
         sources: Metric sources, as the configuration has them.
-        candidates: What is replayed.
-        seeds: How many.
         topics: Patterns; all topics without any.
-        span: What is replayed.
-        window_ms: Length of a window.
         as_of_ms: The end of the recording.
         before_ms: How much before the span is read too, a window or nothing: Kafka's averages hold a part of that.
     """
@@ -141,7 +136,7 @@ def find_span(paths: Iterable[Path]) -> tuple[int, int]:
     """The smallest and the largest timestamp of the topics' records, epoch milliseconds.
 
     Raises:
-        NothingUsableError: There is none.
+        NothingUsableError: No record has a timestamp.
     """
     tree = discover_logs(paths)
     times: list[int] = []
@@ -156,7 +151,7 @@ def find_span(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def choose_length(first_ms: int, last_ms: int) -> int:
-    """The shortest length, in whole minutes, of which one window (they begin at multiples of it) holds both instants.
+    """The shortest window, in whole minutes and starting at a multiple of its length, that holds both instants.
 
     >>> choose_length(61_000, 179_000), choose_length(59_000, 61_000)
     (180000, 120000)

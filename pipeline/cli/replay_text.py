@@ -37,7 +37,7 @@ def _format_topic(results: Sequence[Row]) -> str:
     lines = [
         f"{first['topic']}: {first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds\n",
         format_table(header, rows, right=frozenset(range(1, len(header)))),
-        *_tell_trust(in_use, results),
+        *_describe_trust(in_use, results),
     ]
     return "".join(lines)
 
@@ -64,7 +64,7 @@ def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:
     ]
 
 
-def _tell_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
+def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
     error = in_use["back_test_error"]
     figures = []
     if error["bytes_share_max_pp"] is not None:

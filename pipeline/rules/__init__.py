@@ -32,7 +32,7 @@ def format_measure(rule: str, value: float) -> str:
 
 
 def worst_of(rule: str, values: Iterable[float | None]) -> float | None:
-    """The value that is worst under a rule; None where there is none.
+    """The worst value under a rule; None without values.
 
     >>> worst_of("topic_peak", [1.2, None, 3.0]), worst_of("disk_hours_to_full", [48.0, 12.0])
     (3.0, 12.0)

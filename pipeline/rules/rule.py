@@ -25,7 +25,6 @@ class RuleInput:
         rows: Rows of a table in the windows to measure and in so many before the first.
         deletable_segments: Rows of `bronze.log_segments` whose retention is over at the end of the last window.
         starts_ms: Starts of the windows to measure, UTC milliseconds.
-        window_ms: Length of a window.
         disk_bytes: Capacity of brokers' disks, where the configuration has it.
     """
 
@@ -65,7 +64,6 @@ class Rule:
         k: Windows above that make a failure ...
         n: ... among this many; by default.
         meaning: What is wrong beyond the limit, as a mail says it.
-        advice: What to do first.
         doc: What is measured, for `docs/RULES.md`.
         format: Writes a value of the measure.
         is_falling: Small values are bad: a window is above at the limit or under it.

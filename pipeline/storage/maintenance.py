@@ -1,4 +1,4 @@
-"""Upkeep of the tables through delta-rs: small files joined, files nobody needs deleted. No Spark.
+"""Upkeep of the tables through delta-rs: small files joined, unused files deleted. No Spark.
 
 References:
     Delta keeps replaced files so that readers of an older version finish; a vacuum below 168 h breaks them, and may
@@ -35,9 +35,6 @@ class Upkeep:
     """What maintenance did to one table.
 
     Attributes:
-        table: Its name.
-        files_before_count: Live data files before.
-        files_after_count: Live data files after.
         deleted_file_count: Files deleted because no version within the retention needs them.
     """
 

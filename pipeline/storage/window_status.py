@@ -70,7 +70,6 @@ class StoredWindows:
     """What the tables hold of some windows.
 
     Attributes:
-        windows: The committed ones.
         traffic: Offsets per committed window and topic-partition.
         row_counts: `row_count` of `bronze.window_status`, by source and window.
         arrivals: Expected and arrived of `bronze.window_status`, by source and window.
@@ -148,7 +147,7 @@ def collect_coverage(rows: Iterable[Mapping[str, Any]], windows: Iterable[TimeWi
 
 
 def windows_to_keep(stored: WindowCoverage, found: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
-    """Committed windows of which a rerun read less than is stored; their rows must stay.
+    """Committed windows for which a rerun read less than is stored; their rows must stay.
 
     `committed`: windows that were finished; the rows of others are leftovers of a run that died, and go.
     """

@@ -1,7 +1,7 @@
 """Silver tables about keys, from the deep scan. Pseudonymous, not anonymous: what can be reversed, and by whom.
 
 * `silver.key_traffic` names a key by `key_id` alone: BLAKE2b-128 of its bytes, keyed with the deployment secret. Who holds
-  the secret can test a guessed key, so short or guessable keys are open to them, and to nobody else. Without the secret
+  the secret can test a guessed key, so short or guessable keys are open to them alone. Without the secret
   an id shows that two records have one key, and how often it came, no more. Counts themselves can point at a known heavy
   key.
 * `silver.key_hashes` and `silver.key_answers` let anybody who can read them test a guess without the secret: a 32-bit hash

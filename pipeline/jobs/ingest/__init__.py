@@ -1,7 +1,7 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
 One Spark job reads everything once: segments (or offset ranges) and scrapes. The driver sees what the run covers before it
-writes. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window of which a
+writes. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
 source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
 rows and is marked `source_expired`.
 """

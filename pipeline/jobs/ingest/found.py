@@ -46,14 +46,11 @@ class Found:
 
     Attributes:
         reading: Everything but records and samples.
-        metrics: Scrapes kept as files.
         arrivals: When samples were taken, of each metrics source.
-        settings: Of the scan.
         scan: Batches, keys, arrivals and samples.
         summaries: Rows of `SUMMARY_SCHEMA`.
         samples: What the samples add up to, by table; see `summarise_samples`.
         row_counts: Record batches, samples and described partitions, by source and window.
-        problems: By source.
     """
 
     reading: ClusterReading

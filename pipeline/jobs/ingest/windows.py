@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def list_expired_windows(run: RunContext, found: Found, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
-    """Per source, the committed windows of which it now gives less than is stored."""
+    """Per source, the committed windows it now gives less for than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
     rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
     coverage = collect_coverage(rows, run.windows)
