@@ -27,7 +27,7 @@ from pipeline.config_file import load_config
 from pipeline.storage.tables_on_disk import count_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -38,6 +38,7 @@ SQL = (
     "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
 )
 LOG_LINES_SHOWN = 40
+REPORT_EVERY_S = 4
 
 
 class Console:
@@ -67,10 +68,10 @@ class Console:
         self._out.writelines(line.rstrip() + "\n" for line in lines)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Prints what a block took, and when it ended."""
+    def phase(self, name: str, count: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> Iterator[None]:
+        """Prints what a block does, what it took, and when it ended."""
         started_s = time.monotonic()
-        with Progress(self._out).step(name):
+        with Progress(self._out, every_s=REPORT_EVERY_S, report=lambda line: self.say(f"  {line}")).step(name, count):
             yield
         now_s = time.monotonic()
         self.say(f"  {name:<34} {now_s - started_s:6.1f} s   at {now_s - self._started_s:6.1f} s")
@@ -100,9 +101,11 @@ def run_all(console: Console) -> int:
             bag = load_dags()
         with console.phase("Spark ready"):
             spark.result()
+    from pipeline.storage.session import count_tasks  # pyspark, which that thread has loaded
+
     states: dict[str, dict[str, str]] = {}
     for dag_id in DAG_IDS:
-        with console.phase(f"DAG {dag_id}"):
+        with console.phase(f"DAG {dag_id}", count_tasks):
             states[dag_id] = run_dag(bag.dags[dag_id], demo)
     report(console, demo, states)
     if wrong := unexpected(states):

@@ -10,30 +10,44 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-_LOG_EVERY_S = 60
+    Count = Callable[[], tuple[int, int]]
+
 _log = logging.getLogger(__name__)
 
 
 class Progress:
-    """Reports steps one after another, with the time each takes.
+    """Reports steps one after another: what is done, for how long, how far it is, at what rate, and the time left.
 
     Args:
         stream: Where people read; nothing is written to it unless it is a terminal.
-        log_every_s: How often a step that goes on is logged.
+        every_s: How often a step that goes on is reported where there is no terminal.
+        report: Takes these reports; by default they are logged.
     """
 
-    def __init__(self, stream: TextIO = sys.stderr, log_every_s: float = _LOG_EVERY_S) -> None:
-        self._stream, self._log_every_s = stream, log_every_s
+    def __init__(
+        self, stream: TextIO = sys.stderr, *, every_s: float = 60, report: Callable[[str], None] = _log.info
+    ) -> None:
+        self._stream, self._every_s, self._report = stream, every_s, report
 
     @contextmanager
-    def step(self, doing: str) -> Iterator[None]:
-        """Reports what is being done for as long as the block lasts, at least every five seconds on a terminal."""
+    def step(self, doing: str, count: Count = lambda: (0, 0), unit: str = "tasks") -> Iterator[None]:
+        """Reports what is done for as long as the block lasts; every second on a terminal.
+
+        Args:
+            doing: What the block does.
+            count: How many units are done, and of how many; asked by another thread.
+            unit: What is counted, plural.
+        """
         started_s = time.monotonic()
         done = threading.Event()
-        report = self._refresh if self._stream.isatty() else self._log_minutes
-        reporting = threading.Thread(target=report, args=(doing, started_s, done), daemon=True)
+
+        def describe() -> str:
+            return describe_progress(doing, time.monotonic() - started_s, *count(), unit)
+
+        reporting = threading.Thread(target=self._show if self._stream.isatty() else self._log, args=(describe, done))
+        reporting.daemon = True
         reporting.start()
         try:
             yield
@@ -41,13 +55,29 @@ class Progress:
             done.set()
             reporting.join()
 
-    def _refresh(self, doing: str, started_s: float, done: threading.Event) -> None:
+    def _show(self, describe: Callable[[], str], done: threading.Event) -> None:
         from rich.console import Console
 
-        with Console(file=self._stream).status(doing) as status:
+        with Console(file=self._stream).status(describe()) as status:
             while not done.wait(1):
-                status.update(f"{doing} ({time.monotonic() - started_s:.0f} s)")
+                status.update(describe())
 
-    def _log_minutes(self, doing: str, started_s: float, done: threading.Event) -> None:
-        while not done.wait(self._log_every_s):
-            _log.info("%s: %.0f s so far", doing, time.monotonic() - started_s)
+    def _log(self, describe: Callable[[], str], done: threading.Event) -> None:
+        while not done.wait(self._every_s):
+            self._report(describe())
+
+
+def describe_progress(doing: str, seconds: float, done: int, total: int, unit: str) -> str:
+    """A line about a step that goes on.
+
+    >>> describe_progress("reading records", 20, 0, 0, "tasks")
+    'reading records: 20 s'
+    >>> describe_progress("reading records", 20, 40, 100, "tasks")
+    'reading records: 20 s, 40 of 100 tasks, 2/s, 30 s left'
+    """
+    line = f"{doing}: {seconds:.0f} s"
+    if total:
+        line += f", {done} of {total} {unit}"
+    if done and seconds:
+        line += f", {done / seconds:.2g}/s, {seconds * (total - done) / done:.0f} s left"
+    return line

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_json_option
+from pipeline.cli.progress import Progress
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from pipeline.simulator.scenario.scenario_file import ScenarioFile, ScenarioVariant
     from pipeline.simulator.summary import VariantSummary
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Simulates and prints."""
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
     from pipeline.simulator.scenario.schema import format_schema
+    from pipeline.simulator.summary import summarise_variants
 
     if args.schema:
         sys.stdout.write(format_schema())
@@ -60,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
     scenario = load_scenario(args.scenario)
     variants = scenario.select(args.variant)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
-    with _progress(len(variants) * len(seeds)) as advance:
-        summaries = summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=advance)
+    done: list[None] = []
+    with Progress().step("simulating", lambda: (len(done), len(variants) * len(seeds)), "runs"):
+        summaries = summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=lambda: done.append(None))
     if args.trace:
         _write_trace(args.trace, variants, seeds[0])
     if args.plot:
@@ -82,21 +84,6 @@ def _check_options(args: argparse.Namespace) -> None:
     for path in (args.trace, args.plot):
         if path and not path.absolute().parent.is_dir():
             raise ConfigError(f"{path}: no such folder")
-
-
-@contextmanager
-def _progress(run_count: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error, where that is a terminal; it goes when all is done."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=run_count)
-        yield lambda: progress.advance(task)
 
 
 def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
-from pipeline.storage.session import running_session
+from pipeline.storage.session import count_tasks, running_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,7 +104,8 @@ def take_steps(
             reports = []
             for step in steps:
                 try:
-                    with progress.step(f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"):
+                    doing = f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"
+                    with progress.step(doing, count_tasks):
                         reports.append(step(spark, run))
                 except PipelineError as error:
                     on_error(run, step, error)

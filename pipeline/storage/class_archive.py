@@ -68,7 +68,3 @@ def make_archive() -> Path | None:
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     return batches
-
-
-if __name__ == "__main__":
-    make_archive()

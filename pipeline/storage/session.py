@@ -116,6 +116,16 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
             stop_session(spark)
 
 
+def count_tasks() -> tuple[int, int]:
+    """How many tasks of the stages that run in this process's session are done, and of how many."""
+    context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
+    if context is None:
+        return 0, 0
+    tracker = context.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+
+
 def stop_session(spark: SparkSession, *, keep_jvm: bool = False, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
     """Stops Spark and its JVM.
 

@@ -34,7 +34,7 @@ def test_a_pipe_stays_silent_and_a_log_gets_a_line(caplog):
     logger = logging.getLogger("pipeline.cli.progress")
     logger.addHandler(handler)
     try:
-        with caplog.at_level(logging.INFO, logger.name), Progress(pipe, log_every_s=0.001).step("reading"):
+        with caplog.at_level(logging.INFO, logger.name), Progress(pipe, every_s=0.001).step("reading"):
             assert logged.wait(30)
     finally:
         logger.removeHandler(handler)

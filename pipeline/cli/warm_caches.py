@@ -1,0 +1,64 @@
+"""`python -m pipeline.cli.warm_caches`: compiles the kernels and archives Spark's classes, once for an installation."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pipeline
+from pipeline.cli.progress import Progress
+from pipeline.storage.class_archive import make_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+AT_ONCE = 2
+REPORT_EVERY_S = 4
+
+
+def main() -> None:
+    """Fills both caches, and reports on stderr.
+
+    Raises:
+        ConfigError: as `make_archive`.
+    """
+    progress = Progress(every_s=REPORT_EVERY_S, report=_say)
+    modules, compiled = kernel_modules(), list[str]()
+    _say("compiling kernels")
+    with progress.step("compiling kernels", lambda: (len(compiled), len(modules)), "modules"):
+        compile_kernels(modules, compiled)
+    _say("archiving Spark's classes: each start then takes half the CPU time")
+    with progress.step("archiving Spark's classes"):
+        make_archive()
+
+
+def kernel_modules() -> list[str]:
+    """Modules that hold kernels, which compile when imported; the simulator's, which take longest, come first."""
+    root = Path(pipeline.__file__).parent
+    paths = [path for path in root.rglob("*.py") if "\n@kernel(" in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(root.parent).with_suffix("").parts) for path in sorted(paths, reverse=True)]
+
+
+def compile_kernels(modules: Sequence[str], compiled: list[str]) -> None:
+    """Imports modules, two at a time, and adds each to those compiled when its kernels are cached."""
+    with ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as pool:
+        importing = {pool.submit(_import, name): name for name in modules}
+        for future in as_completed(importing):
+            future.result()
+            compiled.append(importing[future])
+
+
+def _import(name: str) -> None:
+    importlib.import_module(name)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"setup: {line}\n")
+
+
+if __name__ == "__main__":
+    main()
