@@ -16,7 +16,7 @@ BENCHES = (
         "exposition",
         "live",
     ),
-    *("simulator", "calibration", "health", "false_alarm"),
+    *("simulator", "calibration", "health", "false_alarm", "costs"),
 )
 
 if __name__ == "__main__":
