@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
     """Simulates and prints."""
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
     from pipeline.simulator.scenario.schema import format_schema
-    from pipeline.simulator.summary import summarise_variants
 
     if args.schema:
         sys.stdout.write(format_schema())
