@@ -9,8 +9,6 @@ appended), and memory that was allocated and is not needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.batches import close_batch, is_full, measure_buffer, open_batch, try_append
 from pipeline.simulator.engine.bitset import add_member, is_empty, remove_member
@@ -21,17 +19,16 @@ from pipeline.simulator.engine.built_in_partitioner import (
     next_partition,
     update_partition_info,
 )
-from pipeline.simulator.engine.state import MS, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import (
-        PartitionQueue,
-        ProducerBatch,
-        ProducerState,
-        Simulation,
-        ThreadState,
-        TopicInfo,
-    )
+from pipeline.simulator.engine.state import (
+    MS,
+    NONE,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerState,
+    Simulation,
+    ThreadState,
+    TopicInfo,
+)
 
 Outcome = tuple[int, int, int]
 

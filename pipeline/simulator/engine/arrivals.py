@@ -5,15 +5,10 @@ Each kind of arrivals is asked for the next due time after a `send()` returned; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.draws import draw, draw_below
 from pipeline.simulator.engine.record_size import measure_varint_bytes
-from pipeline.simulator.engine.state import MS, ON_OFF, PERF_TEST, RECORDED, SECOND
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import SendTarget, Simulation, ThreadState
+from pipeline.simulator.engine.state import MS, ON_OFF, PERF_TEST, RECORDED, SECOND, SendTarget, Simulation, ThreadState
 
 _MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
 

@@ -6,8 +6,6 @@ array. An event takes one of each at most, so there is always room for the next.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pipeline.compilation import njit
@@ -18,17 +16,17 @@ from pipeline.simulator.engine.record_size import (
     measure_record_bytes,
     update_ratio,
 )
-from pipeline.simulator.engine.state import BLOCK_LENGTH, MS, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import (
-        PartitionQueue,
-        ProducerBatch,
-        ProducerState,
-        Simulation,
-        ThreadState,
-        TopicInfo,
-    )
+from pipeline.simulator.engine.state import (
+    BLOCK_LENGTH,
+    MS,
+    NONE,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerState,
+    Simulation,
+    ThreadState,
+    TopicInfo,
+)
 
 
 @njit

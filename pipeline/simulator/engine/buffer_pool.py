@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.clocks import set_clock
-from pipeline.simulator.engine.state import NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import ProducerState, Simulation
+from pipeline.simulator.engine.state import NONE, ProducerState, Simulation
 
 
 @njit

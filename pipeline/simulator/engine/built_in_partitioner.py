@@ -26,16 +26,11 @@ looked at (a bit set has them); the empty ones between two of them weigh 4 each 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.engine.bitset import find_next
 from pipeline.simulator.engine.draws import draw_index
-from pipeline.simulator.engine.state import NEVER, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import PartitionQueue, ProducerState, Simulation, TopicInfo
+from pipeline.simulator.engine.state import NEVER, NONE, PartitionQueue, ProducerState, Simulation, TopicInfo
 
 _DRAFT = int(Placement.BUILT_IN_DRAFT)
 _ALIKE = -1  # the queues give no reason to prefer one

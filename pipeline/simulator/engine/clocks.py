@@ -6,13 +6,8 @@ node leaves + c. A clock without a time shows `NEVER`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
-from pipeline.simulator.engine.state import NEVER
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import Simulation
+from pipeline.simulator.engine.state import NEVER, Simulation
 
 
 def make_clocks(clock_count: int) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit, outlined
 from pipeline.simulator.engine.accumulator import find_expiry, forget_sent, poll_first, reenqueue, round_time
 from pipeline.simulator.engine.batches import free_batch
@@ -18,17 +16,17 @@ from pipeline.simulator.engine.network_client import (
     has_timed_out,
     release_request,
 )
-from pipeline.simulator.engine.state import MS, NEVER, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import (
-        ClientRequest,
-        NodeConnection,
-        PartitionQueue,
-        ProducerBatch,
-        ProducerState,
-        Simulation,
-    )
+from pipeline.simulator.engine.state import (
+    MS,
+    NEVER,
+    NONE,
+    ClientRequest,
+    NodeConnection,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerState,
+    Simulation,
+)
 
 _MILLION = 1_000_000
 _MAX_DOUBLINGS = 20

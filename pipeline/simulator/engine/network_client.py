@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.bitset import add_member, find_next, remove_member
 from pipeline.simulator.engine.broker import submit_request
 from pipeline.simulator.engine.clocks import set_clock
-from pipeline.simulator.engine.state import MS, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import ClientRequest, NodeConnection, ProducerState, Simulation
+from pipeline.simulator.engine.state import MS, NONE, ClientRequest, NodeConnection, ProducerState, Simulation
 
 
 @njit

@@ -8,16 +8,11 @@ bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.engine.built_in_partitioner import draw_available
 from pipeline.simulator.engine.draws import draw_index
-from pipeline.simulator.engine.state import NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import ProducerState, Simulation, TopicInfo
+from pipeline.simulator.engine.state import NONE, ProducerState, Simulation, TopicInfo
 
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 

@@ -15,11 +15,10 @@ from pipeline.simulator.engine.draws import draw
 from pipeline.simulator.engine.partitioners import choose_partition, on_new_batch
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.engine.sender import wake_up
-from pipeline.simulator.engine.state import NONE
+from pipeline.simulator.engine.state import NONE, PartitionQueue, ProducerState, Simulation, ThreadState
 
 if TYPE_CHECKING:
     from pipeline.simulator.engine.accumulator import Outcome
-    from pipeline.simulator.engine.state import PartitionQueue, ProducerState, Simulation, ThreadState
 
 _STICKY = int(Placement.STICKY)
 

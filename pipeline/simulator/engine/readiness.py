@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, is_next, round_time
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.bitset import add_member, clear_set, copy_set, find_next
-from pipeline.simulator.engine.state import MS, NEVER, NONE
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import (
-        ClientRequest,
-        NodeConnection,
-        PartitionQueue,
-        ProducerBatch,
-        ProducerState,
-        Simulation,
-    )
+from pipeline.simulator.engine.state import (
+    MS,
+    NEVER,
+    NONE,
+    ClientRequest,
+    NodeConnection,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerState,
+    Simulation,
+)
 
 READY = -1
 

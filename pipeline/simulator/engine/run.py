@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numba.core import types
 
 from pipeline.compilation import kernel, njit
@@ -13,10 +11,7 @@ from pipeline.simulator.engine.clocks import find_earliest, read_earliest, set_c
 from pipeline.simulator.engine.network_client import release_request
 from pipeline.simulator.engine.producer import close, go_on
 from pipeline.simulator.engine.sender import note_response, run_once
-from pipeline.simulator.engine.state import NEVER, NONE, SIMULATION
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import Simulation
+from pipeline.simulator.engine.state import NEVER, NONE, SIMULATION, Simulation
 
 FINISHED, UNFINISHED, OUT_OF_ROOM, OUT_OF_RECORDS = range(4)
 

@@ -15,8 +15,6 @@ while it sleeps wakes it, which takes its time. More calls before the next itera
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, round_time
 from pipeline.simulator.engine.bitset import find_next, is_empty
@@ -33,10 +31,7 @@ from pipeline.simulator.engine.network_client import (
     take_request,
 )
 from pipeline.simulator.engine.readiness import add_to_request, can_send_message, drain, ready
-from pipeline.simulator.engine.state import MS, NEVER
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import NodeConnection, ProducerState, RandomStream, Simulation
+from pipeline.simulator.engine.state import MS, NEVER, NodeConnection, ProducerState, RandomStream, Simulation
 
 
 @njit
