@@ -108,16 +108,14 @@ def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicI
     first = topic.first_queue - producer.first_queue
     end = first + topic.partition_count
     busy_count, total, shortest, longest = 0, 0, NEVER, 0
-    member = first - 1
-    while True:
-        member = find_next(sim, busy, member)
-        if not 0 <= member < end:
-            break
+    member = find_next(sim, busy, first - 1)
+    while 0 <= member < end:
         size = _queue_size(producer, sim.queues[producer.first_queue + member])
         busy_count += 1
         total += size
         shortest = min(shortest, size)
         longest = max(longest, size)
+        member = find_next(sim, busy, member)
     if busy_count < topic.partition_count:
         shortest = 0
     if shortest == longest:
@@ -125,11 +123,8 @@ def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicI
     most = longest + 1  # the weight of an empty queue
     weight = draw_index(topic.partition_stream, most * topic.partition_count - total)
     partition = 0  # what is left of the weight counts from here on
-    member = first - 1
-    while True:
-        member = find_next(sim, busy, member)
-        if not 0 <= member < end:
-            break
+    member = find_next(sim, busy, first - 1)
+    while 0 <= member < end:
         empty_weight = (member - first - partition) * most
         if weight < empty_weight:
             break
@@ -138,6 +133,7 @@ def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicI
             return member - first
         weight -= empty_weight + own_weight
         partition = member - first + 1
+        member = find_next(sim, busy, member)
     return partition + weight // most
 
 

@@ -35,13 +35,11 @@ _MAX_DOUBLINGS = 20
 @njit
 def complete_requests(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     """Handles the responses that arrived, and closes connections whose oldest request is late."""
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.in_flight_brokers, broker)
-        if broker < 0:
-            break
+    broker = find_next(sim, producer.in_flight_brokers, -1)
+    while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         _complete_requests_of(sim, producer, connection, now_ns)
+        broker = find_next(sim, producer.in_flight_brokers, broker)
 
 
 @njit
@@ -134,21 +132,17 @@ def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: in
     """Gives up batches older than `delivery.timeout.ms`, queued ones first, and finds when the next one expires."""
     rounded_ns = round_time(producer, now_ns)
     producer.next_expiry_ns = NEVER
-    place = -1
-    while True:
-        place = find_next(sim, producer.queues_with_batches, place)
-        if place < 0:
-            break
+    place = find_next(sim, producer.queues_with_batches, -1)
+    while place >= 0:
         _give_up_queued(sim, producer, sim.queues[producer.first_queue + place], rounded_ns, now_ns)
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.in_flight_brokers, broker)
-        if broker < 0:
-            break
+        place = find_next(sim, producer.queues_with_batches, place)
+    broker = find_next(sim, producer.in_flight_brokers, -1)
+    while broker >= 0:
         number = sim.connections[producer.first_connection + broker].first_in_flight
         while number != NONE:
             _give_up_in_flight(sim, producer, sim.requests[number], rounded_ns, now_ns)
             number = sim.requests[number].next_in_flight
+        broker = find_next(sim, producer.in_flight_brokers, broker)
 
 
 @njit
@@ -187,11 +181,9 @@ def _give_up_in_flight(
 def find_first_expiry_ns(sim: Simulation, producer: ProducerState) -> int:
     """When the first batch expires of those at the head of a queue, or `NEVER`."""
     earliest_ns = NEVER
-    place = -1
-    while True:
-        place = find_next(sim, producer.queues_with_batches, place)
-        if place < 0:
-            break
+    place = find_next(sim, producer.queues_with_batches, -1)
+    while place >= 0:
         head = sim.queues[producer.first_queue + place].head
         earliest_ns = min(earliest_ns, find_expiry(producer, sim.batches[head]))
+        place = find_next(sim, producer.queues_with_batches, place)
     return earliest_ns

@@ -87,11 +87,8 @@ def send_request(sim: Simulation, producer: ProducerState, connection: NodeConne
 @njit
 def poll(sim: Simulation, producer: ProducerState) -> None:
     """Hands what was sent since the last call to the brokers."""
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.ready_brokers, broker)
-        if broker < 0:
-            break
+    broker = find_next(sim, producer.ready_brokers, -1)
+    while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         number = connection.first_new
         connection.first_new = NONE
@@ -100,6 +97,7 @@ def poll(sim: Simulation, producer: ProducerState) -> None:
             if response_ns >= 0:
                 set_clock(sim, connection.number, response_ns)
             number = sim.requests[number].next_in_flight
+        broker = find_next(sim, producer.ready_brokers, broker)
 
 
 @njit

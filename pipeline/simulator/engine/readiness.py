@@ -27,13 +27,11 @@ def ready(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     _keep_load_stats(sim, producer)
     clear_set(sim, producer.ready_brokers)
     next_check_ns = NEVER
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.brokers_with_batches, broker)
-        if broker < 0:
-            break
+    broker = find_next(sim, producer.brokers_with_batches, -1)
+    while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         next_check_ns = min(next_check_ns, _check_broker(sim, producer, connection, now_ns))
+        broker = find_next(sim, producer.brokers_with_batches, broker)
     return next_check_ns
 
 
@@ -60,17 +58,15 @@ def _check_broker(sim: Simulation, producer: ProducerState, connection: NodeConn
     """Notes a broker if one of its queues is ready; returns when those before that one become so by waiting alone."""
     first = sim.brokers[connection.broker].first_partition
     next_check_ns = NEVER
-    place = -1
-    while True:
-        place = find_next(sim, connection.queues_with_batches, place)
-        if place < 0:
-            break
+    place = find_next(sim, connection.queues_with_batches, -1)
+    while place >= 0:
         queue = sim.queues[producer.first_queue + sim.partitions[first + place]]
         check_ns = check_queue(sim, producer, queue, now_ns)
         if check_ns == READY:
             add_member(sim, producer.ready_brokers, connection.broker)
             break
         next_check_ns = min(next_check_ns, check_ns)
+        place = find_next(sim, connection.queues_with_batches, place)
     return next_check_ns
 
 

@@ -43,15 +43,13 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     complete_requests(sim, producer, now_ns)
     next_check_ns = ready(sim, producer, now_ns)
     sendable_count, request_count = 0, 0
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.ready_brokers, broker)
-        if broker < 0:
-            break
+    broker = find_next(sim, producer.ready_brokers, -1)
+    while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         if is_ready(sim, producer, connection, now_ns):
             sendable_count += 1
             request_count += _send_producer_data(sim, producer, connection, now_ns)
+        broker = find_next(sim, producer.ready_brokers, broker)
     if round_time(producer, now_ns) >= producer.next_expiry_ns:
         give_up_expired_batches(sim, producer, now_ns)
     due_ns = now_ns + producer.loop_ns + request_count * producer.request_ns
@@ -122,21 +120,17 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
 def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, next_check_ns: int) -> int:
     """When a poll with nothing to send ends by itself; its timeout is counted from the clock the iteration began with."""
     end_ns = next_check_ns
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.ready_brokers, broker)
-        if broker < 0:
-            break
+    broker = find_next(sim, producer.ready_brokers, -1)
+    while broker >= 0:
         until_ns = sim.connections[producer.first_connection + broker].throttled_until_ns
         if now_ns < until_ns:
             end_ns = min(end_ns, until_ns)
-    broker = -1
-    while True:
-        broker = find_next(sim, producer.in_flight_brokers, broker)
-        if broker < 0:
-            break
+        broker = find_next(sim, producer.ready_brokers, broker)
+    broker = find_next(sim, producer.in_flight_brokers, -1)
+    while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         end_ns = min(end_ns, find_timeout_ns(sim, producer, connection))
+        broker = find_next(sim, producer.in_flight_brokers, broker)
     if end_ns > producer.next_expiry_ns:
         end_ns = min(end_ns, find_first_expiry_ns(sim, producer))
     if end_ns >= NEVER:
