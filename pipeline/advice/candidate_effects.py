@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.number_text import format_name
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import Placement, parse_version
+from pipeline.partitioners.strategy import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ def list_settings(candidate: Candidate) -> dict[str, str | None]:
 def _use_of_built_in(partitioner: str) -> Use | None:
     """How a producer is configured for a variant of Kafka's built-in partitioner; None for other strategies."""
     strategy = STRATEGIES.get(partitioner)
-    if strategy is None or strategy.keyless is None or strategy.keyless.placement is not Placement.BUILT_IN:
+    if strategy is None or strategy.keyless is None or strategy.keyless.placement != "BUILT_IN":
         return None
     return strategy.uses[0]
 

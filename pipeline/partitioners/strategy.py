@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import operator
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError, InputError
@@ -117,27 +117,6 @@ def parse_version(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-class Placement(IntEnum):
-    """How the simulator picks a partition where neither the key nor the record names one."""
-
-    BUILT_IN = 0
-    """KIP-794 as released."""
-    BUILT_IN_DRAFT = 1
-    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
-    STICKY = 2
-    """KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
-    ROUND_ROBIN_TWO_TURN = 3
-    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
-    ROUND_ROBIN = 4
-    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
-    ROUND_ROBIN_OLD = 5
-    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
-    TIMED_STICKY = 6
-    """librdkafka since 1.6."""
-    RANDOM = 7
-    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
-
-
 @dataclass(frozen=True)
 class Keyless:
     """How a client picks a partition where the key does not decide.
@@ -146,13 +125,13 @@ class Keyless:
         summary: What it does, in a few words.
         simulated: What only a simulated producer knows, so that the choice does not follow from the order of records
             alone; or "".
-        placement: What the simulator does; None where it does not follow the strategy.
+        placement: What the simulator does, by name in `simulator/engine/partitioners.py`; "" where it does not follow.
         is_adaptive: It weighs partitions by their queued batches.
     """
 
     summary: str
     simulated: str = ""
-    placement: Placement | None = None
+    placement: str = ""
     is_adaptive: bool = False
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
+from pipeline.simulator.engine.partitioners import Placement
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
 from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 
-JAVA_PLACEMENTS = [placement for placement in Placement if placement not in {Placement.TIMED_STICKY, Placement.RANDOM}]
-LIBRDKAFKA_PLACEMENTS = [Placement.TIMED_STICKY, Placement.RANDOM]
+LIBRDKAFKA_PLACEMENTS = ["TIMED_STICKY", "RANDOM"]
+JAVA_PLACEMENTS = [placement.name for placement in Placement if placement.name not in LIBRDKAFKA_PLACEMENTS]
 
 
 @st.composite

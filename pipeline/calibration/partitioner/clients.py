@@ -10,7 +10,7 @@ from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import ClientSpan, Placement
+from pipeline.partitioners.strategy import ClientSpan
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pipeline.calibration.partitioner.bounds import Bounds
 
 RULES = {
-    Placement.BUILT_IN: SwitchRule.BYTES,
-    Placement.BUILT_IN_DRAFT: SwitchRule.BYTES,
-    Placement.STICKY: SwitchRule.BATCH,
-    Placement.ROUND_ROBIN: SwitchRule.ROUND_ROBIN,
-    Placement.ROUND_ROBIN_OLD: SwitchRule.ROUND_ROBIN,
-    Placement.ROUND_ROBIN_TWO_TURN: SwitchRule.ROUND_ROBIN_HALF,
-    Placement.TIMED_STICKY: SwitchRule.TIME,
-    Placement.RANDOM: SwitchRule.RANDOM,
+    "BUILT_IN": SwitchRule.BYTES,
+    "BUILT_IN_DRAFT": SwitchRule.BYTES,
+    "STICKY": SwitchRule.BATCH,
+    "ROUND_ROBIN": SwitchRule.ROUND_ROBIN,
+    "ROUND_ROBIN_OLD": SwitchRule.ROUND_ROBIN,
+    "ROUND_ROBIN_TWO_TURN": SwitchRule.ROUND_ROBIN_HALF,
+    "TIMED_STICKY": SwitchRule.TIME,
+    "RANDOM": SwitchRule.RANDOM,
 }
 """What the order of batches shows of each placement; one that is not listed is never inferred."""
 _USUAL_VERSIONS = {JAVA: "4.1.1", LIBRDKAFKA: "2.10.0"}
@@ -101,7 +101,7 @@ def choose_client(
 def _ignores_keys(strategy: str) -> bool:
     """A strategy that ignores keys where another one switches alike and does not; round robin never looks at keys."""
     placement, _, ignores = PLACEMENTS[strategy]
-    return ignores and any(other is placement and not looks_away for other, _, looks_away in PLACEMENTS.values())
+    return ignores and any(other == placement and not looks_away for other, _, looks_away in PLACEMENTS.values())
 
 
 def choose_for_keys(key_family: str | None, linger: Bounds, *, is_idempotent: bool) -> ClientChoice | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.strategy import ClientSpan, Keyless, Placement, Strategy, Use
+from pipeline.partitioners.strategy import ClientSpan, Keyless, Strategy, Use
 
 CLIENT = "kafka-clients"
 _NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only the accumulator knows"
@@ -33,7 +33,7 @@ _KEYED = Strategy(
     uses=(Use("DefaultPartitioner", since="0.10.2", before="2.4", is_default=True),),
     source="internals.DefaultPartitioner",
     hash=HashName.MURMUR2,
-    keyless=Keyless(f"{_IN_TURN} a topic of a producer", placement=Placement.ROUND_ROBIN_OLD),
+    keyless=Keyless(f"{_IN_TURN} a topic of a producer", placement="ROUND_ROBIN_OLD"),
 )
 _BUILT_IN = replace(
     _KEYED,
@@ -43,12 +43,12 @@ _BUILT_IN = replace(
     keyless=Keyless(
         "sticky by bytes, busy partitions less often",
         simulated=_NEEDS_QUEUES,
-        placement=Placement.BUILT_IN,
+        placement="BUILT_IN",
         is_adaptive=True,
     ),
 )
 _STICKY = Keyless(
-    "one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES, placement=Placement.STICKY
+    "one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES, placement="STICKY"
 )
 
 STRATEGIES = (
@@ -73,7 +73,7 @@ STRATEGIES = (
         _BUILT_IN,
         name="java-builtin-uniform",
         uses=(Use("partitioner.adaptive.partitioning.enable=false", since="3.3"),),
-        keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES, placement=Placement.BUILT_IN),
+        keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES, placement="BUILT_IN"),
     ),
     replace(
         _BUILT_IN,
@@ -83,7 +83,7 @@ STRATEGIES = (
         keyless=Keyless(
             "sticky, moving on after batch.size bytes whether a batch is full or not",
             simulated=_NEEDS_QUEUES,
-            placement=Placement.BUILT_IN_DRAFT,
+            placement="BUILT_IN_DRAFT",
             is_adaptive=True,
         ),
     ),
@@ -128,7 +128,7 @@ STRATEGIES = (
         keyless=Keyless(
             "round robin from 0; a record without an open batch takes two turns",
             simulated=_NEEDS_BATCHES,
-            placement=Placement.ROUND_ROBIN_TWO_TURN,
+            placement="ROUND_ROBIN_TWO_TURN",
         ),
         spans=(
             ClientSpan("3.9.1", "3.0.1 to 3.9.1 with RoundRobinPartitioner"),
@@ -143,7 +143,7 @@ STRATEGIES = (
         uses=(Use("RoundRobinPartitioner", since="3.9.2"),),
         source="RoundRobinPartitioner, after KAFKA-17632",
         hash=None,
-        keyless=Keyless("round robin from 0 over partitions with a leader", placement=Placement.ROUND_ROBIN),
+        keyless=Keyless("round robin from 0 over partitions with a leader", placement="ROUND_ROBIN"),
         spans=(ClientSpan("4.1.1", "3.9.2 or later with RoundRobinPartitioner"),),
     ),
 )

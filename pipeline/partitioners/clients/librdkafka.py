@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
-from pipeline.partitioners.strategy import ClientSpan, Keyless, KeyRule, Placement, Strategy, Use
+from pipeline.partitioners.strategy import ClientSpan, Keyless, KeyRule, Strategy, Use
 
 _STICKY_SINCE = "1.6"
 _STICKY = Keyless(
     "sticky for sticky.partitioning.linger.ms, then random; a leaderless one is drawn again once",
-    placement=Placement.TIMED_STICKY,
+    placement="TIMED_STICKY",
 )
-_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", placement=Placement.RANDOM)
+_PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", placement="RANDOM")
 _RANDOM = Strategy(
     name="librdkafka-random",
     client="librdkafka",

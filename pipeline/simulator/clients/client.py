@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.scenario.distribution import ALIKE, Distribution
 
 MS = 1_000_000
@@ -71,7 +70,7 @@ class Settings:
     """A producer's configuration; a name without its unit is Kafka's (`linger_ns` is `linger.ms`).
 
     Attributes:
-        placement: The partitioner.
+        placement: The partitioner, by name in `engine/partitioners.py`.
         is_adaptive: `partitioner.adaptive.partitioning.enable`.
         availability_timeout_ns: `partitioner.availability.timeout.ms`; 0 is off.
         ignores_keys: `partitioner.ignore.keys`, or a partitioner that looks at no key.
@@ -90,7 +89,7 @@ class Settings:
         compression: Or None.
     """
 
-    placement: Placement = Placement.BUILT_IN
+    placement: str = "BUILT_IN"
     is_adaptive: bool = True
     availability_timeout_ns: int = 0
     ignores_keys: bool = False
@@ -116,10 +115,10 @@ class Settings:
     compression: Compression | None = None
 
 
-PLACEMENTS: dict[str, tuple[Placement, bool, bool]] = {
+PLACEMENTS: dict[str, tuple[str, bool, bool]] = {
     name: (strategy.keyless.placement, strategy.keyless.is_adaptive, strategy.hash is None)
     for name, strategy in STRATEGIES.items()
-    if strategy.keyless is not None and strategy.keyless.placement is not None
+    if strategy.keyless is not None and strategy.keyless.placement
 }
 """By name of a strategy that the simulator follows: its placement, whether it is adaptive, whether it ignores keys."""
 

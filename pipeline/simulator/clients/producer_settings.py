@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.partitioners.registry import find_strategies
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, ClientFamily, Compression, Settings
 from pipeline.simulator.clients.producer_configs import (
     JAVA,
@@ -207,7 +206,7 @@ def _choose_librdkafka_strategy(read: ProducerConfiguration) -> str:
 
 
 def _resolve_librdkafka(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
-    placement, is_adaptive, ignores_keys = PLACEMENTS.get(strategy, (Placement.RANDOM, False, False))
+    placement, is_adaptive, ignores_keys = PLACEMENTS.get(strategy, ("RANDOM", False, False))
     is_idempotent = bool(read.values["enable.idempotence"]) or bool(read.values.get("transactional.id"))
     request_bytes = read.whole("message.max.bytes")
     in_flight, acks = read.whole(_IN_FLIGHT), read.values["request.required.acks"]

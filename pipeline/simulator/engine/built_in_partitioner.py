@@ -27,12 +27,11 @@ looked at (a bit set has them); the empty ones between two of them weigh 4 each 
 from __future__ import annotations
 
 from pipeline.compilation import njit
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.engine.bitset import find_next
 from pipeline.simulator.engine.draws import draw_index
+from pipeline.simulator.engine.partitioners import BUILT_IN_DRAFT, draw_available
 from pipeline.simulator.engine.state import NEVER, NONE, PartitionQueue, ProducerState, Simulation, TopicInfo
 
-_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _ALIKE = -1  # the queues give no reason to prefer one
 
 
@@ -53,7 +52,7 @@ def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: 
         enable_switch: The partition's queue is empty, or its newest batch full.
     """
     sticky_bytes = max(producer.batch_bytes, 1)
-    if producer.placement == _DRAFT:
+    if producer.partitioner == BUILT_IN_DRAFT:
         return topic.produced_bytes >= sticky_bytes
     return topic.produced_bytes >= (sticky_bytes if enable_switch else 2 * sticky_bytes)
 
@@ -68,14 +67,6 @@ def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -
         drawn = draw_available(sim, topic)
     topic.sticky_partition = drawn
     topic.produced_bytes = 0
-
-
-@njit
-def draw_available(sim: Simulation, topic: TopicInfo) -> int:
-    """Draws a partition with a leader, or any where none has one."""
-    if topic.available_count == 0:
-        return draw_index(topic.partition_stream, topic.partition_count)
-    return sim.partitions[topic.first_available + draw_index(topic.partition_stream, topic.available_count)]
 
 
 @njit

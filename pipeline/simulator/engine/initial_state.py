@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.engine import state
 from pipeline.simulator.engine.bitset import WORD_BITS
 from pipeline.simulator.engine.clocks import make_clocks
+from pipeline.simulator.engine.partitioners import BUILT_INS, RANDOM_STARTS, TWO_QUESTIONS, Placement
 from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 from pipeline.simulator.engine.record_size import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.records import layout_of, make_items
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker
     from pipeline.simulator.scenario.traffic import Traffic
 
-_BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
-_TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}
 _KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Recorded: state.RECORDED}
 _OLD_START_BITS = 31
 _EMPTY_VALUE_BYTES = 1
@@ -149,8 +147,9 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     layout.copy_settings(row, producer.costs)
     layout.key_streams(row, number)
     row["is_java"] = producer.family is ClientFamily.JAVA
-    row["is_built_in"] = settings.placement in _BUILT_IN
-    row["asks_twice"] = settings.placement in _TWO_QUESTIONS
+    row["partitioner"] = placement = Placement[settings.placement]
+    row["is_built_in"] = placement in BUILT_INS
+    row["asks_twice"] = placement in TWO_QUESTIONS
     row["availability_timeout_ms"] = settings.availability_timeout_ns // MS
     row["compression_ratio_ppm"] = settings.compression.ratio_ppm if settings.compression else -1
     row["compression_overhead_bytes"] = settings.compression.overhead_bytes if settings.compression else 0
@@ -168,13 +167,13 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
 
 
 def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
-    is_old = producer.settings.placement is Placement.ROUND_ROBIN_OLD
+    starts_anywhere = Placement[producer.settings.placement] in RANDOM_STARTS
     for index, topic in enumerate(layout.scenario.topics):
         unit = number * layout.topic_count + index
         row = layout.topics[unit]
         layout.key_streams(row, unit)
-        row["partition_stream"]["count"] = is_old
-        row["counter"] = layout.draw_start(unit) if is_old else 0
+        row["partition_stream"]["count"] = starts_anywhere
+        row["counter"] = layout.draw_start(unit) if starts_anywhere else 0
         row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
         row["partition_count"] = len(topic.leaders)
         row["first_available"], row["available_count"] = layout.put("partitions", topic.available)

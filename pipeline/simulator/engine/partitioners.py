@@ -8,25 +8,54 @@ bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from pipeline.compilation import njit
-from pipeline.partitioners.strategy import Placement
-from pipeline.simulator.engine.built_in_partitioner import draw_available
 from pipeline.simulator.engine.draws import draw_index
 from pipeline.simulator.engine.state import NONE, ProducerState, Simulation, TopicInfo
 
+
+class Placement(IntEnum):
+    """How a producer picks a partition where neither the key nor the record names one; a `Keyless` names it."""
+
+    BUILT_IN = 0
+    """KIP-794 as released."""
+    BUILT_IN_DRAFT = 1
+    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
+    STICKY = 2
+    """KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
+    ROUND_ROBIN_TWO_TURN = 3
+    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
+    ROUND_ROBIN = 4
+    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
+    ROUND_ROBIN_OLD = 5
+    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
+    TIMED_STICKY = 6
+    """librdkafka since 1.6."""
+    RANDOM = 7
+    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
+
+
+BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})
+"""The accumulator asks them; see `built_in_partitioner`."""
+TWO_QUESTIONS = frozenset({Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN})
+"""Asked again for a record that finds no batch with room."""
+RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})
+"""Their counters begin anywhere."""
+BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 
 
 @njit
 def choose_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo, now_ns: int) -> int:
     """The partition for a record, of every partitioner but the built-in one (`partition`)."""
-    if producer.placement == _STICKY:
+    if producer.partitioner == _STICKY:
         if topic.sticky_partition < 0:
-            on_new_batch(sim, topic, topic.sticky_partition)
+            _draw_another(sim, topic)
         return topic.sticky_partition
-    if producer.placement == _TIMED_STICKY:
+    if producer.partitioner == _TIMED_STICKY:
         return _keep_or_draw(sim, producer, topic, now_ns)
-    if producer.placement == _RANDOM:
+    if producer.partitioner == _RANDOM:
         return _draw_twice(sim, topic)
     counter = topic.counter & 0x7FFFFFFF  # as Java's `toPositive`
     topic.counter += 1
@@ -36,11 +65,25 @@ def choose_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo,
 
 
 @njit
-def on_new_batch(sim: Simulation, topic: TopicInfo, partition: int) -> None:
-    """KIP-480: moves on from a partition that will get a new batch, if it is the sticky one (`onNewBatch`)."""
+def draw_available(sim: Simulation, topic: TopicInfo) -> int:
+    """Draws a partition with a leader, or any where none has one."""
+    if topic.available_count == 0:
+        return draw_index(topic.partition_stream, topic.partition_count)
+    return sim.partitions[topic.first_available + draw_index(topic.partition_stream, topic.available_count)]
+
+
+@njit
+def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, partition: int) -> None:
+    """A partition will get a new batch (`onNewBatch`): KIP-480 moves on, if it is the sticky one."""
     sticky = topic.sticky_partition
-    if sticky >= 0 and sticky != partition:
-        return
+    if producer.partitioner == _STICKY and (sticky < 0 or sticky == partition):
+        _draw_another(sim, topic)
+
+
+@njit
+def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
+    """Draws until it is another partition than the sticky one, where there is one."""
+    sticky = topic.sticky_partition
     if topic.available_count == 1:
         topic.sticky_partition = sim.partitions[topic.first_available]
         return

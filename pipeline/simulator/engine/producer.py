@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.compilation import njit
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.engine.accumulator import append, append_to_newest, enqueue_message
 from pipeline.simulator.engine.arrivals import find_next_due_ns, take_record
 from pipeline.simulator.engine.batches import is_full
@@ -19,8 +18,6 @@ from pipeline.simulator.engine.state import NONE, PartitionQueue, ProducerState,
 
 if TYPE_CHECKING:
     from pipeline.simulator.engine.accumulator import Outcome
-
-_STICKY = int(Placement.STICKY)
 
 
 @njit
@@ -95,8 +92,7 @@ def _do_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_
             if append_to_newest(sim, producer, queue, thread) >= 0:
                 return thread.queue, 0, 0
             topic = sim.topics[thread.topic]
-            if producer.placement == _STICKY:
-                on_new_batch(sim, topic, thread.queue - topic.first_queue)
+            on_new_batch(sim, producer, topic, thread.queue - topic.first_queue)
             thread.queue = _choose_queue(sim, producer, thread, now_ns)
     if not producer.is_java:
         return enqueue_message(sim, producer, thread, thread.queue, now_ns, buffer_bytes)

@@ -81,7 +81,7 @@ class ProducerState:
     done_body_bytes: int
     # settings, named as in `client.Settings`
     is_java: bool
-    placement: int
+    partitioner: int  # a `partitioners.Placement`
     is_built_in: bool  # KIP-794, as drafted or released
     asks_twice: bool  # the partitioner, if a record finds no batch with room
     is_adaptive: bool

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import ClientFamily
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from tests.oracles.simulator.batch import Record
     from tests.oracles.simulator.chance import Stream
 
-_BUILT_IN = {Placement.BUILT_IN, Placement.BUILT_IN_DRAFT}
-_TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN}
+_BUILT_IN = {"BUILT_IN", "BUILT_IN_DRAFT"}
+_TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN"}
 _OLD_START_BITS = 31
 
 
@@ -69,7 +68,7 @@ class Appender:
         self._run: StickyRun | None = None
         self._timed = TimedRun()
         self._turns = 0
-        if self._settings.placement is Placement.ROUND_ROBIN_OLD:
+        if self._settings.placement == "ROUND_ROBIN_OLD":
             self._turns = self._draw(1 << _OLD_START_BITS)
 
     def append(self, record: Record, now_ns: int) -> Outcome:
@@ -126,7 +125,7 @@ class Appender:
     def _count_bytes(self, run: StickyRun, added_bytes: int, *, may_switch: bool) -> None:
         """Counts what an append added, and moves on if it is time (`updatePartitionInfo`)."""
         produced_bytes = run.produced_bytes + added_bytes
-        is_draft = self._settings.placement is Placement.BUILT_IN_DRAFT
+        is_draft = self._settings.placement == "BUILT_IN_DRAFT"
         if is_run_over(produced_bytes, self._settings.batch_bytes, may_switch=may_switch, is_draft=is_draft):
             self._run = StickyRun(self._draw_partition())
         elif added_bytes:
@@ -172,10 +171,10 @@ class Appender:
         if record.partition >= 0:
             return record.partition
         match self._settings.placement:
-            case Placement.STICKY:
+            case "STICKY":
                 self._sticky = find_sticky(self._sticky, self._available, self._partition_count, self._draw)
                 return self._sticky
-            case Placement.TIMED_STICKY:
+            case "TIMED_STICKY":
                 self._timed = keep_or_draw(
                     self._timed,
                     now_ns,
@@ -185,7 +184,7 @@ class Appender:
                     draw=self._draw,
                 )
                 return self._timed.partition
-            case Placement.RANDOM:
+            case "RANDOM":
                 return draw_twice(self._available, self._partition_count, self._draw)
             case _:
                 self._turns += 1
@@ -193,5 +192,5 @@ class Appender:
 
     def _tell_of_new_batch(self, partition: int) -> None:
         """Tells the partitioner that a record found no batch with room there (`onNewBatch`)."""
-        if self._settings.placement is Placement.STICKY:
+        if self._settings.placement == "STICKY":
             self._sticky = rotate_sticky(self._sticky, partition, self._available, self._partition_count, self._draw)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
@@ -66,22 +65,22 @@ def make_scenario(
 
 def make_joint() -> Scenario:
     one = make_scenario(PERF_TEST, broker=HANDLERS)
-    other = dataclasses.replace(one.producers[0], settings=Settings(placement=Placement.STICKY, linger_ns=5 * MS))
+    other = dataclasses.replace(one.producers[0], settings=Settings(placement="STICKY", linger_ns=5 * MS))
     return dataclasses.replace(one, producers=(one.producers[0], other), topics=(*one.topics, Topic("t", (2, -1, 0))))
 
 
 SCENARIOS = {
     "built-in": make_scenario(PERF_TEST),
     "uniform": make_scenario(PERF_TEST, is_adaptive=False),
-    "draft": make_scenario(PERF_TEST, placement=Placement.BUILT_IN_DRAFT),
+    "draft": make_scenario(PERF_TEST, placement="BUILT_IN_DRAFT"),
     "availability": make_scenario(FLAT_OUT, availability_timeout_ns=5 * MS),
-    "sticky": make_scenario(PERF_TEST, placement=Placement.STICKY, drains_from_shared_index=True),
-    "round robin": make_scenario(MIXED, placement=Placement.ROUND_ROBIN_TWO_TURN, ignores_keys=True, linger_ns=5 * MS),
-    "old round robin": make_scenario(RECORDED, placement=Placement.ROUND_ROBIN_OLD),
+    "sticky": make_scenario(PERF_TEST, placement="STICKY", drains_from_shared_index=True),
+    "round robin": make_scenario(MIXED, placement="ROUND_ROBIN_TWO_TURN", ignores_keys=True, linger_ns=5 * MS),
+    "old round robin": make_scenario(RECORDED, placement="ROUND_ROBIN_OLD"),
     "linger and mix": make_scenario(MIXED, ON_OFF, linger_ns=20 * MS),
     "ignores keys": make_scenario(MIXED, ignores_keys=True),
     "memory": make_scenario(FLAT_OUT, FLAT_OUT, MIXED, **LIMITED),
-    "memory, sticky": make_scenario(FLAT_OUT, FLAT_OUT, placement=Placement.STICKY, **LIMITED),
+    "memory, sticky": make_scenario(FLAT_OUT, FLAT_OUT, placement="STICKY", **LIMITED),
     "compression": make_scenario(FLAT_OUT, compression=Compression(300_000, 20), max_request_bytes=20_000),
     "errors": make_scenario(PERF_TEST, broker=FAILING),
     "errors, not idempotent": make_scenario(PERF_TEST, broker=FAILING, is_idempotent=False, retry_count=1),
@@ -92,12 +91,12 @@ SCENARIOS = {
     "quota": make_scenario(PERF_TEST, broker=THROTTLED),
     "quota, old client": make_scenario(PERF_TEST, broker=THROTTLED, throttles_itself=False),
     "librdkafka": make_scenario(
-        MIXED, FLAT_OUT, family=ClientFamily.LIBRDKAFKA, placement=Placement.TIMED_STICKY, linger_ns=MS
+        MIXED, FLAT_OUT, family=ClientFamily.LIBRDKAFKA, placement="TIMED_STICKY", linger_ns=MS
     ),
     "librdkafka, random": make_scenario(
         FLAT_OUT,
         family=ClientFamily.LIBRDKAFKA,
-        placement=Placement.RANDOM,
+        placement="RANDOM",
         batch_record_count=7,
         buffer_memory_bytes=50_000,
     ),

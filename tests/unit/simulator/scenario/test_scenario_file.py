@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.strategy import Placement
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
@@ -294,9 +293,9 @@ def test_variants_change_what_they_name():
     )
     old, quick, other = parse(text).variants
     assert [variant.scenario.producers[0].settings.placement for variant in (old, quick, other)] == [
-        Placement.STICKY,
-        Placement.BUILT_IN,
-        Placement.TIMED_STICKY,
+        "STICKY",
+        "BUILT_IN",
+        "TIMED_STICKY",
     ]
     assert [variant.scenario.producers[0].settings.linger_ns for variant in (old, quick, other)] == [
         5 * MS,
