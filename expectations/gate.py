@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DataGateError, GateBrokenError
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 
-SUITES = Path(__file__).parent / "suites"
 SHOWN_ROWS = 5
 """Rows per failed check in an error's text."""
 
@@ -99,19 +96,14 @@ def check_table(
 
     The suite finds the table's key in the parameter `key`; `parameters` are values for its other `$PARAMETER`s.
     """
+    from expectations.engine import read_suite  # takes three seconds
+
     name = suite or f"{table.name.partition('.')[2]}_gate"
     text = json.dumps(read_suite(name))
     columns = [one for one in table.column_names if one in table.key or re.search(rf"\b{one}\b", text)]
     is_small = run.has_few_rows(table, windows)
     rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
     return run_suite(name, rows, {"key": list(table.key), **parameters})
-
-
-@cache
-def read_suite(name: str) -> dict[str, Any]:
-    """A suite file as it stands."""
-    document: dict[str, Any] = json.loads((SUITES / f"{name}.json").read_text(encoding="utf-8"))
-    return document
 
 
 def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:
@@ -124,7 +116,7 @@ def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[s
     """
     from expectations import engine  # takes three seconds
 
-    document = read_suite(suite_name)
+    document = engine.read_suite(suite_name)
     keys = {declared.name: list(declared.key) for declared in TABLES}
     known = {"key": keys.get(document["meta"].get("table"), [])}
     results = engine.validate(suite_name, rows, {**known, **(parameters or {})})

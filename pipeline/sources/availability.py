@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from pipeline.config.pipeline_config import Cluster
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.metrics.metric_pages import MetricPage
     from pipeline.sources.metrics.sample_counts import InstanceSamples
-    from pipeline.sources.source import SourceAvailability
+    from pipeline.sources.source import ClusterReading, SourceAvailability
 
 
 def iter_availability(

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.model.log_tree import LogTree
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.source import ClusterQuestion, Described, RecordSource, Source, TextSource, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.cluster import ClusterHistory, DirectorySpace, ReplicaState
-    from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.earlier_state import EarlierState
-    from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.files.cluster_rows import Moving
-    from pipeline.sources.live.reading import LiveReading
-
-GROUP_TEXTS = "consumer_groups"
-"""Kind of source that `ClusterReading.groups` come from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterReading:
-    """What a run found at a cluster's sources.
-
-    Attributes:
-        record_source: Kind of source that the records come from.
-        history: Brokers, leaders and configs over time.
-        tree: Log directories, or what texts show of them.
-        replicas: What the disks hold.
-        directory_counts: Log directories by broker, read or described.
-        spaces: Volumes of log directories by broker and path, where the brokers report them.
-        broker_configs: Configs that matter by broker, likewise.
-        groups: Instant, and what a consumer group consumes of a partition.
-        moving: Partitions that a text says are being moved; with a broker, between its disks.
-        problems: What was wrong, by kind of source.
-        roots: Source roots, for shortening paths.
-        topics: Topics wanted; all where empty.
-        has_records: Records can be read, not only batches or offsets.
-        live: What a live cluster answered; None where none is configured.
-    """
-
-    record_source: str
-    history: ClusterHistory
-    tree: LogTree = field(default_factory=LogTree)
-    replicas: tuple[ReplicaState, ...] = ()
-    directory_counts: Mapping[int, int] = field(default_factory=dict)
-    spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
-    broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
-    moving: frozenset[Moving] = frozenset()
-    problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    roots: tuple[Path, ...] = ()
-    topics: tuple[str, ...] = ()
-    has_records: bool = True
-    live: LiveReading | None = None
-
-    def relative(self, path: str) -> str:
-        """A path as it is under its source root, with the root's own name; unchanged where it is under none."""
-        for root in self.roots:
-            if Path(path).is_relative_to(root):
-                return str(Path(root.name, Path(path).relative_to(root)))
-        return path
+    from pipeline.sources.source import ClusterReading
 
 
 def read_cluster(

@@ -20,33 +20,37 @@ import os
 from abc import abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
+from pipeline.model.cluster import ReplicaState
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
+from pipeline.model.log_tree import LogTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
     from typing import Self
 
     from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.cluster import ClusterHistory, PartitionState, ReplicaState
+    from pipeline.model.cluster import ClusterHistory, DirectorySpace, PartitionState
     from pipeline.model.consumer_group import ConsumerGroupMember
     from pipeline.model.earlier_state import EarlierState
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.files.cluster_rows import Moving
+    from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.numbers import How, Number
 
 _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")
 NAMED = 5
 """So many missing items are named, the others counted."""
+GROUP_TEXTS = "consumer_groups"
+"""Kind of source that `ClusterReading.groups` come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,50 @@ class Source(SourceSettings):
     def probe(self) -> Iterator[Finding]:
         """Tries the source within seconds; the finding about it as a whole has no name."""
         return map(_probe_path, self.locations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterReading:
+    """What a run found at a cluster's sources.
+
+    Attributes:
+        record_source: Kind of source that the records come from.
+        history: Brokers, leaders and configs over time.
+        tree: Log directories, or what texts show of them.
+        replicas: What the disks hold.
+        directory_counts: Log directories by broker, read or described.
+        spaces: Volumes of log directories by broker and path, where the brokers report them.
+        broker_configs: Configs that matter by broker, likewise.
+        groups: Instant, and what a consumer group consumes of a partition.
+        moving: Partitions that a text says are being moved; with a broker, between its disks.
+        problems: What was wrong, by kind of source.
+        roots: Source roots, for shortening paths.
+        topics: Topics wanted; all where empty.
+        has_records: Records can be read, not only batches or offsets.
+        live: What a live cluster answered; None where none is configured.
+    """
+
+    record_source: str
+    history: ClusterHistory
+    tree: LogTree = field(default_factory=LogTree)
+    replicas: tuple[ReplicaState, ...] = ()
+    directory_counts: Mapping[int, int] = field(default_factory=dict)
+    spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
+    broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
+    moving: frozenset[Moving] = frozenset()
+    problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    roots: tuple[Path, ...] = ()
+    topics: tuple[str, ...] = ()
+    has_records: bool = True
+    live: LiveReading | None = None
+
+    def relative(self, path: str) -> str:
+        """A path as it is under its source root, with the root's own name; unchanged where it is under none."""
+        for root in self.roots:
+            if Path(path).is_relative_to(root):
+                return str(Path(root.name, Path(path).relative_to(root)))
+        return path
 
 
 class StateSource(Source):
@@ -166,8 +214,6 @@ class Described:
         )
 
     def _as_state(self, replica: DescribedReplica, partition: PartitionState | None) -> ReplicaState:
-        from pipeline.model.cluster import ReplicaState
-
         high_watermark = self.high_watermarks.get(replica.topic_partition)
         is_leader = partition is not None and partition.leader_id == replica.broker_id
         return ReplicaState(

@@ -7,6 +7,7 @@ starts without it (0.7 s less), and two sessions never resolve into one cache at
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 from contextlib import contextmanager
@@ -18,12 +19,14 @@ from pipeline.environment import delta_jars
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 SCALA_VERSION = "2.13"
 # Everything but io.delta: Spark ships what the other 28 packages hold, or nothing we use needs them.
 _EXCLUDED = "org.*:*,com.*:*,commons*:*,javax*:*,io.airlift:*,io.unitycatalog:*"
 _PASSED_ON = ("spark.jars.ivySettings", "spark.jars.repositories")
+
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"  # of an archive of classes that does not fit
 
 
 def delta_package() -> str:
@@ -106,6 +109,17 @@ def spark_home() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("pyspark is not installed")
     return Path(spec.submodule_search_locations[0])
+
+
+def archive_path(cache: Path, java_home: Path, jars: Sequence[str]) -> Path:
+    """Where the archive for a Java and these jars is kept; another Java, Spark or Delta has another."""
+    identity = "\n".join((str(java_home), str(spark_home()), *jars))
+    return cache / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+
+
+def use_archive(path: Path) -> str:
+    """Java options that read an archive; none where it is not there."""
+    return f"-XX:SharedArchiveFile={path} {QUIET}" if path.is_file() else ""
 
 
 @contextmanager

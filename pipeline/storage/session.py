@@ -13,8 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory
-from pipeline.storage.class_archive import archive_path, use_archive
-from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import instant_of
-from pipeline.sources.cluster_reading import GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
@@ -17,6 +16,7 @@ from pipeline.sources.files.cluster_rows import (
 )
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
 from pipeline.sources.live.reading import iter_live_group_rows
+from pipeline.sources.source import GROUP_TEXTS
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.ingest.found import Found
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.source import ClusterReading
     from pipeline.tables import Table
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.sources.cluster_reading import GROUP_TEXTS
 from pipeline.sources.files.cluster_rows import leader_epoch_rows
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
@@ -23,6 +22,7 @@ from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import Kind, Scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
+from pipeline.sources.source import GROUP_TEXTS
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, SampleSettings, summarise_samples
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.metrics.metric_source import MetricReading
     from pipeline.sources.metrics.sample_counts import InstanceSamples
     from pipeline.sources.records.pieces import ReadTask
+    from pipeline.sources.source import ClusterReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from pipeline.sources.source import Described, SourceAvailability, TextSource
 
 if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
+    from pipeline.sources.source import ClusterReading
 
 
 class ConsumerGroups(TextSource):

@@ -8,13 +8,19 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import ClusterQuestion, Described, RecordSource, SourceAvailability, name_some
+from pipeline.sources.source import (
+    ClusterQuestion,
+    ClusterReading,
+    Described,
+    RecordSource,
+    SourceAvailability,
+    name_some,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
 
 
 class DumpLog(RecordSource):
@@ -41,7 +47,6 @@ class DumpLog(RecordSource):
         cls, sources: Sequence[DumpLog], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
         """Finds the segments in the texts; leaders and topic ids are those of a text, else of the replicas dumped."""
-        from pipeline.sources.cluster_reading import ClusterReading
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, with_named_brokers
         from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids

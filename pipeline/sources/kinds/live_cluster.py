@@ -17,14 +17,13 @@ from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.finding import Finding
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import ClusterQuestion, Described, RecordSource, SourceAvailability
+from pipeline.sources.source import ClusterQuestion, ClusterReading, Described, RecordSource, SourceAvailability
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
     from pipeline.sources.numbers import How
 
 _PROBE_TIMEOUT = timedelta(seconds=5)
@@ -205,7 +204,6 @@ class LiveCluster(RecordSource):
         cls, sources: Sequence[LiveCluster], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
         """Asks the brokers, and plans what to fetch."""
-        from pipeline.sources.cluster_reading import ClusterReading
         from pipeline.sources.live.reading import read_live_cluster
 
         (source,) = sources

@@ -8,13 +8,12 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import ClusterQuestion, Described, RecordSource, SourceAvailability
+from pipeline.sources.source import ClusterQuestion, ClusterReading, Described, RecordSource, SourceAvailability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.cluster_reading import ClusterReading
 
 
 class LogDirectories(RecordSource):
@@ -38,7 +37,6 @@ class LogDirectories(RecordSource):
         cls, sources: Sequence[LogDirectories], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
         """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
-        from pipeline.sources.cluster_reading import ClusterReading
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
         from pipeline.sources.files.log_directories import discover_logs

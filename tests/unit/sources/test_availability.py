@@ -12,7 +12,7 @@ from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.availability import iter_availability
-from pipeline.sources.cluster_reading import ClusterReading, read_cluster
+from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import count_directories
 from pipeline.sources.kinds.broker_metrics import BrokerMetrics
 from pipeline.sources.kinds.consumer_groups import ConsumerGroups
@@ -30,6 +30,7 @@ from pipeline.sources.metrics.metric_pages import (
     pages_within,
 )
 from pipeline.sources.metrics.sample_counts import InstanceSamples, count_expected, samples_of_pages
+from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
 
 S = 1000
