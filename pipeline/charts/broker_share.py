@@ -22,16 +22,7 @@ _FRAME_INCH = 0.6
 def shown_brokers(
     loads: Sequence[BrokerLoad], failing: Collection[int], most: int = MOST_BARS
 ) -> tuple[BrokerLoad, ...]:
-    """The brokers worth a line where not all fit: the failing ones, then those furthest above their fair share.
-
-    Args:
-        loads: Brokers of one window.
-        failing: Broker ids that are always shown.
-        most: Most brokers to show.
-
-    Returns:
-        By broker id.
-    """
+    """The brokers worth a line where not all fit, by id: the failing, then those furthest above their fair share."""
     ranked = sorted(loads, key=lambda load: (load.broker_id not in failing, -(load.share_ratio or 0.0), load.broker_id))
     return tuple(sorted(ranked[:most], key=lambda load: load.broker_id))
 
@@ -39,10 +30,7 @@ def shown_brokers(
 def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int], limit_ratio: float) -> bytes:
     """Draws one bar per broker, the failing ones highlighted, with a line at the fair share and one at the limit.
 
-    Args:
-        loads: Brokers of one window; of more than 12 the failing and the highest are drawn.
-        failing: Broker ids to highlight.
-        limit_ratio: Share ratio of the limit line.
+    Of more than 12 brokers the failing and the highest are drawn.
 
     Returns:
         PNG, 1120 pixels wide (560 shown), the same bytes for the same values.

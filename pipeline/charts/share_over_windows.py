@@ -47,19 +47,10 @@ def render_shares_over_windows(
     """Draws each broker's share, window by window, each point in the middle of its window.
 
     A window without traffic leaves a gap in every line. Fair share and limit are drawn for the failing broker, else for
-    the first: capacities may differ.
-
-    Args:
-        loads: Brokers of several windows, in any order.
-        window_ms: Length of a window, milliseconds.
-        failing: Broker ids to highlight.
-        limit_ratio: Share ratio of the limit line.
-        failing_spans: Spans to tint, such as incidents.
-        width_inch: Width; 100 shown pixels an inch.
-        height_inch: Height.
+    the first: capacities may differ. `failing_spans`, such as incidents, are tinted.
 
     Returns:
-        PNG at 200 pixels an inch, the same bytes for the same values.
+        PNG at 200 pixels an inch, half of them shown; the same bytes for the same values.
     """
     from matplotlib import rc_context
 

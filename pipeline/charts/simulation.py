@@ -29,15 +29,9 @@ _LEAST_MS = 0.01
 
 
 def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary], file_format: str) -> bytes:
-    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %, hollow marks are real runs.
+    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %, hollow marks are real.
 
-    Args:
-        scenario: What was simulated.
-        summaries: Of its variants.
-        file_format: `png`, `svg` or `pdf`.
-
-    Returns:
-        The picture; a PNG has 200 pixels an inch.
+    As `png` (200 pixels an inch), `svg` or `pdf`.
     """
     from matplotlib import rc_context
 

@@ -31,13 +31,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBalance:
-    """Largest over mean load of a group's members.
-
-    Attributes:
-        member_count: Members that own a partition.
-        now: As they are assigned; None without traffic.
-        under: By assignor.
-    """
+    """Largest over mean load of a group's members: as they are assigned (None without traffic), and by assignor."""
 
     member_count: int
     now: float | None
@@ -49,10 +43,7 @@ def balance_group(
 ) -> GroupBalance:
     """Balance of a group now and under Kafka's assignors.
 
-    Args:
-        owned: Partitions by member.
-        partition_counts: Partitions of every topic that the group reads.
-        loads: Bytes of every partition in the window.
+    `owned` are partitions by member, `loads` bytes of every partition in the window.
 
     >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
     >>> found = balance_group(owned, {"a": 2, "b": 1}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
@@ -77,13 +68,7 @@ def assign_consumers(
     members: Iterable[str],
     owned: Mapping[str, Sequence[Partition]] | None = None,
 ) -> Assignment:
-    """Partitions by member.
-
-    Args:
-        assignor: One of `ASSIGNORS`.
-        partition_counts: Partitions of every topic that all members subscribe to.
-        members: Member ids.
-        owned: What members own now, which only sticky assignment asks; nothing by default.
+    """Partitions by member, by one of `ASSIGNORS`; only sticky assignment asks what members own now.
 
     Raises:
         ValueError: if there is no such assignor.

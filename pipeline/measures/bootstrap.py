@@ -41,7 +41,7 @@ def place_units(
     heavy_ratios: Sequence[float] = (),
     rounds: int = ROUNDS,
 ) -> NDArray[np.float64]:
-    """Peak-to-mean of placements in which chance alone decides.
+    """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 
     Args:
         partition_count: Partitions, equally likely.
@@ -49,9 +49,6 @@ def place_units(
         seed: From `derive_window_seed`.
         heavy_ratios: Parts of the whole of units that weigh much, each placed by itself.
         rounds: Placements.
-
-    Returns:
-        One per round, ascending.
 
     >>> peaks = place_units(100, 10_000, seed=7)
     >>> bool(1.2 < np.median(peaks) < 1.3)

@@ -42,8 +42,7 @@ def measure_broker_columns(
             traffic; without any, batches are taken for independent, and there is no peak.
 
     Returns:
-        The table's columns without cluster, window and run: arrays and lists of shape (brokers,), by id; NaN or None
-        where a value is not known.
+        The table's columns without cluster, window and run, shape (brokers,), by id; NaN or None for an unknown value.
     """
     known = loads.take(loads.leader_id >= 0)
     broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))

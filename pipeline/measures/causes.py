@@ -70,13 +70,9 @@ class Causes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExcessTerms:
-    """Bytes above an even spread, arrays of shape (loads,); the three sum to the load's excess.
+    """Bytes above an even spread, arrays of shape (loads,); the first three sum to the load's excess.
 
-    Attributes:
-        heavy_keys: From heavy keys.
-        hash_luck: From light keys, within what chance does.
-        remainder: The rest.
-        light_keys: From light keys, luck or not: `hash_luck` and a part of `remainder`.
+    From heavy keys; from light keys, within what chance does; the rest; and from light keys, luck or not.
     """
 
     heavy_keys: Floats
@@ -86,15 +82,12 @@ class ExcessTerms:
 
 
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
-    """The terms for every broker.
+    """The terms for every broker; None without traffic or where no partition is led at the window's end.
 
     Args:
         loads: Loads of one window whose leader is known.
         broker: Place of each load's leader among the brokers, shape (loads,).
         expected_share: Fair share of every broker, summing to 1, shape (brokers,).
-
-    Returns:
-        The terms; None without traffic or where no partition is led at the window's end.
     """
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())
@@ -152,12 +145,7 @@ def fair_loads(loads: WindowLoads) -> Floats:
 
 
 def split_excess(loads: WindowLoads, fair_bytes: Floats) -> ExcessTerms:
-    """Splits `size_bytes - fair_bytes` of every load by what its records are keyed by.
-
-    Args:
-        loads: Loads of one window.
-        fair_bytes: From `fair_loads`.
-    """
+    """Splits `size_bytes` above what `fair_loads` gives, for every load, by what its records are keyed by."""
     topics, is_known = len(loads.topics), ~np.isnan(loads.heavy_ratio)
     sizes = loads.size_bytes.astype(np.float64)
     led = loads.is_leader.astype(np.float64)
@@ -198,10 +186,7 @@ def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, 
 def luck_bound(light_bytes: Floats, partition_count: Floats, light_unit_count: Floats) -> Floats:
     """Bytes above the mean up to which a partition's light keys may be luck, per topic; 0 where no keys are known.
 
-    Args:
-        light_bytes: Bytes of light keys of each topic, shape (topics,).
-        partition_count: Its partitions.
-        light_unit_count: Effective number of its light keys; NaN where not known.
+    Of each topic, shape (topics,): bytes of light keys, partitions, effective number of light keys (NaN for unknown).
 
     >>> luck_bound(np.array([12e6]), np.array([12.0]), np.array([10_000.0])).round(-3).tolist()  # 12.5 % of 1 MB
     [125000.0]

@@ -57,11 +57,7 @@ def chance_cv(partition_count: int, unit_count: float) -> float:
 def required_units_of_share(expected_share: float, excess: float, level: float, group_count: int) -> float:
     """Effective units needed to distinguish `excess` above its share from chance, for one broker among `group_count`.
 
-    Args:
-        expected_share: Its fair share, 0..1.
-        excess: How far above 1 the ratio is, such as 0.2.
-        level: Chance of a false alarm over all brokers of the window together.
-        group_count: Brokers judged together.
+    `level` is the chance of a false alarm over all brokers of the window together.
 
     >>> round(required_units_of_share(1 / 3, 0.2, 0.001, 3))
     868
@@ -114,10 +110,7 @@ def chance_p_value(share_ratio: float, expected_share: float, unit_count: float)
 
 
 def significant(p_values: Sequence[float], level: float) -> NDArray[np.bool_]:
-    """Benjamini-Hochberg: which of these stay significant when at most `level` of the finds may be false.
-
-    Returns:
-        One flag per p-value, in the given order.
+    """Benjamini-Hochberg: which p-values stay significant when at most `level` of the finds may be false.
 
     >>> significant([0.001, 0.04, 0.03, 0.9], 0.05).tolist()
     [True, False, False, False]

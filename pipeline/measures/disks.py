@@ -25,10 +25,7 @@ FILE_DELETE_DELAY_MS = MINUTE_MS
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
     """Hours until the disk is full if it goes on as it did; None where it does not grow or too little is known.
 
-    Args:
-        at_ms: Instants, UTC milliseconds, ascending.
-        used_bytes: Bytes used at each.
-        disk_bytes: What the disk holds.
+    Bytes used at instants of UTC milliseconds, ascending.
 
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
     8.0
@@ -50,9 +47,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
 def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:
     """Whether a closed segment is kept past its retention, the brokers' own delays allowed for.
 
-    Args:
-        deletable_at_ms: Largest timestamp plus `retention.ms`; None for active or compacted segments.
-        seen_at_ms: When it was seen.
+    Deletable from its largest timestamp plus `retention.ms` on; None for active or compacted segments.
 
     >>> is_past_retention(1_000_000, 1_000_000 + 360_001), is_past_retention(1_000_000, 1_300_000)
     (True, False)

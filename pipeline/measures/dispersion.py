@@ -41,9 +41,7 @@ _DOUBT = 6.0
 class SlotLoads:
     """Loads of a window's slots of equal length.
 
-    Attributes:
-        size_bytes: Bytes of every broker, shape (slots, brokers).
-        squared: Sum of squared batch sizes of all brokers, shape (slots,).
+    Bytes of every broker, shape (slots, brokers); sums of squared batch sizes of all brokers, shape (slots,).
     """
 
     size_bytes: Floats
@@ -51,13 +49,9 @@ class SlotLoads:
 
 
 def estimate_inflation(slots: SlotLoads) -> float:
-    """How many batches make one independent unit: 1 for independent ones; N_eff is to be divided by it.
+    """How many batches make one independent unit, 1 or more: 1 for independent ones; N_eff is to be divided by it.
 
-    Args:
-        slots: Loads of the window's slots; those without traffic are ignored.
-
-    Returns:
-        1 or more; 1 where fewer than eight slots have traffic.
+    Slots without traffic are ignored; 1 where fewer than eight have any.
 
     >>> rng = np.random.default_rng(7)
     >>> single = rng.multinomial(10_000, [1 / 6] * 6, size=60).astype(float)
@@ -97,10 +91,6 @@ def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
 
     A broker that has its fair share over the hour, all of it within five minutes, stands at 12 here.
 
-    Args:
-        slots: Loads of the window's slots.
-        expected_share: Fair share of every broker, shape (brokers,).
-
     >>> slots = SlotLoads(size_bytes=np.array([[10.0, 10], [30, 10], [0, 0], [0, 0]]), squared=np.ones(4))
     >>> peak_share_ratios(slots, np.array([0.5, 0.5])).tolist()
     [4.0, 1.3333333333333333]
@@ -124,9 +114,7 @@ def slot_ms(window_ms: int) -> int:
 def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
     """Slots as arrays, from the first to the last that has traffic; None without any.
 
-    Args:
-        slots: Number of the slot, broker, bytes, sum of squared batch sizes; loads of unknown brokers are left out.
-        broker_ids: Brokers, ascending.
+    A slot's number, broker, bytes, sum of squared batch sizes; loads of brokers that are not listed are left out.
     """
     place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
     known = [row for row in slots if row[1] in place]

@@ -75,11 +75,7 @@ def judge_hash(
 ) -> HashVerdict:
     """Names the family that placed a topic's keys.
 
-    Args:
-        explained: By family, the best known first: of families that explain the same, the first is named.
-        key_count: Keys judged.
-        record_count: Their records.
-        partition_count: Partitions of the topic at that time; 1 or more.
+    `explained` has the best known family first: of families that explain the same, the first is named.
     """
     chance = 1 / partition_count
     if not key_count or not record_count:

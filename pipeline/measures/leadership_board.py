@@ -83,11 +83,7 @@ class Board:
 
 
 def change(board: Board, number: Places, receiver: Places, price: Floats, least_gain: float) -> bool:
-    """Makes the change that gains most for its price; where no single one gains, the best two together.
-
-    Returns:
-        Whether there was one.
-    """
+    """Makes the change that gains most for its price, or else the best two together; returns whether there was one."""
     gains = board.gains(number, receiver)
     best = int(np.argmax(gains / price))
     if gains[best] > least_gain:
@@ -115,10 +111,7 @@ def change(board: Board, number: Places, receiver: Places, price: Floats, least_
 def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bool:
     """Makes the cheapest of all combinations of changes that leave no broker above the target.
 
-    Only where there are few: each partition stays or goes to one of its receivers.
-
-    Returns:
-        Whether there are few enough and one of them does it; else nothing is changed.
+    Each partition stays or goes to one of its receivers. Where there are too many, or none does it, nothing is changed.
     """
     choices: dict[int, list[tuple[int, float]]] = {
         place: [(int(board.leader[place]), 0.0)] for place in np.unique(number).tolist()
@@ -151,9 +144,7 @@ def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bo
 def take_back(board: Board, changes: Sequence[tuple[int, int]]) -> None:
     """Undoes changes that are not needed: the highest broker is below the target without them, or hardly higher.
 
-    Args:
-        board: After the changes.
-        changes: Place of the partition and of who led it before, those to be undone first.
+    Changes are places of partitions and of who led them before, those to be undone first.
     """
     allowed = max(board.target, board.peak() * (1 + HARDLY)) * (1 + 1e-12)
     for number, giver in changes:

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CountAdvice:
-    """Another number of partitions.
-
-    Attributes:
-        partition_count: The number; None where the present one is fine or nothing better is near.
-        reason: Why, in words; '' for nothing to say.
-    """
+    """Another number of partitions, None where the present one is fine or nothing better is near; and why, or ''."""
 
     partition_count: int | None
     reason: str
@@ -28,13 +23,8 @@ def advise_partition_count(
     """Next count that is a multiple of the brokers and, where it is near, of the consumers.
 
     A count is not advised beyond twice the present one for evenness alone: partitions cost open files, memory, and
-    time at each election. Fewer partitions than consumers leave consumers idle, whatever it costs.
-
-    Args:
-        partition_count: Partitions now.
-        broker_count: Brokers that may lead them.
-        consumer_count: Members of its largest consumer group; 0 where none is known.
-        is_keyed: Records have keys: a new count sends most of them elsewhere.
+    time at each election. Fewer partitions than consumers (members of the topic's largest group) leave some idle,
+    whatever it costs. Of records with keys a new count sends most elsewhere.
 
     >>> advise_partition_count(4, broker_count=3).partition_count
     6

@@ -40,13 +40,7 @@ THRIFTS = (1.0, 0.5, 2.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentPlan:
-    """What to change, and what it brings.
-
-    Attributes:
-        kind: What kind of changes it holds.
-        moves: By topic and partition; empty where nothing helps.
-        ratios: Share ratio by broker after it.
-    """
+    """What to change (nothing where nothing helps), and what it brings: the share ratio by broker after it."""
 
     kind: PlanKind
     moves: tuple[PartitionMove, ...]
@@ -66,13 +60,7 @@ class ReassignmentPlan:
 def plan_election(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
 ) -> ReassignmentPlan:
-    """What a preferred leader election brings: every first replica that is in sync leads; no byte is copied.
-
-    Args:
-        partitions: All partitions of the cluster.
-        brokers: All its brokers.
-        target_ratio: Share ratio that brokers should not exceed.
-    """
+    """What a preferred leader election brings: every first replica that is in sync leads; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     moves = []
     for number, partition in enumerate(board.partitions):
@@ -86,13 +74,7 @@ def plan_election(
 def plan_leaders(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
 ) -> ReassignmentPlan:
-    """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied.
-
-    Args:
-        partitions: All partitions of the cluster.
-        brokers: All its brokers.
-        target_ratio: Share ratio that brokers should not exceed.
-    """
+    """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_leaders", board)
     _hand_over_leadership(board)
@@ -102,13 +84,7 @@ def plan_leaders(
 def plan_replicas(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
 ) -> ReassignmentPlan:
-    """Leadership first, then replicas: the leader's replica goes to a broker that has room, few bytes before many.
-
-    Args:
-        partitions: All partitions of the cluster.
-        brokers: All its brokers.
-        target_ratio: Share ratio that brokers should not exceed.
-    """
+    """Leadership first, then replicas: the leader's replica goes to a broker that has room, few bytes before many."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_replicas", board)
     least = _plan_cheapest(board)
@@ -216,14 +192,9 @@ def _hand_over_leadership(board: Board) -> None:
 
 
 def _move_replicas(board: Board, thrift: float) -> dict[int, int]:
-    """Moves replicas of leaders.
+    """Moves replicas of leaders, after leadership was handed over; returns the broker whose replica goes, by partition.
 
-    Args:
-        board: After leadership was handed over.
-        thrift: Weight of moved bytes relative to the gain; 0 ignores them.
-
-    Returns:
-        The broker whose replica goes, by place of the partition.
+    `thrift` weighs moved bytes against the gain; 0 ignores them.
     """
     first = board.leader.copy()
     number, receiver = _replica_moves(board)

@@ -27,12 +27,10 @@ class TopicCounts:
 
     Attributes:
         partition_count: Partitions.
-        record_count: Data records.
         peak_to_mean: Largest over mean partition, by bytes; None without traffic.
         batch_unit_count: Effective number of batches; None without traffic.
         keyed_ratio: Part of the bytes whose key has a name, 0..1.
         effective_key_count: None where keys are not known.
-        top_key_ratio: Likewise.
         broker_count: Brokers that may lead partitions.
         consumer_count: Members of its largest consumer group; 0 where none is known.
         seed: From `derive_window_seed`.
@@ -72,9 +70,6 @@ def measure_topic(topic: TopicCounts) -> TopicMeasures:
     """Chance levels for every kind of placement, the best any hash can do, and a better number of partitions.
 
     Keys are the units where most bytes have one: their luck is real and lasts, and is no fault of the partitioner.
-
-    Args:
-        topic: What is known.
     """
     count = topic.partition_count
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None

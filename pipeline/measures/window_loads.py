@@ -26,12 +26,10 @@ class WindowLoads:
     Attributes:
         topics: Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
         topic: Place in `topics`.
-        partition: Partition number.
         leader_id: Broker that carried the load; negative for unknown.
         size_bytes: Bytes appended, batch headers and control batches included.
         record_count: Data records.
         batch_count: Data batches.
-        batch_bytes_squared: Sum of squared batch sizes.
         is_leader: The broker leads the partition at the window's end.
         heavy_ratio: Part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN where
             its keys are not known.
@@ -63,22 +61,13 @@ class WindowLoads:
         return places
 
     def take(self, rows: NDArray[np.bool_]) -> WindowLoads:
-        """Some of the loads; topics stay as they are.
-
-        Args:
-            rows: Which, shape (loads,).
-        """
+        """Some of the loads; topics stay as they are."""
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})
 
 
 def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Sums of integers by place, exactly.
-
-    Args:
-        places: Place of each value, 0..count - 1.
-        values: The values, of the same shape.
-        count: Number of places.
+    """Sums of integers by place, 0..count - 1, exactly.
 
     >>> sum_by(np.array([0, 2, 0]), np.array([1, 5, 2]), 3).tolist()
     [3, 0, 5]
@@ -90,9 +79,6 @@ def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> 
 
 def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
     """Part of the cluster's capacity of each broker.
-
-    Args:
-        capacities: Capacity weight of each broker, above 0, shape (brokers,).
 
     Raises:
         ValueError: if a capacity is not above 0.

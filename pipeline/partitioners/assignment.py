@@ -24,19 +24,11 @@ REFUSED_KEY = -2
 
 
 def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
-    """The partitions a client chooses for a column of keys.
-
-    Args:
-        strategy: What the client does.
-        keys: Array of binary or string.
-        partition_count: Partitions of the topic.
-
-    Returns:
-        By row the partition, `NO_PARTITION` or `REFUSED_KEY`.
+    """The partitions a client chooses for a column of keys: by row the partition, `NO_PARTITION` or `REFUSED_KEY`.
 
     Raises:
         ConfigError: There is no partition.
-        InputError: The column has another type, or a user's function returned something else than a partition.
+        InputError: The column is not of binary or string, or a user's function returned what is no partition.
     """
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))

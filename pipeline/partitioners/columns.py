@@ -34,14 +34,7 @@ _KERNELS = {
 
 
 def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
-    """Hashes a column of keys.
-
-    Args:
-        keys: Array of binary or string, with offsets of 32 or 64 bits; may be a slice.
-        name: The hash.
-
-    Returns:
-        As many hashes as keys.
+    """Hashes a column of binary or string, with offsets of 32 or 64 bits; may be a slice.
 
     Raises:
         InputError: The column has another type.

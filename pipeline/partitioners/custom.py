@@ -31,13 +31,9 @@ def is_custom(name: str) -> bool:
 
 
 def load_custom(name: str) -> Strategy:
-    """Imports a user's function and makes a strategy of it.
+    """Imports a user's function, `module:name`, and makes a strategy of it.
 
-    Args:
-        name: `module:name`; the module has to be importable.
-
-    Returns:
-        The strategy; its `source` ends in the version under which answers are to be stored.
+    Its `source` ends in the version under which answers are to be stored.
 
     Raises:
         ConfigError: There is no such function, or it wants more than a key and a partition count.
@@ -61,12 +57,7 @@ def fingerprint_module(path: Path) -> str:
 
 
 def check_determinism(strategy: Strategy, keys: Iterable[bytes], partition_count: int) -> None:
-    """Asks a user's function twice about every key.
-
-    Args:
-        strategy: The user's.
-        keys: A sample.
-        partition_count: Partitions of the topic.
+    """Asks a user's function twice about every key of a sample.
 
     Raises:
         InputError: Two answers differ, so that nothing can be said about recorded keys; or one is out of range.

@@ -38,14 +38,7 @@ class HashName(Enum):
 
 
 def hash_key(name: HashName, key: bytes) -> int:
-    """Hashes one key, by the reference.
-
-    Args:
-        name: The hash.
-        key: Its bytes; for Java's string hash the UTF-8 of the text.
-
-    Returns:
-        An unsigned 32-bit value.
+    """Hashes one key, by the reference, to an unsigned 32-bit value; Java's string hash takes the UTF-8 of the text.
 
     Raises:
         UnicodeDecodeError: The hash is of a text, and the key is not UTF-8.

@@ -31,13 +31,7 @@ HASH_COLUMNS: dict[HashName, str] = {
 
 @dataclass(frozen=True, order=True)
 class KeyFunction:
-    """What decides where a key that has bytes goes: a hash, a mask, and whether bytes that are no text are refused.
-
-    Attributes:
-        hash_column: Of `silver.key_hashes`.
-        mask: What is done about the hash's sign.
-        is_text: Bytes that are not UTF-8 are refused.
-    """
+    """What decides where a key that has bytes goes: a hash, a mask, and whether bytes that are no text are refused."""
 
     hash_column: str
     mask: Mask
@@ -46,13 +40,7 @@ class KeyFunction:
 
 @dataclass(frozen=True)
 class StrategyFamily:
-    """Strategies that put every key with bytes in the same place.
-
-    Attributes:
-        name: `java-compatible` and the like.
-        function: What they share.
-        strategies: Their names, the one that represents them first.
-    """
+    """Strategies that put every key with bytes in the same place; the one that represents them first."""
 
     name: str
     function: KeyFunction
@@ -85,10 +73,7 @@ def is_replayable(strategy: Strategy) -> bool:
 
 
 def key_function_of(strategy: Strategy) -> KeyFunction:
-    """What of a strategy a replay needs.
-
-    Args:
-        strategy: A built-in one.
+    """What a replay needs of a built-in strategy.
 
     Raises:
         ConfigError: Its choices do not follow from the key, or from hashes that are not stored.

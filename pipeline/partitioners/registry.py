@@ -46,15 +46,9 @@ def find_strategy(name: str) -> Strategy:
 
 
 def find_strategies(client: str, version: str, setting: str | None = None) -> tuple[Strategy, ...]:
-    """What a version of a client does.
+    """What a version of a client does: with a setting, the client's own configuration value, or by default.
 
-    Args:
-        client: As in `Strategy.client`.
-        version: Numbers and dots.
-        setting: The client's own configuration value, or None for what it does by default.
-
-    Returns:
-        The strategies; none where the client, in that version, has no such setting.
+    None where the client, in that version, has no such setting.
 
     >>> [strategy.name for strategy in find_strategies("kafka-clients", "2.8.1")]
     ['java-sticky-2.4']

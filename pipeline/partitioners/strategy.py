@@ -91,13 +91,7 @@ class Use:
 
 
 def is_between(version: str, since: str, before: str) -> bool:
-    """Whether a version is in a span of them.
-
-    Args:
-        version: Numbers and dots.
-        since: The first of the span, or "" for no first one.
-        before: The first one after it, or "".
-    """
+    """Whether a version is in a span of them, whose `before` is the first after it; "" for an open end."""
     number = parse_version(version)
     return (not since or number >= parse_version(since)) and (not before or number < parse_version(before))
 
@@ -139,9 +133,7 @@ class Keyless:
 class ClientSpan:
     """Versions of a client that behave alike, as the calibration reports them.
 
-    Attributes:
-        version: The one that stands for the span.
-        words: The span, and what was configured.
+    `version` stands for the span, `words` name it and what was configured.
     """
 
     version: str
@@ -157,12 +149,10 @@ class Strategy:
         client: Which library.
         uses: Its settings and versions, the usual one first.
         source: Where it is written: class, file, improvement proposal.
-        hash: The hash, or None where the key is never looked at.
+        hash: None where the key is never looked at.
         mask: What is done about the hash's sign.
         form: What of the key is hashed.
-        null_key: What happens without a key.
         empty_key: What happens to a key of no bytes.
-        availability: Which partitions a keyed choice is among.
         keyless: How partitions are picked where the key does not decide, or None where it always does.
         differs: From Kafka's Java client, in words, or "".
         function: A user's own choice from key and partition count, or None; it stands instead of hash and mask.
@@ -208,15 +198,9 @@ class Strategy:
 
 
 def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int) -> int | None:
-    """The partition a client chooses for a key: the reference.
+    """The partition a client chooses for a key, None where it is not a function of the key: the reference.
 
-    Args:
-        strategy: What the client does.
-        key: The serialized key, or None.
-        partition_count: Partitions of the topic (under `Availability.WITH_LEADER`: those with a leader).
-
-    Returns:
-        The partition, or None where it is not a function of the key.
+    Under `Availability.WITH_LEADER` the partitions counted are those with a leader.
 
     Raises:
         ConfigError: There is no partition.

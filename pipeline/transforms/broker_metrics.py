@@ -35,13 +35,7 @@ _STAGE_METRIC = rf"^{REQUEST_PREFIX}({'|'.join(STAGES)})timems(?:_(count|mean))?
 
 
 class BrokerSamples:
-    """Samples of brokers, ready to be summarised.
-
-    Args:
-        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `value` and a column for each of `LABELS`; from
-            before the span too, as predecessors.
-        settings: Which windows.
-    """
+    """Samples of brokers, ready to be summarised: from `samples.with_labels`, those before the span too."""
 
     def __init__(self, samples: pl.DataFrame, settings: SampleSettings) -> None:
         name = pl.col("name")

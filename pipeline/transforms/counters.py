@@ -94,10 +94,7 @@ def with_increases(
 def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_samples: pl.DataFrame) -> pl.DataFrame:
     """Adds `scraped_before_ms`: when the instance was scraped last before this row, be it for other subjects.
 
-    Args:
-        samples: With the instance's columns and `observed_at_ms`.
-        instance: Columns that name what is scraped as a whole.
-        all_samples: Samples of the same metrics, of every subject of every instance.
+    `instance` are the columns that name what is scraped as a whole, `all_samples` those of every subject.
     """
     scrapes = all_samples.select(*instance, "observed_at_ms").unique().sort(*instance, "observed_at_ms")
     before = pl.col("observed_at_ms").shift(1).over(instance).alias("scraped_before_ms")

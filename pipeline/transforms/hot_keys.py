@@ -19,9 +19,7 @@ _LEAST_RATIO = 1e-4
 def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
     """Every key's bytes in its topic, beside the topic's: one row per window, topic and key.
 
-    Args:
-        key_traffic: `silver.key_traffic`.
-        loads: From `shares.sum_loads`, for the number of partitions.
+    From `silver.key_traffic`, and `shares.sum_loads` for the number of partitions.
     """
     partitions = loads.group_by(_TOPIC).agg(pl.col("partition").n_unique().cast(pl.Int64).alias("partition_count"))
     totals = key_traffic.group_by(_TOPIC).agg(pl.col("size_bytes").sum().alias("topic_bytes"))
@@ -38,11 +36,7 @@ def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_topic_keys(weighed: pl.DataFrame) -> pl.DataFrame:
-    """Keys of each topic: how many, how many count, the heaviest; one row per window and topic.
-
-    Args:
-        weighed: From `weigh_keys`.
-    """
+    """Keys of each topic: how many, how many count, the heaviest; one row per window and topic."""
     ratio, size = pl.col("topic_ratio"), pl.col("size_bytes")
     heaviest = ratio.filter(ratio > _LEAST_RATIO).sort(descending=True).head(HOT_KEYS_KEPT)
     return weighed.group_by(_TOPIC).agg(
@@ -62,13 +56,7 @@ def _count_units(weights: pl.Expr) -> pl.Expr:
 
 
 def sum_partition_keys(key_traffic: pl.DataFrame, weighed: pl.DataFrame, topic_keys: pl.DataFrame) -> pl.DataFrame:
-    """Parts of each partition's bytes that heavy and light keys hold; one row per window and topic-partition.
-
-    Args:
-        key_traffic: `silver.key_traffic`.
-        weighed: From `weigh_keys`.
-        topic_keys: From `sum_topic_keys`.
-    """
+    """Parts of each partition's bytes that heavy and light keys hold; one row per window and topic-partition."""
     heavy = weighed.filter("is_heavy").select(*_TOPIC, "key_id", "is_heavy")
     size, is_key = pl.col("size_bytes"), pl.col("kind") == "key"
     sums = (
@@ -91,11 +79,7 @@ def sum_partition_keys(key_traffic: pl.DataFrame, weighed: pl.DataFrame, topic_k
 
 
 def rank_hot_keys(weighed: pl.DataFrame) -> pl.DataFrame:
-    """The heaviest keys of each topic: rows of `gold.hot_keys` without cluster.
-
-    Args:
-        weighed: From `weigh_keys`.
-    """
+    """The heaviest keys of each topic: rows of `gold.hot_keys` without cluster."""
     ranked = weighed.filter(pl.col("size_bytes") > 0).sort("size_bytes", "key_id", descending=[True, False])
     rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_TOPIC)
     return (

@@ -89,7 +89,7 @@ def list_key_answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) 
     A key about which two processes got different answers has none: see `describe_contradictions`.
 
     Args:
-        keys: A row per key of a log and window: all rows of some keys.
+        keys: As of `sum_keys`.
         questions: Strategy, version and partition count, by place in `answers`.
     """
     answered = _answers(keys, questions).filter(pl.col("chosen_partition") == pl.col("greatest"))
@@ -103,11 +103,7 @@ def list_contradictions(keys: pa.Table, questions: Sequence[tuple[str, str, int]
 
 
 def describe_contradictions(different: pa.Table) -> list[dict[str, Any]]:
-    """Strategies that answered differently about one key in different logs, as rows of kind `problem`.
-
-    Args:
-        different: From `list_contradictions`, of all keys.
-    """
+    """Strategies that answered differently about one key in different logs, as rows of kind `problem`."""
     counted = (
         pl.DataFrame(different)
         .group_by("strategy", "strategy_version", "partition_count")
@@ -134,9 +130,7 @@ def key_problem_rows(others: pa.Table) -> list[dict[str, Any]]:
 def sum_key_matrices(others: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
     """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`.
 
-    Args:
-        others: Rows that are not about one key.
-        questions: Strategy, version and partition count, by the place that a row of kind `cell` names.
+    `questions` are strategies, versions and partition counts, by the place that a row of kind `cell` names.
     """
     cells = pl.DataFrame(others).filter(pl.col("kind") == "cell").join(_frame(questions), on="question")
     return (

@@ -72,10 +72,7 @@ _OF_NODE_TOO = (
 def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataFrame:
     """Summarises the samples of each window, of every source that holds any.
 
-    Args:
-        samples: `source`, `instance`, `observed_at_ms`, `name` (canonical), `value` and a column for each of `LABELS`; from
-            before the span too, so that the first sample of a window has one to be compared with.
-        settings: Which windows.
+    From `samples.with_labels`, those before the span too: the first sample of a window is compared with one of them.
     """
     named = samples.filter(pl.col("client_id").is_not_null())
     nodes = with_increases(

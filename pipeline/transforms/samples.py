@@ -51,16 +51,12 @@ class SampleSettings:
 
 
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:
-    """Everything that is derived from the samples of some instances.
-
-    Args:
-        samples: Rows of `SAMPLE_SCHEMA`: all of these instances.
-        settings: Which windows.
+    """Everything that is derived from all samples of some instances, rows of `SAMPLE_SCHEMA`.
 
     Returns:
-        By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`. Problems
-        are rows of `SAMPLE_SCHEMA`; counts have the columns source, instance, start_ms, row_count, instant_count, first_ms
-        and last_ms.
+        By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`.
+        Problems are rows of `SAMPLE_SCHEMA`; counts have the columns source, instance, start_ms, row_count,
+        instant_count, first_ms and last_ms.
     """
     is_sample = pc.equal(samples["row_kind"], "sample")
     found = with_labels(samples.filter(is_sample))
@@ -84,11 +80,7 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
 
 
 def with_labels(samples: pa.Table) -> pl.DataFrame:
-    """Samples with a column for each label that the summaries look at.
-
-    Args:
-        samples: With `source`, `instance`, `observed_at_ms`, `name`, `labels` (map) and `value`.
-    """
+    """Samples with a column for each label that the summaries look at, in place of the map `labels`."""
     labels = samples["labels"]
     columns = {name: pc.map_lookup(labels, pa.scalar(name), "first") for name in _LABELS}
     plain = samples.select([*INSTANCE, "observed_at_ms", "name", "value"])
@@ -96,13 +88,7 @@ def with_labels(samples: pa.Table) -> pl.DataFrame:
 
 
 def select_samples(samples: pa.Table, span: TimeWindow, window_ms: int) -> pa.Table:
-    """Rows of `bronze.metric_samples` without cluster: the samples within the span.
-
-    Args:
-        samples: Rows of `SAMPLE_SCHEMA`.
-        span: Windows wanted.
-        window_ms: Length of a window.
-    """
+    """Rows of `bronze.metric_samples` without cluster: the samples (of `SAMPLE_SCHEMA`) within the span."""
     at = samples["observed_at_ms"]
     wanted = pc.and_(pc.greater_equal(at, span.start_ms), pc.less(at, span.end_ms))
     rows = samples.filter(pc.and_(wanted, pc.equal(samples["row_kind"], "sample")))

@@ -31,9 +31,7 @@ _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
 def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFrame:
     """One row per window, partition and leader: what it carried, zero where a led partition had no traffic.
 
-    Args:
-        traffic: `silver.partition_traffic`.
-        cluster_state: `bronze.cluster_state` of the same windows; who leads at the window's end.
+    Who leads at the window's end is that of `bronze.cluster_state`.
     """
     carried = traffic.select(*_PLACE, *_LOADS, pl.lit(False).alias("is_leader"))  # noqa: FBT003  (a literal column)
     nothing = [pl.lit(0, traffic.schema[name]).alias(name) for name in _LOADS]
@@ -43,22 +41,12 @@ def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFram
 
 
 def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame:
-    """Adds what the records of each load's partition are keyed by; NULL where that is not known.
-
-    Args:
-        loads: From `sum_loads`.
-        partition_keys: From `hot_keys.sum_partition_keys`.
-    """
+    """Adds what `sum_partition_keys` says of each load's partition; NULL where that is not known."""
     return loads.join(partition_keys, on=_PARTITION, how="left")
 
 
 def sum_slots(batches: pl.DataFrame, window_ms: int) -> pl.DataFrame:
-    """What each broker carried in every slot of a window: for the peak, and for how shares scatter.
-
-    Args:
-        batches: `silver.record_batches`.
-        window_ms: Length of a window.
-    """
+    """What each broker carried in every slot of a window: for the peak, and for how shares scatter."""
     into_window_ms = (pl.col("max_timestamp") - pl.col("window_start")).dt.total_milliseconds()
     size = pl.col("size_bytes")
     return (
@@ -90,21 +78,12 @@ def measure_broker_shares(
 
 
 def measure_partition_health(loads: pl.DataFrame, start: datetime) -> pa.Table:
-    """Rows of `gold.partition_health` without cluster: every partition of one window.
-
-    Args:
-        loads: From `with_keys`, of the window.
-        start: Start of the window.
-    """
+    """Rows of `gold.partition_health` without cluster: every partition of one window, from its loads `with_keys`."""
     return _table_of(measure_partition_columns(loads_of(loads.to_arrow())), PARTITION_HEALTH, start)
 
 
 def loads_of(window: pa.Table) -> WindowLoads:
-    """One window's rows as the measures take them; the order in which they came does not matter.
-
-    Args:
-        window: Columns of `with_keys`; rows without a topic are left out.
-    """
+    """A window's rows of `with_keys`, in any order, as the measures take them; rows without a topic are left out."""
     order = [(name, "ascending") for name in ("topic", "topic_id", "partition", "leader_id")]
     rows = window.filter(pc.is_valid(window["topic"])).sort_by(order)
 

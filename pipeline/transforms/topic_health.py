@@ -89,13 +89,10 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
 
 
 def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
-    """Partitions whose replicas are not as they should be, by window and topic.
+    """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
 
     A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
     is Kafka's own rule, so the set shows what the brokers measured. Where the source names no set nothing is counted.
-
-    Args:
-        cluster_state: `bronze.cluster_state`.
     """
     least = pc.map_lookup(cluster_state["configs"], pa.scalar(_MIN_ISR), "first")
     plain = (*_TOPIC, "partition", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")

@@ -26,11 +26,7 @@ _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
 
 
 def sum_batches(batches: pa.Table) -> pa.Table:
-    """Sums of some record batches that `finish_traffic` adds up: per topic-partition, leader, leader epoch and window.
-
-    Args:
-        batches: Of `silver.record_batches`; further columns are not looked at.
-    """
+    """Sums of some of `silver.record_batches`, for `finish_traffic`: by topic-partition, leader, epoch and window."""
     is_data = ~pl.col("is_control")
     records, size = pl.col("record_count"), pl.col("size_bytes")
     covered = pl.col("last_offset") - pl.col("base_offset") + 1

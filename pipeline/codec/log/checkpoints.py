@@ -40,10 +40,7 @@ def has_crlf(data: bytes) -> bool:
 
 
 def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
-    """Entries of a `*-offset-checkpoint` file: `topic partition offset` a line.
-
-    Returns:
-        Offset by topic-partition; empty for an empty file.
+    """Offset by topic-partition in a `*-offset-checkpoint` file: `topic partition offset` a line.
 
     Raises:
         InputError: Unknown version, wrong count, malformed line; `position` is the line number.
@@ -60,11 +57,7 @@ def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> d
 
 
 def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple[LeaderEpoch, ...]:
-    """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first.
-
-    Raises:
-        InputError: As for offset checkpoints.
-    """
+    """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first; raises as the one above."""
     epochs = []
     for number, line in _read_entries(data, path):
         fields = line.split(" ")
@@ -76,10 +69,7 @@ def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple
 
 
 def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> MetaProperties:
-    """Who owns a log directory.
-
-    Returns:
-        The ids; None for those the file lacks (brokers of the ZooKeeper era wrote no `cluster.id` at first).
+    """Who owns a log directory; None for ids the file lacks (early brokers of the ZooKeeper era wrote no `cluster.id`).
 
     Raises:
         InputError: Not properties, an id that is no number, or a version other than 0 and 1.
@@ -109,10 +99,7 @@ def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> Met
 
 
 def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> str:
-    """The topic id in a `partition.metadata` file (Kafka 2.8 and later).
-
-    Returns:
-        The uuid as Kafka prints it: base64, URL alphabet, no padding.
+    """The topic id in a `partition.metadata` file (Kafka 2.8 and later), as Kafka prints it: base64, URL alphabet.
 
     Raises:
         InputError: Another version or shape.

@@ -34,14 +34,7 @@ class DirectoryName(NamedTuple):
 
 
 def check_topic_name(topic: str) -> str | None:
-    """Why a name cannot be a topic's, or None where it can.
-
-    Args:
-        topic: The name.
-
-    Returns:
-        The reason as a phrase, or None.
-    """
+    """Why a name cannot be a topic's, as a phrase; None where it can."""
     if not topic or topic in {".", ".."}:
         return f"{topic!r} is not a topic name"
     if len(topic) > MAX_TOPIC_LENGTH:
@@ -57,15 +50,11 @@ def parse_directory_name(name: str) -> DirectoryName:
     1. `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
     2. The partition is what follows the *last* dash: topics may hold dashes and dots.
 
-    Args:
-        name: The directory's own name, no path.
-
     Raises:
         InputError: The name is not one Kafka gives.
 
-    Example:
-        >>> parse_directory_name("my-topic.v1-12")
-        DirectoryName(topic='my-topic.v1', partition=12, kind=<DirectoryKind.LIVE: 'live'>, is_topic_truncated=False)
+    >>> parse_directory_name("my-topic.v1-12")
+    DirectoryName(topic='my-topic.v1', partition=12, kind=<DirectoryKind.LIVE: 'live'>, is_topic_truncated=False)
     """
     kind = DirectoryKind.LIVE
     stem = name

@@ -25,12 +25,9 @@ class HeaderSums:
         damaged_batch_count: Batches that cannot be used.
         crc_error_count: Those of them whose checksum does not match.
         record_count: Records, control records included.
-        control_batch_count: Control batches.
         missing_offset_count: Offsets between batches that no batch covers.
         min_timestamp_ms: Smallest timestamp in the headers (the first record's of each batch), or None.
-        max_timestamp_ms: Largest.
         magics: Formats of all batches, ascending.
-        codecs: Names, sorted.
         producer_ids: Ascending, -1 left out.
     """
 

@@ -116,15 +116,9 @@ def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
 
 
 def _read_rows(data: bytes, positions: NDArray[np.int64]) -> NDArray[np.void]:
-    """Reads headers, checksums not looked at.
+    """Reads the headers at some positions into `HEADER_ROW`s, `crc_ok` set, with the flaws that headers alone show.
 
-    Args:
-        data: Bytes that hold whole batches.
-        positions: Where each begins, int64, shape (batches,).
-
-    Returns:
-        `HEADER_ROW`s, shape (batches,), `crc_ok` set, with the flaws that the headers alone show. A compressed message of
-        magic 0 or 1 has record count -1: its inner set is not opened.
+    A compressed message of magic 0 or 1 has record count -1: its inner set is not opened.
     """
     rows = np.zeros(len(positions), HEADER_ROW)
     rows["position"], rows["crc_ok"] = positions, True

@@ -37,13 +37,7 @@ _BLOCK_ENTRIES = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexFile:
-    """The entries of a file, column by column, int64.
-
-    Attributes:
-        file_bytes: Size of the file, preallocated tail included.
-        remainder_bytes: Bytes beyond a whole number of entries: more than 0 in a damaged file.
-        entry_bytes: Size of one entry in the file.
-    """
+    """The entries of a file, column by column, int64; `remainder_bytes` beyond a whole number of entries are damage."""
 
     file_bytes: int
     remainder_bytes: int
@@ -83,18 +77,10 @@ class TransactionIndex(IndexFile):
 
 
 def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
-    """Entries of an `.index` file.
+    """Entries of an `.index` file, whose offsets are relative to the segment's base offset.
 
-    Args:
-        path: The file.
-        base_offset: Base offset of the segment: entries are relative to it.
-
-    Returns:
-        The entries before the first zero one after entry 0; a first entry of zeros is no entry (Kafka writes the
-        first one beyond position 0).
-
-    Raises:
-        OSError: The file cannot be read.
+    The entries before the first zero one after entry 0; a first entry of zeros is no entry (Kafka writes the first one
+    beyond position 0).
     """
     entries, file_bytes, remainder = _read_entries(path, OFFSET_ENTRY)
     if len(entries) and not entries["position"][0] and not entries["relative_offset"][0]:
@@ -110,16 +96,8 @@ def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
 def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
     """Entries of a `.timeindex` file.
 
-    Args:
-        path: The file.
-        base_offset: Base offset of the segment.
-
-    Returns:
-        The entries before the first one with relative offset 0 after entry 0. A first entry of zeros counts only where
-        it is the whole file: else it is the start of an unused, preallocated one.
-
-    Raises:
-        OSError: The file cannot be read.
+    The entries before the first one with relative offset 0 after entry 0. A first entry of zeros counts only where it
+    is the whole file: else it is the start of an unused, preallocated one.
     """
     entries, file_bytes, remainder = _read_entries(path, TIME_ENTRY)
     if len(entries) == 1 and file_bytes > TIME_ENTRY.itemsize and not entries["timestamp_ms"][0]:
@@ -135,12 +113,8 @@ def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
 def read_transaction_index(path: Path | str) -> TransactionIndex:
     """Entries of a `.txnindex` file.
 
-    Args:
-        path: The file.
-
     Raises:
         InputError: An entry of another version than 0.
-        OSError: The file cannot be read.
     """
     data = Path(path).read_bytes()
     count, remainder = divmod(len(data), TXN_ENTRY.itemsize)

@@ -26,12 +26,7 @@ WARM_INDEX_BYTES = 8192  # the end of an index that Kafka searches first, becaus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLookup:
-    """The way through an index.
-
-    Attributes:
-        probes: Entries looked at, in order.
-        slot: The last entry at or below the target; None if there is none.
-    """
+    """The way through an index: entries looked at, in order, and the last one at or below the target, or None."""
 
     probes: tuple[int, ...]
     slot: int | None
@@ -42,7 +37,6 @@ class OffsetLookup:
     """The way to an offset.
 
     Attributes:
-        index: Search of the offset index.
         start_position: Byte position the index gave; 0 without one.
         batches_passed: Batches read from there whose last offset was below the target.
         batch: The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself
@@ -60,13 +54,11 @@ class TimestampLookup:
     """The way to an instant.
 
     Attributes:
-        time_index: Search of the time index.
         offset_index: Search of the offset index for the offset that the time index gave.
         start_position: Byte position the indexes gave.
         batches_passed: Batches read from there without a record late enough.
         batch: The batch of the record found; None: the segment has none.
         offset: Offset of the first record, in file order, whose timestamp is at or after the target.
-        timestamp_ms: Its timestamp.
     """
 
     time_index: IndexLookup
@@ -81,10 +73,7 @@ class TimestampLookup:
 def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) -> IndexLookup:
     """Finds the last entry whose value is at or below the target, by Kafka's two-part binary search.
 
-    Args:
-        values: Offsets or timestamps of the entries, ascending.
-        target: What to look for.
-        entry_bytes: Size of an entry in the file (8 or 12), which says how many of them are warm.
+    `values` ascend; the size of an entry in the file (8 or 12) decides how many of them are warm.
 
     >>> import numpy as np
     >>> search_index(np.array([4, 9, 12]), 10, entry_bytes=8)
@@ -117,17 +106,13 @@ def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) ->
 def find_offset(
     path: Path | str, offset: int, *, index_offsets: NDArray[np.int64], index_positions: NDArray[np.int64]
 ) -> OffsetLookup:
-    """Finds the batch that holds an offset, or would hold it.
+    """Finds the batch of a `.log` file that holds an offset, or would hold it.
 
     Args:
         path: The `.log` file.
         offset: Absolute offset.
         index_offsets: Absolute offsets of its `.index`, ascending; empty where there is none.
         index_positions: Their byte positions.
-
-    Raises:
-        OSError: The file cannot be read.
-        InputError: A batch cannot be read.
     """
     index = search_index(index_offsets, offset, entry_bytes=8)
     start = 0 if index.slot is None else int(index_positions[index.slot])
@@ -161,7 +146,6 @@ def find_timestamp(
         start_offset: Records below it do not count (the log start offset).
 
     Raises:
-        OSError: The file cannot be read.
         InputError: A batch or a record cannot be read.
     """
     time_index = search_index(time_index_timestamps_ms, timestamp_ms, entry_bytes=12)

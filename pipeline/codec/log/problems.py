@@ -21,12 +21,9 @@ _TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 
 
 def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tuple[Problem, ...]:
-    """Puts problems in file order and cuts the list at `MAX_PROBLEMS`; the last one then says how many others there are.
+    """Puts problems in file order, at most `MAX_PROBLEMS`; the last one then says how many others there are.
 
-    Args:
-        path: The file.
-        problems: Those that were put in words.
-        others: Those that were only counted.
+    `others` more were counted and not put in words.
     """
     ordered = sorted(problems, key=lambda problem: -1 if problem.position is None else problem.position)
     if not others and len(ordered) <= MAX_PROBLEMS:
@@ -85,9 +82,7 @@ def is_text(first_bytes: bytes) -> bool:
 def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:
     """Returns the rows whose base offset is not above the last offset before: damage that no checksum covers.
 
-    Args:
-        rows: `HEADER_ROW`s; those with a flaw are left out.
-        last_offset: Last offset of the batch before the first row, if there is one.
+    `HEADER_ROW`s with a flaw are left out; `last_offset` is that of the batch before the first row.
     """
     flawed = rows["flaw"] != Flaw.NONE
     sound = np.flatnonzero(~flawed) if flawed.any() else slice(None)

@@ -38,12 +38,7 @@ def read_entry_records(entry: bytes) -> list[Record]:
 
 
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
-    """Reads the 61 bytes in front of a batch's records.
-
-    Args:
-        data: Bytes that hold the header.
-        position: Where it begins in them.
-        file_position: Where `data` begins in the file; added to the header's `position`.
+    """Reads the 61 bytes in front of a batch's records; `data` begins at `file_position` of the file.
 
     Raises:
         InputError: Fewer than 61 bytes, or another magic than 2.
@@ -77,11 +72,7 @@ def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_posit
 
 
 def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
-    """Yields the records of a batch.
-
-    Args:
-        header: The batch's header.
-        payload: The bytes after it, decompressed.
+    """Yields the records of a batch from the bytes after its header, decompressed.
 
     Raises:
         InputError: A record that runs beyond its length or the payload, or bytes left after the last one; `position`

@@ -48,13 +48,10 @@ class _Chunk:
     """Bytes that begin with a batch, and the whole batches in them; positions are those in the file.
 
     Attributes:
-        data: The bytes.
-        start: Position of the first of them.
-        rows: `HEADER_ROW`s.
+        start: Position of the first byte.
         end: Position of the first entry not read.
         stop: Why it was not.
         stop_bytes: The first bytes from `end` on, where that is the end of the scan.
-        file_bytes: Size of the file.
         is_zero_tail: Whether all bytes from `end` on are zero, as in a preallocated file.
     """
 
@@ -96,7 +93,6 @@ def scan_headers(
         chunk_bytes: How much of the file to take at once; a batch is never cut.
 
     Raises:
-        OSError: The file cannot be opened or read.
         ValueError: `start` or `end` is outside the file.
     """
     rows, problems, others, last_offset = [], [], 0, None
@@ -117,15 +113,10 @@ def scan_headers(
 def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, bytes]]:
     """Yields batches of a file one by one, checksums not looked at; ends where one is torn or has no valid length.
 
-    Args:
-        path: As in `scan_headers`.
-        start: Position of a batch. A damaged index may point elsewhere: there is nothing beyond the end.
-
-    Yields:
-        The header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes.
+    From the batch at `start`: a damaged index may point elsewhere, and there is nothing beyond the end. A batch is its
+    header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes.
 
     Raises:
-        OSError: The file cannot be opened or read.
         InputError: `start` is below 0.
     """
     if start < 0:
@@ -219,13 +210,7 @@ def _open_wrappers(chunk: _Chunk) -> None:
 
 
 def _find_problems(name: str, chunk: _Chunk, last_offset: int | None) -> tuple[list[Problem], int]:
-    """Returns what is wrong in a chunk, put in words up to a limit, and the number of problems beyond it.
-
-    Args:
-        name: The file.
-        chunk: Its batches.
-        last_offset: Last offset before the chunk, if there is one.
-    """
+    """Returns what is wrong in a chunk, in words up to a limit, and the number of problems beyond it."""
     rows = chunk.rows
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)

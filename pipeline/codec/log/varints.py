@@ -13,14 +13,7 @@ MAX_VARLONG_BYTES = 10
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Reads a signed 32-bit zig-zag varint.
-
-    Args:
-        data: Bytes to read from.
-        position: Index of its first byte.
-
-    Returns:
-        The value and the position after it.
+    """Reads a signed 32-bit zig-zag varint; returns it and the position after it.
 
     Raises:
         InputError: More than 5 bytes, a value beyond 32 bits, or the data end inside it.
@@ -35,11 +28,7 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Reads a signed 64-bit zig-zag varlong; as `read_varint`, up to 10 bytes.
-
-    Raises:
-        InputError: More than 10 bytes, a value beyond 64 bits, or the data end inside it.
-    """
+    """Reads a signed 64-bit zig-zag varlong of up to 10 bytes; else as `read_varint`."""
     raw, after = _read_unsigned(data, position, MAX_VARLONG_BYTES)
     if raw >> 64:
         raise InputError("varlong does not fit in 64 bits", position=position, first_bytes=bytes(data[position:after]))

@@ -40,10 +40,7 @@ CLEAR_ELR = 28
 class MetadataRecord(NamedTuple):
     """One record of the metadata log.
 
-    Attributes:
-        api_key: Which message.
-        version: Message version.
-        fields: By snake-case name; a tagged field is there only where the record has it; empty for types not decoded.
+    `fields` by snake-case name; a tagged one is there only where the record has it; empty for types not decoded.
     """
 
     api_key: int
@@ -216,13 +213,7 @@ _MESSAGES = {
 
 
 def parse_metadata_record(value: bytes) -> MetadataRecord:
-    """Decodes one record value of the metadata log.
-
-    Args:
-        value: The record's value.
-
-    Returns:
-        The message; without fields for types that are not decoded.
+    """Decodes one record value of the metadata log; without fields for types that are not decoded.
 
     Raises:
         InputError: Another frame version, a message version newer than known (its layout cannot be guessed), or bytes

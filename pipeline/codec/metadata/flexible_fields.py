@@ -28,14 +28,7 @@ def format_uuid(data: bytes) -> str:
 
 
 class FieldReader:
-    """Reads fields one after another from a message's bytes.
-
-    Args:
-        data: The message.
-        position: Where to begin.
-
-    Attributes:
-        position: Next byte to be read.
+    """Reads fields one after another from a message's bytes; `position` is the next byte to be read.
 
     Every `read_*` raises `InputError` with its position where the bytes end too early or a length is impossible.
     """
@@ -126,11 +119,7 @@ class FieldReader:
         return [read_item() for _ in range(count)]
 
     def read_tagged_fields(self) -> dict[int, tuple[int, int]]:
-        """Skips a section of tagged fields.
-
-        Returns:
-            Start and size in bytes of each field, by tag.
-        """
+        """Skips a section of tagged fields; returns start and size in bytes of each field, by tag."""
         fields = {}
         for _ in range(self.read_unsigned_varint()):
             tag = self.read_unsigned_varint()

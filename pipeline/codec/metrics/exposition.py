@@ -66,18 +66,13 @@ class Exposition:
 
 
 class ExpositionReader:
-    """Reads pages, and remembers the series of the pages before.
+    """Reads pages, and remembers the series of the pages before: `series` are all met so far that were wanted.
 
-    Attributes:
-        series: All series met so far that were wanted; only grows.
+    `choose` names a series from its exposed name and its labels; None where it is not wanted.
     """
 
     def __init__(self, choose: Callable[[str, Mapping[str, str]], Series | None] = name_series) -> None:
-        """Starts with nothing known.
-
-        Args:
-            choose: Names a series from its exposed name and its labels, or None where it is not wanted.
-        """
+        """Starts with nothing known."""
         self.series: list[Series] = []
         self._choose = choose
         self._prefixes = EXPOSED_PREFIXES if choose is name_series else ()
@@ -88,14 +83,10 @@ class ExpositionReader:
     def read(self, text: str) -> Exposition:
         r"""Samples of one page.
 
-        Args:
-            text: The page.
-
-        Example:
-            >>> reader = ExpositionReader()
-            >>> page = reader.read('kafka_brokers{env="a"} 3\nother 2\n')
-            >>> page.values.tolist(), reader.series[page.series[0]].labels
-            ([3.0], (('env', 'a'),))
+        >>> reader = ExpositionReader()
+        >>> page = reader.read('kafka_brokers{env="a"} 3\nother 2\n')
+        >>> page.values.tolist(), reader.series[page.series[0]].labels
+        ([3.0], (('env', 'a'),))
         """
         if len(self._known) > REMEMBERED_SERIES:
             self._known.clear()

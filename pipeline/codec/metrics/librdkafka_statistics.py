@@ -45,12 +45,10 @@ _PARTITION = {"txmsgs": "txmsgs_total", "txbytes": "txbytes_total", "msgq_cnt": 
 
 
 def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None) -> MetricText:
-    """Reads all objects of a text.
+    """Reads all objects of a text: one a line, or one over many lines.
 
-    Args:
-        text: One object a line, or one object over many lines.
-        observed_at_ms: Instant of a text that holds a single object, where its file name shows it; else the object's
-            own `time`, to the second, carried on by its monotonic clock.
+    `observed_at_ms` is the instant of a text that holds a single object, where its file name shows it; else the
+    object's own `time` counts, to the second, carried on by its monotonic clock.
     """
     samples: list[TimedSample] = []
     bad_lines: list[BadLine] = []

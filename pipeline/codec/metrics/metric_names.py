@@ -113,13 +113,7 @@ _LABEL_WORDS = {"clientid": "client_id", "nodeid": "node_id"}
 
 
 class Series(NamedTuple):
-    """What identifies a series.
-
-    Attributes:
-        name: Canonical name.
-        labels: Pairs, sorted by label name.
-        exposed_name: As scraped.
-    """
+    """What identifies a series: canonical name, label pairs sorted by name; and its name as scraped."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -127,20 +121,14 @@ class Series(NamedTuple):
 
 
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
-    """Gives a series its canonical name.
+    """Gives a scraped series its canonical name.
 
-    Args:
-        exposed_name: As scraped.
-        labels: As scraped.
+    None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is no Produce.
 
-    Returns:
-        None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is no Produce.
-
-    Examples:
-        >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
-        'kafka_server_brokertopicmetrics_bytesin_total'
-        >>> name_series("kafka_producer_producer_node_metrics_request", {"client_id": "c"}).name
-        'kafka_producer_producer_node_metrics_request_total'
+    >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
+    'kafka_server_brokertopicmetrics_bytesin_total'
+    >>> name_series("kafka_producer_producer_node_metrics_request", {"client_id": "c"}).name
+    'kafka_producer_producer_node_metrics_request_total'
     """
     plain = {_name_label(label): value for label, value in labels.items()}
     name = _name_metric(exposed_name, plain)

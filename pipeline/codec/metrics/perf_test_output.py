@@ -39,15 +39,10 @@ _REMARK = re.compile(
 
 
 def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
-    """Reads the output of one run.
+    """Reads the output of one run, which ended at `ended_at_ms` where the text does not show the producer's start.
 
-    Args:
-        text: All that the tool printed.
-        ended_at_ms: Instant of the run's end, used where the text does not show the producer's start.
-
-    Returns:
-        Samples named `kafka_perf_test_window_…` (lines), `kafka_perf_test_…` (total) and as an exporter would name the
-        producer's own metrics.
+    Samples are named `kafka_perf_test_window_…` (lines), `kafka_perf_test_…` (total) and as an exporter would name the
+    producer's own metrics.
     """
     lines, metrics = [], []
     strange: list[tuple[int, str]] = []

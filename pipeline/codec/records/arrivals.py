@@ -48,7 +48,6 @@ class BatchTimes:
         window_start_ms: Start of the window it counts in; `NO_WINDOW`: it does not count.
         event_time_ms: Instant that decides its window.
         is_outlier: Its own max timestamp is out of line.
-        is_aborted: Its transaction was aborted.
     """
 
     window_start_ms: NDArray[np.int64]

@@ -40,15 +40,11 @@ class KeyCounts:
     Attributes:
         keys: Their bytes, as large binary.
         record_count: Records since the key was met (again).
-        size_bytes: Bytes of those records, as encoded before compression.
+        size_bytes: Bytes of those records, as encoded before compression; so are all bytes.
         count_error: Records it may have had before; 0 where exact.
-        size_error_bytes: Bytes it may have had before.
         null_record_count: Records with a null key.
-        null_size_bytes: Their bytes.
         other_record_count: Records of keys that were dropped.
-        other_size_bytes: Their bytes.
         max_count_error: Records that a key not among these may have.
-        max_size_error_bytes: Bytes that a key not among these may have.
     """
 
     keys: pa.Array
@@ -65,14 +61,7 @@ class KeyCounts:
 
 
 class KeyCounter:
-    """Counts the keys of chunks of records. Keeps about 60 bytes per key besides the key.
-
-    Args:
-        limit: Keys to hold at once, at least `MIN_LIMIT`.
-
-    Raises:
-        ValueError: The limit is too small.
-    """
+    """Counts the keys of chunks of records, at most `limit` at once; keeps about 60 bytes per key besides the key."""
 
     def __init__(self, limit: int) -> None:
         if limit < MIN_LIMIT:
@@ -85,12 +74,7 @@ class KeyCounter:
         self._error = [0, 0]
 
     def add(self, scan: RecordScan, is_skipped: NDArray[np.bool_]) -> None:
-        """Counts the records of a chunk.
-
-        Args:
-            scan: The chunk.
-            is_skipped: By batch of the chunk: its records are left out.
-        """
+        """Counts the records of a chunk, less those of batches that are skipped."""
         is_counted = ~is_skipped[scan.batch_index]
         is_null = is_counted & (scan.key_length < 0)
         self._null = [

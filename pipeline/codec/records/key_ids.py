@@ -35,12 +35,7 @@ class KeySecret:
 
 
 def make_key_ids(secret: KeySecret, keys: Iterable[bytes], *, is_clear: bool = False) -> list[str]:
-    """Makes the ids of keys, 1 us each.
-
-    Args:
-        secret: The deployment's.
-        keys: Their bytes; a null key has no id.
-        is_clear: Keys of their topic are stored in clear.
+    """Makes the ids of keys, 1 us each; `is_clear`: keys of their topic are stored in clear.
 
     >>> make_key_ids(KeySecret(bytes(32)), [b"kafka"])
     ['a99694912f493eb5aa0255297fd8d299']

@@ -23,12 +23,7 @@ def take_keys(keys: pa.LargeBinaryArray, rows: NDArray[np.int64]) -> pa.LargeBin
 
 
 class KeyTable:
-    """Numbers keys over many chunks; holds a hash of each key (16 to 32 bytes per key), not the key itself.
-
-    Attributes:
-        count: Keys that are known.
-        limit: The most it holds.
-    """
+    """Numbers up to `limit` keys over many chunks; holds a hash of each (16 to 32 bytes per key), not the key."""
 
     def __init__(self, limit: int = _MOST_KEYS) -> None:
         self.limit = limit
@@ -39,7 +34,7 @@ class KeyTable:
     def number(
         self, scan: RecordScan, key_lengths: NDArray[np.int32], start: int = 0
     ) -> tuple[NDArray[np.int32], pa.LargeBinaryArray]:
-        """Numbers the keys of a chunk's records, until one is met for which there is no room.
+        """Numbers the keys of a chunk's records, from `start` on, until one is met for which there is no room.
 
         Args:
             scan: The chunk.
@@ -47,7 +42,7 @@ class KeyTable:
             start: The first record to look at.
 
         Returns:
-            The numbers of the keys from `start` on, shape (records looked at,), -1 for none; and the keys that are new.
+            The numbers, shape (records looked at,), -1 for none; and the keys that are new.
         """
         self._make_room(min(self.limit, self.count + len(scan) - start))
         numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)

@@ -46,7 +46,7 @@ def iter_record_scans(
         The records of a chunk, with the headers of its batches and the problems that are new.
 
     Raises:
-        OSError: The file cannot be opened or read, or is shorter than it was.
+        OSError: The file cannot be read, or is shorter than it was.
     """
     rows = headers.rows[first:end]
     with Path(path).open("rb", buffering=0) as file:
@@ -88,10 +88,7 @@ def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordSc
 class _Decoder:
     """Decodes batches, in runs of the same kind (plain, compressed, legacy), into arrays that grow.
 
-    Args:
-        data: Bytes of the file that hold the batches.
-        start: Position of the first of them in the file.
-        batches: `HEADER_ROW`s; those with a flaw are left out, and one that does not parse gets a flaw.
+    `data` begins at `start` of the file; batches with a flaw are left out, and one that does not parse gets a flaw.
     """
 
     def __init__(self, data: bytes, start: int, batches: NDArray[np.void]) -> None:

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
-    """What `kafka-reassign-partitions --reassignment-json-file` reads, as its `--generate` prints it.
-
-    Args:
-        rows: Topic, partition, replicas in order.
+    """What `kafka-reassign-partitions --reassignment-json-file` reads, from topics, partitions and replicas in order.
 
     >>> format_reassignment([("orders", 1, (2, 0))])
     '{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0],"log_dirs":["any","any"]}]}'
@@ -31,10 +28,7 @@ def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
 
 
 def format_election(rows: Iterable[tuple[str, int]]) -> str:
-    """What `kafka-leader-election --path-to-json-file` reads.
-
-    Args:
-        rows: Topic and partition.
+    """What `kafka-leader-election --path-to-json-file` reads, from rows of topic and partition.
 
     >>> format_election([("orders", 1)])
     '{"partitions":[{"topic":"orders","partition":1}]}'

@@ -29,12 +29,7 @@ _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}
 
 
 class TopicsDescription(NamedTuple):
-    """`kafka-topics --describe`.
-
-    Attributes:
-        partitions: In the order printed.
-        configs: What the tool prints as a topic's configs: overrides and dynamic defaults, by topic.
-    """
+    """`kafka-topics --describe`: partitions as printed; configs by topic, overrides and dynamic defaults."""
 
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, Mapping[str, str]]
@@ -89,8 +84,7 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
 def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tuple[DescribedReplica, ...]:
     """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
 
-    Returns:
-        The replicas by broker, directory and name; Kafka leaves out those of directories with an error.
+    By broker, directory and name; Kafka leaves out those of directories with an error.
 
     Raises:
         InputError: No JSON line, or one of another shape.
@@ -108,9 +102,7 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
 def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
 
-    Returns:
-        Offset by topic-partition; partitions without one (no such timestamp) are left out: the tool prints nothing, or
-        nothing after the colon.
+    Partitions without one (no such timestamp) are left out: the tool prints nothing, or nothing after the colon.
 
     Raises:
         InputError: Text without such a line.
