@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.codec.tools.reassignment_json import format_election, format_reassignment
+from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.recommendation import Recommendation

@@ -34,12 +34,7 @@ def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
 
 
 def place_units(
-    partition_count: int,
-    unit_count: float,
-    *,
-    seed: int,
-    heavy_ratios: Sequence[float] = (),
-    rounds: int = ROUNDS,
+    partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = (), rounds: int = ROUNDS
 ) -> NDArray[np.float64]:
     """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 

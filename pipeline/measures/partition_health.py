@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
     """Each partition compared with its topic's mean, in one window; loads of several leaders of a partition are summed.
 
-    Args:
-        loads: Loads of one window, partitions without traffic included.
-
-    Returns:
-        The table's columns without cluster, window and run: arrays and lists of shape (partitions,), by topic, id and
-        partition; NaN where a value is not known.
+    From loads with partitions without traffic. Returns the table's columns without cluster, window and run, shape
+    (partitions,), by topic, id and partition; NaN where a value is not known.
     """
     whole = sum_leaders(loads)
     topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
@@ -75,11 +71,7 @@ def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str,
 
 
 def sum_leaders(loads: WindowLoads) -> WindowLoads:
-    """One load per topic-partition, of the broker that leads it at the window's end (-1: none); all count as led.
-
-    Args:
-        loads: Loads of one window.
-    """
+    """One load per topic-partition, of the broker that leads it at the window's end (-1: none); all count as led."""
     places = loads.topic_partition
     count = int(places[-1]) + 1 if len(places) else 0
     first = np.searchsorted(places, np.arange(count))

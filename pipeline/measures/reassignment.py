@@ -141,13 +141,7 @@ def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
 
 
 def _plan_of(kind: PlanKind, board: Board, moved: Mapping[int, int] | None = None) -> ReassignmentPlan:
-    """The plan that leads to the board's leaders.
-
-    Args:
-        kind: What kind of changes it holds.
-        board: After all changes.
-        moved: The broker whose replica goes, by place of the partition; none by default.
-    """
+    """The plan that leads to the board's leaders; `moved`: the broker whose replica goes, by place of the partition."""
     gone = moved or {}
     moves = []
     for number, partition in enumerate(board.partitions):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.hashes import HashName, hash_key
-from pipeline.partitioners.masks import Mask, take_modulo
+from pipeline.partitioners.hashes import HashName
+from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import Availability, KeyForm, KeyRule
+from pipeline.partitioners.strategy import Availability, KeyForm, KeyRule, choose_partition
 
 if TYPE_CHECKING:
     from pipeline.partitioners.strategy import Strategy
@@ -98,11 +98,7 @@ def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
     >>> choose_for_no_key(find_strategy("java-builtin"), 12) is None
     True
     """
-    if strategy.null_key is KeyRule.FIRST:
-        return 0
-    if strategy.null_key is KeyRule.HASHED and strategy.hash is not None:
-        return take_modulo(strategy.mask.apply(hash_key(strategy.hash, strategy.form.prepare(b""))), partition_count)
-    return None
+    return None if strategy.null_key is KeyRule.REFUSED else choose_partition(strategy, None, partition_count)
 
 
 def list_families() -> tuple[StrategyFamily, ...]:

@@ -26,12 +26,9 @@ ORDER = (*GROUP, "first_ms")
 
 
 def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:
-    """Puts the arrivals of each producer session, topic and minute in one order.
+    """Puts the arrivals of each producer session, topic and minute, chunks of `CHUNK_SCHEMA`, in one order.
 
-    Args:
-        chunks: Of `CHUNK_SCHEMA`, in any order.
-        is_named: Keys have numbers of their ids.
-        sampling_rate: Part of each window that was read.
+    `is_named`: keys have numbers of their ids; `sampling_rate`: part of each window that was read.
     """
     ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in ORDER])
     rows = join_sorted(ordered.to_batches(), is_named=is_named, sampling_rate=sampling_rate)

@@ -86,11 +86,8 @@ def list_key_hashes(keys: pa.Table) -> pa.Table:
 def list_key_answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
     """What user-defined strategies answered, once per key and date: rows of `silver.key_answers`.
 
-    A key about which two processes got different answers has none: see `describe_contradictions`.
-
-    Args:
-        keys: As of `sum_keys`.
-        questions: Strategy, version and partition count, by place in `answers`.
+    A key about which two processes got different answers has none: see `describe_contradictions`. `questions` are
+    strategies, versions and partition counts, by place in `answers`.
     """
     answered = _answers(keys, questions).filter(pl.col("chosen_partition") == pl.col("greatest"))
     return answered.drop("greatest").to_arrow()

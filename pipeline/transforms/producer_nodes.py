@@ -61,11 +61,13 @@ _CLIENT_VALUES = {
     "queue_messages": (f"{LIBRDKAFKA_PREFIX}msg_max",),
 }
 _SUMMED = ("produce_total",)
-
-
-_OF_NODE_TOO = (
-    *("throttle_time_avg_ms", "queue_time_avg_ms", "requests_in_flight", "error_rate_per_s", "retry_rate_per_s"),
-)
+_OF_NODE_TOO = [
+    "throttle_time_avg_ms",
+    "queue_time_avg_ms",
+    "requests_in_flight",
+    "error_rate_per_s",
+    "retry_rate_per_s",
+]
 """Columns of the client, else of the broker's connection."""
 
 

@@ -52,9 +52,7 @@ def sum_slots(batches: pl.DataFrame, window_ms: int) -> pl.DataFrame:
     return (
         batches.filter((pl.col("leader_id") >= 0) & pl.col("max_timestamp").is_not_null() & ~pl.col("is_time_outlier"))
         .group_by(
-            "window_start",
-            (into_window_ms // slot_ms(window_ms)).alias("slot"),
-            pl.col("leader_id").alias("broker_id"),
+            "window_start", (into_window_ms // slot_ms(window_ms)).alias("slot"), pl.col("leader_id").alias("broker_id")
         )
         .agg(size.sum(), sum_squares(size).alias("squared"))
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.cli import main
 from pipeline.codec.log.checkpoints import (
+    check_producer_snapshot,
     parse_leader_epochs,
     parse_meta_properties,
     parse_offset_checkpoint,
@@ -18,7 +19,6 @@ from pipeline.codec.log.checkpoints import (
 )
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
-from pipeline.codec.log.producer_snapshot import check_producer_snapshot
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics

@@ -1,18 +1,21 @@
-"""The small text files of a log directory: offset checkpoints, leader epochs, `meta.properties`, `partition.metadata`.
+"""The small files of a log directory: checkpoints, `meta.properties`, `partition.metadata`, producer snapshots.
 
-Every parser takes the file's bytes, accepts CRLF line ends (files that went through a Windows checkout have them; see
-`has_crlf`), takes the path for error messages only, and raises `InputError` with the line number as its position. Kafka
+Parsers of text take the file's bytes, accept CRLF line ends (files that went through a Windows checkout have them; see
+`has_crlf`), take the path for error messages only, and raise `InputError` with the line number as its position. Kafka
 treats an empty file as no entries.
 
 References:
-    `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`
-    (Kafka 4.1).
+    `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`,
+    `ProducerStateManager.readSnapshot` (Kafka 4.1).
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, NamedTuple
+
+import google_crc32c
 
 from pipeline.errors import InputError
 from pipeline.model.log import TopicPartition
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHECKPOINT_VERSION = "0"
+SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = struct.Struct(">hIi")
+_PRODUCER_BYTES = struct.calcsize(">qhiqiqiq")
+_SNAPSHOT_CRC_FROM = 6
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -111,6 +118,26 @@ def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> 
     if name != "topic_id" or len(topic_id) != 22:
         raise _bad_line("expected `topic_id: <22 characters>` in partition.metadata", path, 2, "".join(lines[1:2]))
     return topic_id
+
+
+def check_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> None:
+    """Checks `<offset>.snapshot`, what a partition knew of its producers: version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
+
+    Raises:
+        InputError: Too short, another version, a wrong CRC, a count that does not fit.
+    """
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise InputError(f"a snapshot of {len(data)} bytes, expected at least 10", path=path, position=0)
+    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise InputError(f"snapshot version {version}, expected 1", path=path, position=0, first_bytes=data)
+    found = google_crc32c.value(data[_SNAPSHOT_CRC_FROM:])
+    if found != crc:
+        reason = f"CRC-32C of the snapshot is {found}, expected {crc}"
+        raise InputError(reason, path=path, position=2, first_bytes=data[2:])
+    if count < 0 or _SNAPSHOT_HEADER.size + count * _PRODUCER_BYTES > len(data):
+        reason = f"{count} producers do not fit into {len(data)} bytes"
+        raise InputError(reason, path=path, position=_SNAPSHOT_CRC_FROM, first_bytes=data[_SNAPSHOT_CRC_FROM:])
 
 
 def _read_entries(data: bytes, path: Path | str | None) -> list[tuple[int, str]]:

@@ -46,13 +46,9 @@ def bound_output_bytes(
 def decompress(
     codec: int, data: Buffer, *, max_bytes: int = MAX_OUTPUT_BYTES, max_ratio: float = MAX_OUTPUT_RATIO
 ) -> bytes:
-    """Decompresses one record set.
+    """Decompresses one record set by a `Codec`, bits 0-2 of the attributes.
 
-    Args:
-        codec: A `Codec`, bits 0-2 of the attributes.
-        data: The compressed bytes.
-        max_bytes: Most bytes to accept.
-        max_ratio: Most bytes to accept per input byte, where the output is above 16 MiB.
+    At most to `max_bytes`, and above 16 MiB to `max_ratio` bytes for each that is compressed.
 
     Raises:
         InputError: Unknown codec, broken data, or an output beyond the bounds.

@@ -106,13 +106,9 @@ def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) ->
 def find_offset(
     path: Path | str, offset: int, *, index_offsets: NDArray[np.int64], index_positions: NDArray[np.int64]
 ) -> OffsetLookup:
-    """Finds the batch of a `.log` file that holds an offset, or would hold it.
+    """Finds the batch of a `.log` file that holds an absolute offset, or would hold it.
 
-    Args:
-        path: The `.log` file.
-        offset: Absolute offset.
-        index_offsets: Absolute offsets of its `.index`, ascending; empty where there is none.
-        index_positions: Their byte positions.
+    `index_offsets` are the absolute offsets of its `.index`, ascending, empty where there is none; positions in bytes.
     """
     index = search_index(index_offsets, offset, entry_bytes=8)
     start = 0 if index.slot is None else int(index_positions[index.slot])
@@ -136,14 +132,8 @@ def find_timestamp(
 ) -> TimestampLookup:
     """Finds the first record, in file order, whose timestamp is at or after an instant.
 
-    Args:
-        path: The `.log` file.
-        timestamp_ms: The instant.
-        time_index_timestamps_ms: Timestamps of its `.timeindex`, ascending; empty where there is none.
-        time_index_offsets: Their absolute offsets.
-        index_offsets: As in `find_offset`.
-        index_positions: As in `find_offset`.
-        start_offset: Records below it do not count (the log start offset).
+    By the entries of its `.timeindex`, ascending, with absolute offsets, and of its `.index`; both empty where there is
+    none. Records below `start_offset` (the log start offset) do not count.
 
     Raises:
         InputError: A batch or a record cannot be read.

@@ -18,12 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.codec.log import problems as wording
-from pipeline.codec.log.batch_format import (
-    BATCH_HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAX_MAGIC,
-    Stop,
-)
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAX_MAGIC, Stop
 from pipeline.codec.log.header_walk import walk_batches
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw, HeaderScan
@@ -76,12 +71,7 @@ class _Chunk:
 
 
 def scan_headers(
-    path: Path | str,
-    *,
-    start: int = 0,
-    end: int | None = None,
-    check_crc: bool = True,
-    chunk_bytes: int = CHUNK_BYTES,
+    path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, chunk_bytes: int = CHUNK_BYTES
 ) -> HeaderScan:
     """Reads the header of every batch.
 

@@ -10,15 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pipeline.codec.metadata import cluster_metadata as metadata
-from pipeline.model.cluster import (
-    CLUSTER_METADATA,
-    Broker,
-    ClusterHistory,
-    Endpoint,
-    PartitionState,
-    Timeline,
-)
+from pipeline.codec.metadata.cluster_metadata import RecordType
+from pipeline.model.cluster import CLUSTER_METADATA, Broker, ClusterHistory, Endpoint, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 
 if TYPE_CHECKING:
@@ -64,10 +57,10 @@ def fold_cluster_history(
         now_ms = entry.timestamp_ms if now_ms is None else max(now_ms, entry.timestamp_ms)
         first_ms = now_ms if first_ms is None else first_ms
         key = entry.record.api_key
-        if key == metadata.BEGIN_TRANSACTION:
+        if key == RecordType.BEGIN_TRANSACTION:
             pending = []
-        elif key in {metadata.END_TRANSACTION, metadata.ABORT_TRANSACTION}:
-            committed = (pending or []) if key == metadata.END_TRANSACTION else []
+        elif key in {RecordType.END_TRANSACTION, RecordType.ABORT_TRANSACTION}:
+            committed = (pending or []) if key == RecordType.END_TRANSACTION else []
             for held in committed:
                 fold.apply(held, now_ms)
             pending = None
@@ -106,17 +99,17 @@ class _Fold:
         self._configs: _Timelines[tuple[int, str], Mapping[str, str]] = _Timelines()
         self._topic_names: dict[str, str] = {}
         self._handlers: dict[int, Callable[[Mapping[str, Any], int], bool]] = {
-            metadata.REGISTER_BROKER: self._register_broker,
-            metadata.UNREGISTER_BROKER: self._unregister_broker,
-            metadata.BROKER_REGISTRATION_CHANGE: self._change_broker,
-            metadata.FENCE_BROKER: lambda fields, at_ms: self._fence(fields, at_ms, is_fenced=True),
-            metadata.UNFENCE_BROKER: lambda fields, at_ms: self._fence(fields, at_ms, is_fenced=False),
-            metadata.TOPIC: self._add_topic,
-            metadata.REMOVE_TOPIC: self._remove_topic,
-            metadata.PARTITION: self._add_partition,
-            metadata.PARTITION_CHANGE: self._change_partition,
-            metadata.CONFIG: self._set_config,
-            metadata.CLEAR_ELR: self._clear_elr,
+            RecordType.REGISTER_BROKER: self._register_broker,
+            RecordType.UNREGISTER_BROKER: self._unregister_broker,
+            RecordType.BROKER_REGISTRATION_CHANGE: self._change_broker,
+            RecordType.FENCE_BROKER: lambda fields, at_ms: self._replace_broker(fields["id"], at_ms, is_fenced=True),
+            RecordType.UNFENCE_BROKER: lambda fields, at_ms: self._replace_broker(fields["id"], at_ms, is_fenced=False),
+            RecordType.TOPIC: self._add_topic,
+            RecordType.REMOVE_TOPIC: self._remove_topic,
+            RecordType.PARTITION: self._add_partition,
+            RecordType.PARTITION_CHANGE: self._change_partition,
+            RecordType.CONFIG: self._set_config,
+            RecordType.CLEAR_ELR: self._clear_elr,
         }
 
     def apply(self, entry: MetadataEntry, at_ms: int) -> None:
@@ -159,21 +152,19 @@ class _Fold:
         if broker is None:
             return False
         fenced = fields.get("fenced", 0)  # 1 fences, -1 unfences, 0 leaves as it is
-        broker = replace(
-            broker,
+        return self._replace_broker(
+            broker.broker_id,
+            at_ms,
             is_fenced=broker.is_fenced if fenced == 0 else fenced > 0,
             is_in_controlled_shutdown=broker.is_in_controlled_shutdown or fields.get("in_controlled_shutdown", 0) > 0,
             directory_ids=tuple(fields.get("log_dirs") or broker.directory_ids),
         )
-        self._brokers.set(broker.broker_id, broker, at_ms)
-        return True
 
-    def _fence(self, fields: Mapping[str, Any], at_ms: int, *, is_fenced: bool) -> bool:
-        broker = self._brokers.now.get(fields["id"])
-        if broker is None:
-            return False
-        self._brokers.set(broker.broker_id, replace(broker, is_fenced=is_fenced), at_ms)
-        return True
+    def _replace_broker(self, broker_id: int, at_ms: int, **changes: Any) -> bool:  # noqa: ANN401 - fields of a broker
+        broker = self._brokers.now.get(broker_id)
+        if broker is not None:
+            self._brokers.set(broker_id, replace(broker, **changes), at_ms)
+        return broker is not None
 
     def _add_topic(self, fields: Mapping[str, Any], at_ms: int) -> bool:
         self._topic_names[fields["topic_id"]] = fields["name"]

@@ -10,6 +10,7 @@ References:
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.codec.metadata.flexible_fields import FieldReader
@@ -20,21 +21,39 @@ if TYPE_CHECKING:
 
 FRAME_VERSION = 1
 
-REGISTER_BROKER = 0
-UNREGISTER_BROKER = 1
-TOPIC = 2
-PARTITION = 3
-CONFIG = 4
-PARTITION_CHANGE = 5
-FENCE_BROKER = 7
-UNFENCE_BROKER = 8
-REMOVE_TOPIC = 9
-FEATURE_LEVEL = 12
-BROKER_REGISTRATION_CHANGE = 17
-BEGIN_TRANSACTION = 23
-END_TRANSACTION = 24
-ABORT_TRANSACTION = 25
-CLEAR_ELR = 28
+
+class RecordType(IntEnum):
+    """Kafka's names of the types, less `_RECORD`."""
+
+    REGISTER_BROKER = 0
+    UNREGISTER_BROKER = 1
+    TOPIC = 2
+    PARTITION = 3
+    CONFIG = 4
+    PARTITION_CHANGE = 5
+    FENCE_BROKER = 7
+    UNFENCE_BROKER = 8
+    REMOVE_TOPIC = 9
+    DELEGATION_TOKEN = 10
+    USER_SCRAM_CREDENTIAL = 11
+    FEATURE_LEVEL = 12
+    CLIENT_QUOTA = 14
+    PRODUCER_IDS = 15
+    BROKER_REGISTRATION_CHANGE = 17
+    ACCESS_CONTROL_ENTRY = 18
+    REMOVE_ACCESS_CONTROL_ENTRY = 19
+    NO_OP = 20
+    ZK_MIGRATION_STATE = 21
+    REMOVE_USER_SCRAM_CREDENTIAL = 22
+    BEGIN_TRANSACTION = 23
+    END_TRANSACTION = 24
+    ABORT_TRANSACTION = 25
+    REMOVE_DELEGATION_TOKEN = 26
+    REGISTER_CONTROLLER = 27
+    CLEAR_ELR = 28
+
+
+_TYPES = frozenset(RecordType)
 
 
 class MetadataRecord(NamedTuple):
@@ -50,37 +69,7 @@ class MetadataRecord(NamedTuple):
     @property
     def type_name(self) -> str:
         """Kafka's name of the type, such as `PARTITION_RECORD`."""
-        return TYPE_NAMES.get(self.api_key, f"UNKNOWN_{self.api_key}")
-
-
-TYPE_NAMES = {
-    REGISTER_BROKER: "REGISTER_BROKER_RECORD",
-    UNREGISTER_BROKER: "UNREGISTER_BROKER_RECORD",
-    TOPIC: "TOPIC_RECORD",
-    PARTITION: "PARTITION_RECORD",
-    CONFIG: "CONFIG_RECORD",
-    PARTITION_CHANGE: "PARTITION_CHANGE_RECORD",
-    FENCE_BROKER: "FENCE_BROKER_RECORD",
-    UNFENCE_BROKER: "UNFENCE_BROKER_RECORD",
-    REMOVE_TOPIC: "REMOVE_TOPIC_RECORD",
-    10: "DELEGATION_TOKEN_RECORD",
-    11: "USER_SCRAM_CREDENTIAL_RECORD",
-    FEATURE_LEVEL: "FEATURE_LEVEL_RECORD",
-    14: "CLIENT_QUOTA_RECORD",
-    15: "PRODUCER_IDS_RECORD",
-    BROKER_REGISTRATION_CHANGE: "BROKER_REGISTRATION_CHANGE_RECORD",
-    18: "ACCESS_CONTROL_ENTRY_RECORD",
-    19: "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
-    20: "NO_OP_RECORD",
-    21: "ZK_MIGRATION_STATE_RECORD",
-    22: "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
-    BEGIN_TRANSACTION: "BEGIN_TRANSACTION_RECORD",
-    END_TRANSACTION: "END_TRANSACTION_RECORD",
-    ABORT_TRANSACTION: "ABORT_TRANSACTION_RECORD",
-    26: "REMOVE_DELEGATION_TOKEN_RECORD",
-    27: "REGISTER_CONTROLLER_RECORD",
-    CLEAR_ELR: "CLEAR_ELR_RECORD",
-}
+        return f"{RecordType(self.api_key).name}_RECORD" if self.api_key in _TYPES else f"UNKNOWN_{self.api_key}"
 
 
 class _Field(NamedTuple):
@@ -130,8 +119,8 @@ _TOPIC_ID = _Field("topic_id", FieldReader.read_uuid)
 _PARTITION_ID = _Field("partition_id", FieldReader.read_int32)
 _FENCING = (_Field("id", FieldReader.read_int32), _Field("epoch", FieldReader.read_int64))
 
-_MESSAGES = {
-    REGISTER_BROKER: _Message(
+_MESSAGES: dict[int, _Message] = {
+    RecordType.REGISTER_BROKER: _Message(
         3,
         (
             _BROKER_ID,
@@ -146,9 +135,9 @@ _MESSAGES = {
             _Field("log_dirs", _uuid_array, since_version=3, tag=0),
         ),
     ),
-    UNREGISTER_BROKER: _Message(0, (_BROKER_ID, _BROKER_EPOCH)),
-    TOPIC: _Message(0, (_NAME, _TOPIC_ID)),
-    PARTITION: _Message(
+    RecordType.UNREGISTER_BROKER: _Message(0, (_BROKER_ID, _BROKER_EPOCH)),
+    RecordType.TOPIC: _Message(0, (_NAME, _TOPIC_ID)),
+    RecordType.PARTITION: _Message(
         2,
         (
             _PARTITION_ID,
@@ -166,7 +155,7 @@ _MESSAGES = {
             _Field("last_known_elr", _int32_array, since_version=2, tag=2),
         ),
     ),
-    CONFIG: _Message(
+    RecordType.CONFIG: _Message(
         0,
         (
             _Field("resource_type", FieldReader.read_int8),
@@ -175,7 +164,7 @@ _MESSAGES = {
             _Field("value", FieldReader.read_compact_nullable_string),
         ),
     ),
-    PARTITION_CHANGE: _Message(
+    RecordType.PARTITION_CHANGE: _Message(
         2,
         (
             _PARTITION_ID,
@@ -191,11 +180,11 @@ _MESSAGES = {
             _Field("directories", _uuid_array, since_version=1, tag=8),
         ),
     ),
-    FENCE_BROKER: _Message(0, _FENCING),
-    UNFENCE_BROKER: _Message(0, _FENCING),
-    REMOVE_TOPIC: _Message(0, (_TOPIC_ID,)),
-    FEATURE_LEVEL: _Message(0, (_NAME, _Field("feature_level", FieldReader.read_int16))),
-    BROKER_REGISTRATION_CHANGE: _Message(
+    RecordType.FENCE_BROKER: _Message(0, _FENCING),
+    RecordType.UNFENCE_BROKER: _Message(0, _FENCING),
+    RecordType.REMOVE_TOPIC: _Message(0, (_TOPIC_ID,)),
+    RecordType.FEATURE_LEVEL: _Message(0, (_NAME, _Field("feature_level", FieldReader.read_int16))),
+    RecordType.BROKER_REGISTRATION_CHANGE: _Message(
         2,
         (
             _BROKER_ID,
@@ -205,10 +194,10 @@ _MESSAGES = {
             _Field("log_dirs", _uuid_array, since_version=2, tag=2),
         ),
     ),
-    BEGIN_TRANSACTION: _Message(0, (_Field("name", FieldReader.read_compact_nullable_string, tag=0),)),
-    END_TRANSACTION: _Message(0, ()),
-    ABORT_TRANSACTION: _Message(0, (_Field("reason", FieldReader.read_compact_nullable_string, tag=0),)),
-    CLEAR_ELR: _Message(0, (_Field("topic_name", FieldReader.read_compact_string),)),
+    RecordType.BEGIN_TRANSACTION: _Message(0, (_Field("name", FieldReader.read_compact_nullable_string, tag=0),)),
+    RecordType.END_TRANSACTION: _Message(0, ()),
+    RecordType.ABORT_TRANSACTION: _Message(0, (_Field("reason", FieldReader.read_compact_nullable_string, tag=0),)),
+    RecordType.CLEAR_ELR: _Message(0, (_Field("topic_name", FieldReader.read_compact_string),)),
 }
 
 
@@ -229,11 +218,11 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
     if message is None:
         return MetadataRecord(api_key, version, {})
     if version > message.max_version:
-        reason = f"{TYPE_NAMES[api_key]} of version {version}, known up to {message.max_version}"
+        reason = f"{RecordType(api_key).name}_RECORD of version {version}, known up to {message.max_version}"
         raise InputError(reason, position=0, first_bytes=value)
     fields = _read_fields(reader, message.fields, version)
     if reader.remaining_bytes:
-        reason = f"{TYPE_NAMES[api_key]} has {reader.remaining_bytes} bytes left over"
+        reason = f"{RecordType(api_key).name}_RECORD has {reader.remaining_bytes} bytes left over"
         raise InputError(reason, position=reader.position, first_bytes=value[reader.position :])
     return MetadataRecord(api_key, version, fields)
 

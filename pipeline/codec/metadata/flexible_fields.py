@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 import base64
+from functools import partialmethod
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.errors import InputError
@@ -50,25 +51,15 @@ class FieldReader:
         self.position += size
         return self._data[start : self.position]
 
-    def read_int8(self) -> int:
-        """Signed byte."""
-        return int.from_bytes(self.read_bytes(1), "big", signed=True)
+    def read_integer(self, size: int, *, signed: bool = True) -> int:
+        """So many bytes, the highest first."""
+        return int.from_bytes(self.read_bytes(size), "big", signed=signed)
 
-    def read_int16(self) -> int:
-        """Two bytes, signed."""
-        return int.from_bytes(self.read_bytes(2), "big", signed=True)
-
-    def read_uint16(self) -> int:
-        """Two bytes, unsigned."""
-        return int.from_bytes(self.read_bytes(2), "big")
-
-    def read_int32(self) -> int:
-        """Four bytes, signed."""
-        return int.from_bytes(self.read_bytes(4), "big", signed=True)
-
-    def read_int64(self) -> int:
-        """Eight bytes, signed."""
-        return int.from_bytes(self.read_bytes(8), "big", signed=True)
+    read_int8 = partialmethod(read_integer, 1)
+    read_int16 = partialmethod(read_integer, 2)
+    read_uint16 = partialmethod(read_integer, 2, signed=False)
+    read_int32 = partialmethod(read_integer, 4)
+    read_int64 = partialmethod(read_integer, 8)
 
     def read_boolean(self) -> bool:
         """One byte; anything but 0 is true, as Kafka reads it."""

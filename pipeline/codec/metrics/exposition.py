@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, Series, name_series
-from pipeline.codec.metrics.metric_text import BadLine
+from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, BadLine, Series, name_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

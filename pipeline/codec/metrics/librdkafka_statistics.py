@@ -13,8 +13,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, Series
-from pipeline.codec.metrics.metric_text import BadLine, MetricText, TimedSample
+from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, MetricText, Series, TimedSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

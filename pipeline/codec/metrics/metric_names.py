@@ -46,22 +46,7 @@ KNOWN_PREFIXES = (
     "kafka_consumergroup_",
 )
 
-EXPOSED_PREFIXES = (
-    "kafka_producer_",
-    "kafka_server_brokertopicmetrics_",
-    "kafka_server_replicamanager_",
-    "kafka_server_kafkarequesthandlerpool_",
-    "kafka_server_app_info_",
-    "kafka_server_app-info_",
-    "kafka_network_requestmetrics_",
-    "kafka_network_socketserver_",
-    "kafka_controller_kafkacontroller_",
-    "kafka_log_log_size",
-    "kafka_log_log_value",
-    "kafka_brokers",
-    "kafka_topic_",
-    "kafka_consumergroup_",
-)
+EXPOSED_PREFIXES = (*KNOWN_PREFIXES, "kafka_producer_", "kafka_server_app-info_", "kafka_log_log_value")
 """What exposed names, in lower case, begin with that may get a canonical name of `KNOWN_PREFIXES`."""
 
 # What the exporters of 1.x shorten: attributes of the Java producer that end in -total.
@@ -118,6 +103,30 @@ class Series(NamedTuple):
     name: str
     labels: tuple[tuple[str, str], ...]
     exposed_name: str
+
+
+class BadLine(NamedTuple):
+    """A line that was not used, or was used although something is odd (number from 1)."""
+
+    number: int
+    text: str
+    reason: str
+    severity: str = "refused"
+
+
+class TimedSample(NamedTuple):
+    """One value at one instant; NaN where the client had nothing recorded."""
+
+    observed_at_ms: int
+    series: Series
+    value: float
+
+
+class MetricText(NamedTuple):
+    """A text's samples, in its order, and the lines that were not understood."""
+
+    samples: tuple[TimedSample, ...]
+    bad_lines: tuple[BadLine, ...]
 
 
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:

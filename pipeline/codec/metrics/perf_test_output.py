@@ -14,8 +14,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pipeline.codec.metrics.metric_names import PERF_TEST_PREFIX, Series, name_series
-from pipeline.codec.metrics.metric_text import BadLine, MetricText, TimedSample
+from pipeline.codec.metrics.metric_names import PERF_TEST_PREFIX, BadLine, MetricText, Series, TimedSample, name_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

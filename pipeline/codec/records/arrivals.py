@@ -9,7 +9,7 @@ NumPy works on runs of records of one batch and minute, about as many as batches
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,12 +57,7 @@ class BatchTimes:
 
     def part(self, start: int, end: int) -> BatchTimes:
         """Some of the batches, one after another."""
-        return BatchTimes(
-            window_start_ms=self.window_start_ms[start:end],
-            event_time_ms=self.event_time_ms[start:end],
-            is_outlier=self.is_outlier[start:end],
-            is_aborted=self.is_aborted[start:end],
-        )
+        return BatchTimes(**{field.name: getattr(self, field.name)[start:end] for field in fields(self)})
 
     def where(self, counts: NDArray[np.bool_]) -> BatchTimes:
         """The same, less batches that do not count."""

@@ -36,13 +36,8 @@ class KeyTable:
     ) -> tuple[NDArray[np.int32], pa.LargeBinaryArray]:
         """Numbers the keys of a chunk's records, from `start` on, until one is met for which there is no room.
 
-        Args:
-            scan: The chunk.
-            key_lengths: Bytes of each record's key; below 0 where it has none, or is not to be looked at.
-            start: The first record to look at.
-
-        Returns:
-            The numbers, shape (records looked at,), -1 for none; and the keys that are new.
+        `key_lengths` are below 0 where a record has no key, or is not to be looked at. Returns the numbers, shape
+        (records looked at,), -1 for none; and the keys that are new.
         """
         self._make_room(min(self.limit, self.count + len(scan) - start))
         numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)

@@ -33,14 +33,9 @@ _PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
 def iter_record_scans(
     path: Path | str, headers: HeaderScan, *, first: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[RecordScan]:
-    """Reads the records of batches that were scanned before, a chunk of the file at a time.
+    """Reads the records of batches that were scanned before, a chunk of the file at a time; a batch is never cut.
 
-    Args:
-        path: The file that was scanned.
-        headers: Its batches; those with a flaw are left out, and one whose records do not parse gets a flaw.
-        first: The first batch to read, by its index.
-        end: The one after the last; all by default.
-        chunk_bytes: How much of the file to take at once; a batch is never cut.
+    From batch `first` to before `end`. Batches with a flaw are left out; one whose records do not parse gets a flaw.
 
     Yields:
         The records of a chunk, with the headers of its batches and the problems that are new.

@@ -1,11 +1,13 @@
-"""What `kafka-reassign-partitions --verify` prints.
+"""What `kafka-reassign-partitions --verify` prints, and the JSON that it and `kafka-leader-election` read.
 
 References:
-    `ReassignPartitionsCommand` (Kafka 2.8 to 4.1).
+    `ReassignPartitionsCommand` (`parsePartitionReassignmentData`), `LeaderElectionCommand` (`parseReplicaElectionData`),
+    Kafka 2.8 to 4.1.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +15,7 @@ from pipeline.errors import InputError
 from pipeline.model.log import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 _STATUSES = tuple(
@@ -79,3 +82,26 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
     status = ", ".join(part for part in (found["status"], found.get("but")) if part).removesuffix(".")
     broker_id = None if found.get("broker") is None else int(found["broker"])
     return ReassignmentStatus(TopicPartition(found["name"], int(found["number"])), status, broker_id)
+
+
+def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
+    """What `kafka-reassign-partitions --reassignment-json-file` reads, from topics, partitions and replicas in order.
+
+    >>> format_reassignment([("orders", 1, (2, 0))])
+    '{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0],"log_dirs":["any","any"]}]}'
+    """
+    partitions = [
+        {"topic": topic, "partition": number, "replicas": [*replicas], "log_dirs": ["any"] * len(replicas)}
+        for topic, number, replicas in rows
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
+
+
+def format_election(rows: Iterable[tuple[str, int]]) -> str:
+    """What `kafka-leader-election --path-to-json-file` reads, from rows of topic and partition.
+
+    >>> format_election([("orders", 1)])
+    '{"partitions":[{"topic":"orders","partition":1}]}'
+    """
+    partitions = [{"topic": topic, "partition": number} for topic, number in rows]
+    return json.dumps({"partitions": partitions}, separators=(",", ":"))

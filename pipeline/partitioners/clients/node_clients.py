@@ -19,15 +19,10 @@ from pipeline.partitioners.strategy import KeyForm, Keyless, KeyRule, Strategy, 
 _KAFKAJS = Strategy(
     name="kafkajs",
     client="kafkajs",
-    uses=(
-        Use("DefaultPartitioner", since="2.0", is_default=True),
-        Use("JavaCompatiblePartitioner", since="1.8"),
-    ),
+    uses=(Use("DefaultPartitioner", since="2.0", is_default=True), Use("JavaCompatiblePartitioner", since="1.8")),
     source="producer/partitioners/default",
     hash=HashName.MURMUR2,
-    keyless=Keyless(
-        "round robin over partitions with a leader from a random start",
-    ),
+    keyless=Keyless("round robin over partitions with a leader from a random start"),
 )
 _PLATFORMATIC = Strategy(
     name="platformatic",
@@ -45,10 +40,7 @@ STRATEGIES = (
     replace(
         _KAFKAJS,
         name="kafkajs-legacy",
-        uses=(
-            Use("DefaultPartitioner", before="2.0", is_default=True),
-            Use("LegacyPartitioner", since="2.0"),
-        ),
+        uses=(Use("DefaultPartitioner", before="2.0", is_default=True), Use("LegacyPartitioner", since="2.0")),
         source="producer/partitioners/legacy",
         hash=HashName.KAFKAJS_MURMUR2,
         differs="murmur2 computed in doubles, and the last bytes twice",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pipeline.sources.metrics.metric_source import MetricTexts
 
 if TYPE_CHECKING:
-    from pipeline.codec.metrics.metric_text import MetricText
+    from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.sources.metrics.metric_pages import MetricPage
 
 

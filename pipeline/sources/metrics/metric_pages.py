@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.codec.metrics.exposition import ExpositionReader
-    from pipeline.codec.metrics.metric_names import Series
-    from pipeline.codec.metrics.metric_text import BadLine, MetricText
+    from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_source import MetricSource
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.codec.metrics.exposition import ExpositionReader
-    from pipeline.codec.metrics.metric_text import MetricText
+    from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage

@@ -6,9 +6,8 @@ import struct
 
 import pytest
 
-from pipeline.codec.metadata import cluster_metadata as metadata
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import MetadataRecord, parse_metadata_record
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType, parse_metadata_record
 from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError
 from pipeline.model.cluster import NO_LEADER, LeaderTerm
@@ -18,11 +17,11 @@ T0 = TopicPartition("t", 0)
 
 
 def topic(name="t", topic_id="id"):
-    return metadata.TOPIC, {"name": name, "topic_id": topic_id}
+    return RecordType.TOPIC, {"name": name, "topic_id": topic_id}
 
 
 def partition(leader=1, topic_id="id"):
-    return metadata.PARTITION, {
+    return RecordType.PARTITION, {
         "partition_id": 0,
         "topic_id": topic_id,
         "replicas": [1, 2],
@@ -36,11 +35,11 @@ def partition(leader=1, topic_id="id"):
 
 
 def change(topic_id="id", **fields):
-    return metadata.PARTITION_CHANGE, {"partition_id": 0, "topic_id": topic_id, **fields}
+    return RecordType.PARTITION_CHANGE, {"partition_id": 0, "topic_id": topic_id, **fields}
 
 
 def broker(broker_id=1, *, fenced=True):
-    return metadata.REGISTER_BROKER, {
+    return RecordType.REGISTER_BROKER, {
         "broker_id": broker_id,
         "broker_epoch": 5,
         "rack": "r",
@@ -51,11 +50,11 @@ def broker(broker_id=1, *, fenced=True):
 
 
 def broker_change(**fields):
-    return metadata.BROKER_REGISTRATION_CHANGE, {"broker_id": 1, "broker_epoch": 5, **fields}
+    return RecordType.BROKER_REGISTRATION_CHANGE, {"broker_id": 1, "broker_epoch": 5, **fields}
 
 
 def config(value, resource=2, name="t"):
-    return metadata.CONFIG, {"resource_type": resource, "resource_name": name, "name": "retention.ms", "value": value}
+    return RecordType.CONFIG, {"resource_type": resource, "resource_name": name, "name": "retention.ms", "value": value}
 
 
 def fold(*timed):
@@ -101,7 +100,7 @@ def test_leader_terms():
 def test_a_topic_made_again_starts_over():
     history, _ = fold(
         (10, topic(), partition(1), config("5")),
-        (20, (metadata.REMOVE_TOPIC, {"topic_id": "id"})),
+        (20, (RecordType.REMOVE_TOPIC, {"topic_id": "id"})),
         (30, topic(topic_id="new"), partition(2, topic_id="new")),
     )
     assert [state.topic_id if (state := history.state_at(at).partitions.get(T0)) else None for at in (10, 20, 30)] == [
@@ -114,10 +113,12 @@ def test_a_topic_made_again_starts_over():
 
 
 @pytest.mark.parametrize(
-    ("end", "leader"), [(metadata.END_TRANSACTION, 2), (metadata.ABORT_TRANSACTION, 1)], ids=["committed", "aborted"]
+    ("end", "leader"),
+    [(RecordType.END_TRANSACTION, 2), (RecordType.ABORT_TRANSACTION, 1)],
+    ids=["committed", "aborted"],
 )
 def test_a_metadata_transaction_takes_effect_at_its_end_or_never(end, leader):
-    begin = (metadata.BEGIN_TRANSACTION, {})
+    begin = (RecordType.BEGIN_TRANSACTION, {})
     history, _ = fold((10, topic(), partition()), (20, begin, change(leader=2)), (30, (end, {})), (40, change(isr=[2])))
     assert history.state_at(29).leaders == {T0: 1}
     assert history.state_at(30).leaders == {T0: leader}
@@ -125,7 +126,7 @@ def test_a_metadata_transaction_takes_effect_at_its_end_or_never(end, leader):
 
 
 def test_an_unfinished_transaction_has_no_effect():
-    history, _ = fold((10, topic(), partition()), (20, (metadata.BEGIN_TRANSACTION, {}), change(leader=2)))
+    history, _ = fold((10, topic(), partition()), (20, (RecordType.BEGIN_TRANSACTION, {}), change(leader=2)))
     assert history.state_at(20).leaders == {T0: 1}
 
 
@@ -136,7 +137,7 @@ def test_an_unfinished_transaction_has_no_effect():
         ([broker_change(fenced=-1)], False, False, ("d",)),
         ([broker_change(fenced=-1), broker_change(in_controlled_shutdown=1)], False, True, ("d",)),
         ([broker_change(fenced=-1), broker_change(fenced=1)], True, False, ("d",)),
-        ([(metadata.UNFENCE_BROKER, {"id": 1, "epoch": 5})], False, False, ("d",)),
+        ([(RecordType.UNFENCE_BROKER, {"id": 1, "epoch": 5})], False, False, ("d",)),
         ([broker_change(log_dirs=["d", "e"])], True, False, ("d", "e")),
         ([broker_change(in_controlled_shutdown=1), broker(fenced=False)], False, False, ("d",)),
     ],
@@ -149,7 +150,7 @@ def test_brokers(rows, fenced, stopping, disks):
 
 
 def test_an_unregistered_broker_is_gone():
-    history, _ = fold((10, broker()), (20, (metadata.UNREGISTER_BROKER, {"broker_id": 1, "broker_epoch": 5})))
+    history, _ = fold((10, broker()), (20, (RecordType.UNREGISTER_BROKER, {"broker_id": 1, "broker_epoch": 5})))
     assert history.state_at(19).brokers.keys() == {1}
     assert history.state_at(20).brokers == {}
 
@@ -168,7 +169,7 @@ def test_configs_override_defaults_and_can_be_taken_back():
 def test_eligible_leaders_are_cleared_by_topic_or_everywhere():
     elr = {"eligible_leader_replicas": [1], "last_known_elr": [2]}
     for name, left in (("t", ()), ("", ()), ("other", (1,))):
-        history, _ = fold((10, topic(), partition(), change(**elr)), (20, (metadata.CLEAR_ELR, {"topic_name": name})))
+        history, _ = fold((10, topic(), partition(), change(**elr)), (20, (RecordType.CLEAR_ELR, {"topic_name": name})))
         assert history.state_at(10).partitions[T0].last_known_elr == (2,)
         assert history.state_at(20).partitions[T0].eligible_leader_replicas == left
 
