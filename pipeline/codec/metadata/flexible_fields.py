@@ -51,15 +51,15 @@ class FieldReader:
         self.position += size
         return self._data[start : self.position]
 
-    def read_integer(self, size: int, *, signed: bool = True) -> int:
+    def _read_integer(self, size: int, *, signed: bool = True) -> int:
         """So many bytes, the highest first."""
         return int.from_bytes(self.read_bytes(size), "big", signed=signed)
 
-    read_int8 = partialmethod(read_integer, 1)
-    read_int16 = partialmethod(read_integer, 2)
-    read_uint16 = partialmethod(read_integer, 2, signed=False)
-    read_int32 = partialmethod(read_integer, 4)
-    read_int64 = partialmethod(read_integer, 8)
+    read_int8 = partialmethod(_read_integer, 1)
+    read_int16 = partialmethod(_read_integer, 2)
+    read_uint16 = partialmethod(_read_integer, 2, signed=False)
+    read_int32 = partialmethod(_read_integer, 4)
+    read_int64 = partialmethod(_read_integer, 8)
 
     def read_boolean(self) -> bool:
         """One byte; anything but 0 is true, as Kafka reads it."""
