@@ -21,15 +21,15 @@ class Progress:
     """Reports steps one after another: what is done, for how long, how far it is, at what rate, and the time left.
 
     Args:
-        stream: Where people read; nothing is written to it unless it is a terminal.
+        stream: Where people read, stderr by default; nothing is written to it unless it is a terminal.
         every_s: How often a step that goes on is reported where there is no terminal.
         report: Takes these reports; by default they are logged.
     """
 
     def __init__(
-        self, stream: TextIO = sys.stderr, *, every_s: float = 60, report: Callable[[str], None] = _log.info
+        self, stream: TextIO | None = None, *, every_s: float = 60, report: Callable[[str], None] = _log.info
     ) -> None:
-        self._stream, self._every_s, self._report = stream, every_s, report
+        self._stream, self._every_s, self._report = stream or sys.stderr, every_s, report
 
     @contextmanager
     def step(self, doing: str, count: Count = lambda: (0, 0), unit: str = "tasks") -> Iterator[None]:
