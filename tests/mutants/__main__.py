@@ -37,6 +37,7 @@ class WorkCopy:
         self.warm = folder / "numba"
         self.python = python
         self.folder = folder
+        self.warm.mkdir(exist_ok=True)
         if not self.root.exists():
             subprocess.run(["git", "clone", "--quiet", "--local", str(checkout), str(self.root)], check=True)
             (self.root / ".venv").symlink_to(python.parent.parent)

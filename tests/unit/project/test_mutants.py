@@ -1,8 +1,10 @@
-"""The sample of planted mistakes: what is changed, what is left alone, the same sample for the same seed."""
+"""The sample of planted mistakes: what is changed, what is left alone, the same sample for the same seed, who survives."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -44,3 +46,41 @@ def test_rooms_have_code_and_tests_reach_it():
     for room in ROOMS:
         path = max(read_room(ROOT, room).items(), key=lambda item: len(item[1]))[0]
         assert any(file.startswith("tests/unit/") for file in graph.reached_from(path)), room
+
+
+def test_a_mistake_that_no_test_notices_is_reported_and_one_that_a_test_notices_names_the_test(tmp_path):
+    checkout = tmp_path / "checkout"
+    for name, text in {
+        "pipeline/codec/m.py": "LIMIT = 3\n\n\ndef add(a, b):\n    return a + b\n",
+        "tests/unit/test_m.py": "from pipeline.codec.m import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+        "tests/properties/README": "",
+        "tests/golden/README": "",
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = "--import-mode=importlib"\n',
+    }.items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(text)
+    commit = ["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "All"]
+    for words in (["init", "-q"], ["add", "-A"], commit):
+        subprocess.run(["git", *words], cwd=checkout, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.mutants",
+        "--checkout",
+        checkout,
+        "--folder",
+        tmp_path / "work",
+        "--count",
+        "8",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert (
+        lines[lines.index("pipeline/codec/m.py:5 operator: a + b -> (a - b)") + 1]
+        == "FAILED tests/unit/test_m.py::test_add"
+    )
+    assert lines[lines.index("pipeline/codec/m.py:1 constant: 3 -> 4") + 1] == "SURVIVES"
+    assert lines[-1].split() == ["all", "1", "of", "2", "caught"]
+    status = subprocess.run(["git", "status", "--short"], cwd=checkout, capture_output=True, text=True, check=True)
+    assert status.stdout == ""
