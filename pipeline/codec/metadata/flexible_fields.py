@@ -7,7 +7,6 @@ References:
 from __future__ import annotations
 
 import base64
-from functools import partialmethod
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.errors import InputError
@@ -26,6 +25,11 @@ def format_uuid(data: bytes) -> str:
     'AAAAAAAAAAAAAAAAAAAAAQ'
     """
     return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _integer(size: int, *, signed: bool = True) -> Callable[[FieldReader], int]:
+    """A reader of so many bytes, the highest first."""
+    return lambda reader: int.from_bytes(reader.read_bytes(size), "big", signed=signed)
 
 
 class FieldReader:
@@ -51,15 +55,11 @@ class FieldReader:
         self.position += size
         return self._data[start : self.position]
 
-    def _read_integer(self, size: int, *, signed: bool = True) -> int:
-        """So many bytes, the highest first."""
-        return int.from_bytes(self.read_bytes(size), "big", signed=signed)
-
-    read_int8 = partialmethod(_read_integer, 1)
-    read_int16 = partialmethod(_read_integer, 2)
-    read_uint16 = partialmethod(_read_integer, 2, signed=False)
-    read_int32 = partialmethod(_read_integer, 4)
-    read_int64 = partialmethod(_read_integer, 8)
+    read_int8 = _integer(1)
+    read_int16 = _integer(2)
+    read_uint16 = _integer(2, signed=False)
+    read_int32 = _integer(4)
+    read_int64 = _integer(8)
 
     def read_boolean(self) -> bool:
         """One byte; anything but 0 is true, as Kafka reads it."""
