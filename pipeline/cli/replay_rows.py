@@ -6,7 +6,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.storage.rows import load_rows
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
@@ -43,11 +42,11 @@ _TOPIC = ("window_start", "topic", "topic_id")
 
 def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
     """What was replayed, candidate by candidate."""
-    tests = {_key(row): row for row in _rows(run, BACK_TESTS)}
+    tests = {_key(row): row for row in run.rows(BACK_TESTS, run.windows)}
     brokers, partitions = _by_candidate(run, REPLAY_BROKERS), _by_candidate(run, REPLAY_RESULTS)
     order = {candidate.name: number for number, candidate in enumerate(run.config.candidates, 1)}
     comparison = sorted(
-        _rows(run, SCENARIO_COMPARISON),
+        run.rows(SCENARIO_COMPARISON, run.windows),
         key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
     )
     results = []
@@ -119,11 +118,6 @@ def _range(row: Row, name: str) -> Row:
     return {"median": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
 
 
-def _rows(run: RunContext, table: Table) -> list[Row]:
-    found: list[Row] = load_rows(run.warehouse, table, cluster=run.cluster_name, windows=run.windows).to_pylist()
-    return found
-
-
 def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _TOPIC)
 
@@ -131,6 +125,6 @@ def _key(row: Row) -> tuple[Any, ...]:
 def _by_candidate(run: RunContext, table: Table) -> dict[tuple[Any, ...], list[Row]]:
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     last = table.key[-1]
-    for row in sorted(_rows(run, table), key=lambda row: row[last]):
+    for row in sorted(run.rows(table, run.windows), key=lambda row: row[last]):
         grouped[(*_key(row), row["candidate"])].append(row)
     return grouped

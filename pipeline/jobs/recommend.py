@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import JobReport
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.values import row_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RECOMMENDATIONS, TOPIC_HEALTH
@@ -22,23 +20,21 @@ from pipeline.tables.replay import REPLAY_BROKERS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pipeline.config.rules import Gate
     from pipeline.model.recommendation import Recommendation
-    from pipeline.runs import RunContext
-    from pipeline.tables import Table
+    from pipeline.runs import Row, RunContext
 
 _FOLLOWING = 0.5
-_Row = dict[str, Any]
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     """Replaces the windows' recommendations; windows in which no broker is above its limit get none."""
     if not windows:
         return JobReport()
-    hot: dict[int, list[_Row]] = defaultdict(list)
-    for row in _rows(run, BROKER_SHARE, windows):
+    hot: dict[int, list[Row]] = defaultdict(list)
+    for row in run.rows(BROKER_SHARE, windows):
         gate = _gate_of(run, row)
         if (row["share_ratio"] or 0) >= gate.limit_ratio and (row["chance_p_value"] or 0) <= gate.chance_level:
             hot[milliseconds_of(row["window_start"])].append(row)
@@ -47,31 +43,24 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
         for start_ms, rows in sorted(hot.items())
         for recommendation in _recommend(run, TimeWindow(start_ms, start_ms + run.window_ms), rows)
     ]
-    rows = rows_of(RECOMMENDATIONS, (_row(run, value) for value in found), run_id=run.run_id)
-    version = replace_rows(rows, run.warehouse, RECOMMENDATIONS, cluster=run.cluster_name, windows=tuple(windows))
+    version = run.replace(RECOMMENDATIONS, map(_row, found), windows)
     return JobReport(table_versions={RECOMMENDATIONS.name: version})
 
 
-def _gate_of(run: RunContext, row: _Row) -> Gate:
+def _gate_of(run: RunContext, row: Row) -> Gate:
     """The limits of a broker, by the topic that most of its excess comes from."""
     return run.cluster.gate.of_topic(row["excess_topic"] or "")
 
 
-def _row(run: RunContext, value: Recommendation) -> _Row:
-    columns = asdict(value)
-    columns["broker_ratios"] = {str(broker_id): ratio for broker_id, ratio in value.broker_ratios.items()}
-    return {"cluster": run.cluster_name, "window_start": instant_of(columns.pop("window_start_ms")), **columns}
+def _row(value: Recommendation) -> Row:
+    ratios = {str(broker_id): ratio for broker_id, ratio in value.broker_ratios.items()}
+    return {**row_of(value, RECOMMENDATIONS), "broker_ratios": ratios}
 
 
-def _rows(run: RunContext, table: Table, windows: Sequence[TimeWindow]) -> list[_Row]:
-    rows: list[_Row] = load_rows(run.warehouse, table, cluster=run.cluster_name, windows=tuple(windows)).to_pylist()
-    return rows
-
-
-def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list[Recommendation]:
-    shares = _rows(run, BROKER_SHARE, (window,))
+def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[Row]) -> list[Recommendation]:
+    shares = run.rows(BROKER_SHARE, (window,))
     capacities = {row["broker_id"]: row["capacity"] for row in shares}
-    registered = {row["broker_id"]: row for row in _rows(run, BROKERS, (window,))}
+    registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
     brokers = [
         PlacementBroker(
             broker_id=broker_id,
@@ -81,10 +70,10 @@ def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list
         )
         for broker_id, capacity in sorted(capacities.items())
     ]
-    loads = _rows(run, PARTITION_HEALTH, (window,))
-    partitions = place_partitions(loads, _rows(run, CLUSTER_STATE, (window,)))
+    loads = run.rows(PARTITION_HEALTH, (window,))
+    partitions = place_partitions(loads, run.rows(CLUSTER_STATE, (window,)))
     effects = _effects(run, window, shares, loads)
-    effects += find_rekeyings(shares, loads, _rows(run, TOPIC_HEALTH, (window,)))
+    effects += find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
     return [
         recommendation
         for row in hot
@@ -103,18 +92,18 @@ def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[_Row]) -> list
     ]
 
 
-def _follows(row: _Row) -> bool:
+def _follows(row: Row) -> bool:
     excess = row["share"] - row["expected_share"]
     return row["remainder_term"] is not None and row["remainder_term"] > _FOLLOWING * excess
 
 
-def place_partitions(loads: Sequence[_Row], state: Sequence[_Row]) -> list[PlacedPartition]:
+def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
     """Replicas of `bronze.cluster_state` beside what their partitions carried.
 
     `state`: rows of `bronze.cluster_state` of the same window.
     """
     carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
-    replicas: dict[tuple[str, str, int], list[_Row]] = defaultdict(list)
+    replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in state:
         if row["reassignment"] is None:
             replicas[row["topic"], row["topic_id"], row["partition"]].append(row)
@@ -133,21 +122,19 @@ def place_partitions(loads: Sequence[_Row], state: Sequence[_Row]) -> list[Place
     ]
 
 
-def _effects(
-    run: RunContext, window: TimeWindow, shares: Sequence[_Row], loads: Sequence[_Row]
-) -> list[CandidateEffect]:
+def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
     topic_bytes: dict[str, int] = defaultdict(int)
     for row in loads:
         topic_bytes[row["topic"]] += row["size_bytes"]
-    placed: dict[tuple[str, str], list[_Row]] = defaultdict(list)
-    for row in _rows(run, REPLAY_BROKERS, (window,)):
+    placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in run.rows(REPLAY_BROKERS, (window,)):
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
             placed[row["candidate"], row["topic"]].append(row)
-    compared = {(row["candidate"], row["topic"]): row for row in _rows(run, SCENARIO_COMPARISON, (window,))}
+    compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
     effects = []
     for (name, topic), rows in sorted(placed.items()):
-        described = describe_candidate(candidates[name], topic, _comparison(compared, name, topic))
+        described = describe_candidate(candidates[name], topic, compared.get((name, topic), {}))
         if described is not None:
             title, cost, caveat = described
             ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
@@ -165,7 +152,3 @@ def _effects(
                 )
             )
     return effects
-
-
-def _comparison(compared: Mapping[tuple[str, str], _Row], name: str, topic: str) -> _Row:
-    return compared.get((name, topic), {})

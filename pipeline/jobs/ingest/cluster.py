@@ -17,8 +17,7 @@ from pipeline.sources.files.cluster_rows import (
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
 from pipeline.sources.live.reading import iter_live_group_rows
 from pipeline.sources.source import GROUP_TEXTS
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import merge_rows, replace_rows
+from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 
 if TYPE_CHECKING:
@@ -50,13 +49,7 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
         ),
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
-    return {
-        table.name: replace_rows(
-            rows_of(table, rows, run_id=run.run_id), run.warehouse, table, cluster=name, windows=windows
-        )
-        for table, rows, windows in plan
-        if windows
-    }
+    return {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
 
 
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
@@ -77,13 +70,11 @@ def merge_files(run: RunContext, found: Found) -> dict[str, int]:
     segments = list(iter_segment_rows(run.cluster_name, reading.tree, found.summaries, known_ms, reading.relative))
     problems = iter_quarantine_rows(run.cluster_name, found.problems, reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
-    scanned = rows_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]), run_id=run.run_id)
+    scanned = run.table_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]))
     # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
-    others = rows_of(LOG_SEGMENTS, (row for row in segments if not row["is_scanned"]), run_id=run.run_id)
+    others = run.table_of(LOG_SEGMENTS, (row for row in segments if not row["is_scanned"]))
     merge_rows(scanned, run.warehouse, LOG_SEGMENTS)
     return {
         LOG_SEGMENTS.name: merge_rows(others, run.warehouse, LOG_SEGMENTS, insert_only=True),
-        QUARANTINE.name: merge_rows(
-            rows_of(QUARANTINE, first_seen, run_id=run.run_id), run.warehouse, QUARANTINE, insert_only=True
-        ),
+        QUARANTINE.name: merge_rows(run.table_of(QUARANTINE, first_seen), run.warehouse, QUARANTINE, insert_only=True),
     }

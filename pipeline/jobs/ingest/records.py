@@ -16,8 +16,6 @@ from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.records.pieces import Kind, Parts
 from pipeline.sources.records.scan_settings import PSEUDONYMOUS
-from pipeline.storage.frames import fit_rows, rows_of
-from pipeline.storage.rows import replace_rows
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
@@ -56,18 +54,14 @@ def write_traffic(spark: SparkSession, run: RunContext, found: Found, expired: E
     rate = 1.0 if live is None else live.source.sampling.time
     sums = pa.concat_tables(batches.map(sum_batches).collect())
     traffic = finish_traffic(sums, compacted, run.cluster.batch_size_bytes, sampling_rate=rate)
-    rows = [fit_rows(traffic, PARTITION_TRAFFIC, cluster=run.cluster_name, run_id=run.run_id)]
+    rows = [run.table_of(PARTITION_TRAFFIC, traffic)]
     if live is not None:
         by_offsets = iter_offset_traffic_rows(
             live, cluster=run.cluster_name, compacted=compacted, batch_size_bytes=run.cluster.batch_size_bytes
         )
-        rows.append(within(rows_of(PARTITION_TRAFFIC, by_offsets, run_id=run.run_id), windows=fresh))
-    versions[PARTITION_TRAFFIC.name] = replace_rows(
-        pa.concat_tables(rows, promote_options="permissive"),
-        run.warehouse,
-        PARTITION_TRAFFIC,
-        cluster=run.cluster_name,
-        windows=fresh,
+        rows.append(within(run.table_of(PARTITION_TRAFFIC, by_offsets), windows=fresh))
+    versions[PARTITION_TRAFFIC.name] = run.replace(
+        PARTITION_TRAFFIC, pa.concat_tables(rows, promote_options="permissive"), fresh
     )
     return versions
 

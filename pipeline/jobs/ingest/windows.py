@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.window import instant_of
 from pipeline.sources.availability import iter_availability
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import replace_rows
 from pipeline.storage.window_status import collect_coverage, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
 
@@ -56,7 +54,6 @@ def commit_windows(
         arrived_before = stored.arrivals.get((source, window)) if is_expired else None
         rows.append(
             {
-                "cluster": run.cluster_name,
                 "window_start": instant_of(window.start_ms),
                 "window_end": instant_of(window.end_ms),
                 "row_count": counts.get((source, window), 0),
@@ -73,8 +70,7 @@ def commit_windows(
                 **(arrived_before._asdict() if arrived_before else {}),
             }
         )
-    status = rows_of(WINDOW_STATUS, rows, run_id=run.run_id)
-    return replace_rows(status, run.warehouse, WINDOW_STATUS, cluster=run.cluster_name, windows=run.windows)
+    return run.replace(WINDOW_STATUS, rows, run.windows)
 
 
 def describe_kept(expired: dict[str, set[TimeWindow]]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.storage.delta import replace_spread_rows
-from pipeline.storage.frames import fit_rows, rows_of
+from pipeline.storage.frames import fit_rows
 from pipeline.storage.rows import merge_rows, replace_rows
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def merge(run: RunContext, table: Table, parts: Parts[pa.Table]) -> int:
 
 def clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int:
     """Leaves a table without rows in some windows."""
-    nothing = rows_of(table, (), run_id=run.run_id)
-    return replace_rows(nothing, run.warehouse, table, cluster=run.cluster_name, windows=windows)
+    return run.replace(table, (), windows)
 
 
 def within(rows: pa.Table, *, windows: tuple[TimeWindow, ...]) -> pa.Table:
