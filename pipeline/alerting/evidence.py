@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pipeline.model.incident import IncidentChange
     from pipeline.model.load import BrokerLoad
     from pipeline.model.recommendation import Recommendation
-    from pipeline.verdicts.sources import SourceArrival
+    from pipeline.verdicts.sources import SourceStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class BrokerShareEvidence(IncidentEvidence):
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
-    arrivals: tuple[SourceArrival, ...] = ()
+    arrivals: tuple[SourceStatus, ...] = ()
     peak_ratio: float | None = None
     idle_ratio: float | None = None
     hours_to_full: float | None = None

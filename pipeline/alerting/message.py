@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from pipeline.alerting.content import DIGEST, render_table
 from pipeline.config.mail import MAIL_CHANNEL
-from pipeline.model.message import AlertMessage
+from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name, format_slug
 from pipeline.model.window import format_instant
 

@@ -20,7 +20,7 @@ from pipeline.model.window import format_instant
 if TYPE_CHECKING:
     from pipeline.alerting.content import Content, MailSection
     from pipeline.config.mail import Webhook
-    from pipeline.model.message import AlertMessage
+    from pipeline.model.incident import AlertMessage
 
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900

@@ -16,8 +16,9 @@ from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
-from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.kinds import KINDS
+from pipeline.sources.metrics.metric_source import MetricSource
 from pipeline.sources.records.segment_summary import summarise_partition
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _MOST_DAYS = 31
 _MOST_BEFORE_MS = 5 * MINUTE_MS
 """Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
 _LEAST_MEMORY = "2g"
-_STATISTICS = (".json", ".jsonl")
 
 
 class _CandidateFile(BaseModel):
@@ -185,22 +185,12 @@ def read_metric_source(text: str) -> dict[str, Any]:
     Raises:
         ConfigError: There is nothing of the kind.
     """
-    if text.startswith(("http://", "https://")):
-        return {"kind": "prometheus", "url": text}
-    path = Path(text)
-    if not path.exists():
+    for name, kind in KINDS.items():
+        settings = kind.of_location(text) if issubclass(kind, MetricSource) else None
+        if settings is not None:
+            return {"kind": name, **settings}
+    if not Path(text).exists():
         raise ConfigError(f"--metrics {text}: there is no such file or folder, and it is no URL")
-    path = path.resolve()
-    if path.is_file():
-        kind = "librdkafka_statistics" if path.suffix in _STATISTICS else "perf_test_output"
-        return {"kind": kind, "paths": [str(path)]}
-    pages = path / "producers" if (path / "producers").is_dir() else path
-    if any(pages.glob("*/*.prom")):
-        return {"kind": "producer_metrics", "path": str(pages)}
-    if any(any(path.rglob(f"*{suffix}")) for suffix in _STATISTICS):
-        return {"kind": "librdkafka_statistics", "paths": [str(path)]}
-    if any(any(path.glob(f"*{suffix}")) for suffix in (".txt", ".out")):
-        return {"kind": "perf_test_output", "paths": [str(path)]}
     raise ConfigError(f"--metrics {text}: neither CLIENT/EPOCH_MS.prom nor other metrics lie there")
 
 

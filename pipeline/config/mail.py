@@ -24,11 +24,7 @@ class Smtp(Section):
 
     @property
     def password(self) -> str | None:
-        """The secret, read when it is used.
-
-        Raises:
-            ConfigError: if the variable is named but not set.
-        """
+        """The secret, read when it is used; `ConfigError` where the variable is named but not set."""
         return environment_secret(self.password_variable)
 
 
@@ -36,10 +32,8 @@ class Webhook(Section):
     """Where a copy of every mail is posted as JSON.
 
     Attributes:
-        name: In the outbox.
         url_variable: Environment variable that holds the address, which is a secret.
         form: `generic` JSON, or `slack` for what takes Slack's incoming webhooks.
-        timeout_s: Of one attempt.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
@@ -49,11 +43,7 @@ class Webhook(Section):
 
     @property
     def url(self) -> str:
-        """The address, read when it is used.
-
-        Raises:
-            ConfigError: if the variable is not set.
-        """
+        """The address, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.url_variable) or ""
 
 
@@ -64,10 +54,6 @@ class Mail(Section):
     """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
 
     Attributes:
-        sender: Address it comes from.
-        to: Addresses it goes to.
-        smtp: The server.
-        webhooks: Where copies go.
         digest_above: More changes than that in one window of a cluster share one message.
         mutes: File with what is muted, and until when; `partition-health mute` writes it.
         tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.

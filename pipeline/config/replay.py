@@ -26,7 +26,6 @@ class Candidate(Section):
     """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
 
     Attributes:
-        name: In tables and reports.
         partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use, or
             what `client` and `config` say.
         client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It
@@ -56,7 +55,7 @@ class Candidate(Section):
         return topic_count * int(count[1:]) if count.startswith("x") else int(count)
 
     def fits(self, topic: str) -> bool:
-        """Tells whether the candidate is about a topic."""
+        """Whether the candidate is about a topic."""
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 

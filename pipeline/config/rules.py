@@ -114,15 +114,11 @@ class RuleOverride(Section):
 
 
 class RuleSettings(Section):
-    """What is configured of a rule of `pipeline.rules`.
+    """What is configured of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
 
     Attributes:
         limit: From here on a window is above (`disk_hours_to_full`: down to here).
         severity: `critical` makes incidents and fails the gate, `warning` makes verdicts alone, `off` is not judged.
-        k: Windows above that make a failure ...
-        n: ... among this many.
-        owner: Who looks after it; the cluster's owner where empty.
-        topics: Overrides by pattern such as `orders*`, the first that fits.
     """
 
     limit: float = Field(ge=0)
@@ -145,11 +141,7 @@ class RuleSettings(Section):
 
 
 def over_defaults(rules: object) -> object:
-    """The configured rules over the default ones, field by field.
-
-    Raises:
-        ValueError: if there is no rule of a name.
-    """
+    """The configured rules over the default ones, field by field; `ValueError` for a name that no rule has."""
     if not isinstance(rules, dict):
         return rules
     unknown = sorted(str(name) for name in rules if name not in RULES)

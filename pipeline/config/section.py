@@ -137,12 +137,7 @@ class Problems:
 
 
 def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
-    """Yields the location of each refused value and what is wrong with it.
-
-    Args:
-        error: From validation.
-        kind: The type that was validated against.
-    """
+    """Yields the location of each refused value and what is wrong with it."""
     schema = TypeAdapter(kind).json_schema(ref_template="{model}")
     for detail in error.errors(include_url=False):
         is_short = detail["type"] == "too_short" and len(detail["input"]) < detail["ctx"]["min_length"]

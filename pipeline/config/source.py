@@ -51,11 +51,7 @@ AnySource = Annotated[SourceSettings, _ByKind()]
 
 
 def known_kinds() -> dict[str, type[SourceSettings]]:
-    """Every kind of source.
-
-    Raises:
-        RuntimeError: `pipeline.sources.kinds` was not imported.
-    """
+    """Every kind of source; `RuntimeError` where `pipeline.sources.kinds` was not imported."""
     if not _KINDS:
         raise RuntimeError("no kind of source is known: import pipeline.sources.kinds")
     return dict(_KINDS)

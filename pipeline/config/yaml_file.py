@@ -58,7 +58,6 @@ class YamlFile:
     """A YAML file.
 
     Attributes:
-        name: Named in errors.
         value: Mappings, lists, texts as written, and None.
         root: As composed; None where the file is empty.
     """
@@ -68,15 +67,7 @@ class YamlFile:
     root: yaml.Node | None
 
     def validate(self, kind: type[_T], *, context: object = None) -> _T:
-        """The file's values as a type.
-
-        Args:
-            kind: A model, or a collection of models.
-            context: Handed to validators.
-
-        Raises:
-            ConfigError: What is wrong, a line for each value.
-        """
+        """The file's values as a type; `ConfigError` with a line for each value that is wrong."""
         try:
             return TypeAdapter(kind).validate_python(self.value, context=context)
         except ValidationError as error:
@@ -108,11 +99,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Reads a file.
-
-    Raises:
-        ConfigError: It cannot be read, or is no YAML.
-    """
+    """Reads a file; `ConfigError` where it cannot be read, or is no YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -19,7 +19,7 @@ from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, pe
 if TYPE_CHECKING:
     from pipeline.config.mail import Smtp
     from pipeline.config.pipeline_config import PipelineConfig
-    from pipeline.model.message import AlertMessage
+    from pipeline.model.incident import AlertMessage
 
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000

@@ -14,7 +14,7 @@ from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import SkippedWindow, SourceArrival, find_skipped, judge_skipped, judge_sources
+from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped, judge_skipped, judge_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     first_ms = min(window.start_ms for window in windows)
     reach = _reach(run, first_ms, gate.n)
     status = [row for row in run.rows(WINDOW_STATUS, reach) if row["is_trusted"]]
-    arrivals = [value_of(SourceArrival, row) for row in status]
+    arrivals = [value_of(SourceStatus, row) for row in status]
     skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
     loads = run.values(BrokerLoad, BROKER_SHARE, reach)
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)

@@ -33,16 +33,10 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker.
+    """A registered broker; -1, None or empty for what the source does not say.
 
     Attributes:
-        broker_id: `node.id`.
-        broker_epoch: Epoch of its registration; -1 where the source does not say.
-        rack: `broker.rack`, or None.
-        endpoints: Listeners.
-        directory_ids: `directory.id` of its disks; empty where the source does not say.
         is_fenced: Takes no part: just registered, or gone.
-        is_in_controlled_shutdown: Said that it will stop.
     """
 
     broker_id: int
@@ -56,22 +50,11 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Who leads a partition and who holds it.
+    """Who leads a partition and who holds it; `NO_LEADER`, None or empty for what the source does not say.
 
     Attributes:
-        topic: Topic.
-        topic_id: Base64 uuid; None where the source does not say.
-        partition: Number.
-        leader_id: Broker, or `NO_LEADER`.
-        leader_epoch: None where the source does not say.
         replicas: Brokers in assignment order; the first is the preferred leader.
-        isr: In-sync replicas; None where the source does not say.
-        adding_replicas: Replicas a running reassignment adds.
-        removing_replicas: Replicas it will take away.
-        eligible_leader_replicas: KIP-966; empty where not used.
-        last_known_elr: KIP-966.
         directory_ids: Disk of each replica, in the order of `replicas`; empty where the source does not say.
-        partition_epoch: Counts every change; None where the source does not say.
     """
 
     topic: str
@@ -104,17 +87,11 @@ class ReplicaState:
     """What one broker's disk holds of a partition, as the files say.
 
     Attributes:
-        topic: Topic.
-        topic_id: From `partition.metadata`, or None.
-        partition: Number.
         broker_id: Broker; None where its `meta.properties` is absent.
-        log_directory: Path of the log directory.
-        directory_id: `directory.id` of the disk, or None.
         log_start_offset: First offset that may be read: the checkpoint's, else the first segment's base offset.
         log_end_offset: Next offset to be written; None where no segment could be read.
         high_watermark: From `replication-offset-checkpoint`; None where it is not in there. Written every 5 s: it may
             lag behind the log.
-        size_bytes: Bytes of the `.log` files.
         is_future: A copy being moved between disks of this broker.
     """
 
@@ -137,25 +114,17 @@ class ReplicaState:
 
 
 class DirectorySpace(NamedTuple):
-    """The volume that holds a log directory, as its broker reports.
-
-    Attributes:
-        total_bytes: What it holds.
-        usable_bytes: What is left of it.
-    """
+    """The volume that holds a log directory, as its broker reports."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class LeaderTerm(NamedTuple):
-    """A broker's time as leader of a partition.
+    """A broker's time as leader of a partition; None for what the source does not say.
 
     Attributes:
         topic_id: Of the topic at that time: a topic deleted and made again starts over at epoch 0.
-        leader_epoch: None where the source does not say.
-        leader_id: Broker, or `NO_LEADER`.
-        since_ms: When it began; None where the source does not say.
     """
 
     topic_id: str | None
@@ -169,11 +138,7 @@ class ClusterState:
     """A cluster at a moment.
 
     Attributes:
-        at_ms: The moment.
         state_source: `cluster_metadata`, `topics_describe`, `only_replica`.
-        brokers: By id.
-        partitions: By topic-partition, sorted.
-        topic_configs: Overrides by topic.
         default_configs: Dynamic defaults of the cluster; static defaults of `server.properties` are not known here.
     """
 
@@ -222,13 +187,8 @@ class ClusterHistory:
     """A cluster over the time that its source covers.
 
     Attributes:
-        state_source: See `ClusterState`.
         known_since_ms: Moment from which the states are known: the first record, or a metadata snapshot's. None for a
             source that shows one state without a time; its only state is then taken to hold always.
-        brokers: By id.
-        partitions: By topic-partition.
-        topic_configs: Overrides by topic.
-        default_configs: Dynamic defaults of the cluster.
     """
 
     state_source: str
@@ -283,3 +243,44 @@ class ClusterHistory:
         for topic_partition in sorted(self.partitions):
             for term in self.leader_terms(topic_partition):
                 yield topic_partition, term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMember:
+    """A line of `kafka-consumer-groups --describe`: what a group consumes of a partition, and who does.
+
+    None for what the line lacks: topic and partition of an idle member, offsets where nothing was committed, the member
+    where no consumer owns the partition.
+    """
+
+    group_id: str
+    topic: str | None
+    partition: int | None
+    committed_offset: int | None
+    log_end_offset: int | None
+    lag_count: int | None
+    member_id: str | None
+    client_host: str | None
+    client_id: str | None
+    assignor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierState:
+    """A partition as its leader reported it; None for what it did not report.
+
+    Attributes:
+        window_start_ms: The run's window, UTC milliseconds.
+        topic_id: Topic id, or "".
+        log_end_offset: High watermark; None where not reported.
+    """
+
+    window_start_ms: int
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int
+    leader_epoch: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    size_bytes: int | None

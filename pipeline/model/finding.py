@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at.
-
-    Attributes:
-        name: What.
-        is_ok: Whether it serves.
-        found: What is there.
-        advice: What to do; empty where it serves.
-    """
+    """One thing looked at, what was found, and what to do; no advice where it serves."""
 
     name: str
     is_ok: bool

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """What one broker carried in a window, and its fair share: what the broker share rule judges.
+    """What one broker carried in a window, and its fair share: what the broker share rule judges; None without traffic.
 
     Attributes:
-        window_start_ms: Start of the window, UTC milliseconds.
-        broker_id: The broker.
         size_bytes: Bytes appended to the partitions it led, all topics.
-        record_count: Data records.
-        share: Its part of the cluster's bytes; None without traffic.
         expected_share: Its part of the cluster's capacity, 0..1.
-        share_ratio: `share / expected_share`; None without traffic.
-        effective_unit_count: Independent units behind the cluster's traffic; None without traffic.
+        effective_unit_count: Independent units behind the cluster's traffic.
         ratio_without_luck: Share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself.
         excess_topic: Topic that adds most to its excess; None without traffic, or where it is not computed.
     """

@@ -44,9 +44,7 @@ class Problem:
     """Something wrong in the input: one quarantine row.
 
     Attributes:
-        path: File (or URL) it was found in.
         position: Byte position, or line number for text files; None for the file as a whole.
-        reason: What was found and what was expected.
         first_bytes: The bytes at the position, at most 64.
         severity: `refused` = what follows the position was not used; `suspect` = used, but marked.
     """

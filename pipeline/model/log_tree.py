@@ -45,12 +45,7 @@ class SegmentFile:
     """One `.log` file and its siblings.
 
     Attributes:
-        path: The `.log` file.
         base_offset: From the file name; None where a file outside a partition directory has another name.
-        size_bytes: Size at discovery.
-        index_path: Its `.index`, or None.
-        time_index_path: Its `.timeindex`, or None.
-        txn_index_path: Its `.txnindex`, or None.
         is_active: The segment with the highest base offset of its directory, the one a broker appends to.
         dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
     """
@@ -70,14 +65,10 @@ class PartitionDirectory:
     """One replica of a topic-partition on one disk.
 
     Attributes:
-        path: The directory.
         topic: Topic name; cut where Kafka had to shorten it (see `is_topic_truncated`).
-        partition: Partition number.
-        kind: Live, or on its way in or out.
         is_topic_truncated: A `-delete`, `-stray` or `-future` name of 255 characters: the topic may be longer.
         topic_id: From `partition.metadata` (base64 uuid), None before Kafka 2.8.
         segments: By base offset; the last one is the active one.
-        snapshot_paths: Producer state snapshots, by offset.
         metadata_snapshot_paths: `<offset>-<epoch>.checkpoint` of a `__cluster_metadata` directory, by offset.
         leader_epochs: From `leader-epoch-checkpoint`, oldest first; empty where absent.
     """
@@ -120,7 +111,6 @@ class LogDirectory:
     """One disk of one broker: an entry of `log.dirs`.
 
     Attributes:
-        path: The directory.
         broker_id: `node.id` or `broker.id` of `meta.properties`; None where that file is absent.
         directory_id: `directory.id`, None before Kafka 3.7.
         cluster_id: `cluster.id`, None in files of old ZooKeeper-era brokers. Not unique across clusters.

@@ -16,11 +16,8 @@ _MINUS = "\N{MINUS SIGN}"
 def format_name(text: str, limit: int = 80) -> str:
     r"""Makes a name from the outside harmless on one line: hidden characters are shown, long ones lose their middle.
 
-    Control characters (CR and LF among them), direction marks, zero-width and unpaired surrogates become escapes.
-
-    Args:
-        text: A topic, cluster, owner or anything else that others chose.
-        limit: Most characters of the result.
+    Control characters (CR and LF among them), direction marks, zero-width and unpaired surrogates become escapes; at most
+    `limit` characters are returned.
 
     >>> format_name("orders\r\nBcc: x")
     'orders\\r\\nBcc: x'
@@ -136,11 +133,7 @@ def format_span(duration_ms: int) -> str:
 
 
 def format_clock(instant_ms: int, time_zone: str = "UTC") -> str:
-    """Writes an instant to the minute, or second where it is not on one.
-
-    Args:
-        instant_ms: UTC milliseconds.
-        time_zone: An IANA name; its abbreviation follows the time.
+    """Writes an instant to the minute, or second where it is not on one, in an IANA time zone.
 
     >>> format_clock(1795251600000), format_clock(1795251600000, "Europe/Berlin")
     ('2026-11-21 09:00 UTC', '2026-11-21 10:00 CET')

@@ -10,8 +10,6 @@ class PlacedPartition:
     """A partition, its replicas and its load in a window.
 
     Attributes:
-        topic: Topic.
-        partition: Number.
         replicas: Brokers in assignment order; the first is the preferred leader.
         leader_id: The leader; negative for none.
         in_sync: Replicas that may be elected; all of them where the source does not say.
@@ -30,14 +28,7 @@ class PlacedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementBroker:
-    """A broker that may take partitions.
-
-    Attributes:
-        broker_id: Its id.
-        rack: Its rack, or None.
-        capacity: Capacity weight, above 0.
-        is_fenced: Not serving: nothing is moved to it.
-    """
+    """A broker that may take partitions; nothing is moved to a fenced one."""
 
     broker_id: int
     rack: str | None = None
@@ -50,9 +41,6 @@ class PartitionMove:
     """What changes for one partition.
 
     Attributes:
-        topic: Topic.
-        partition: Number.
-        replicas: Replicas as they are.
         new_replicas: As they will be; the first is to lead.
         moved_bytes: Copied between brokers: 0 where only the order changes.
     """

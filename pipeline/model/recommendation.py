@@ -14,20 +14,12 @@ class Recommendation:
     """An action, what it costs and what it is predicted to bring.
 
     Attributes:
-        window_start_ms: Start of the window it was worked out for, UTC milliseconds.
-        subject: What it is for, such as `broker 1`.
         rank: 1 for what to do first.
         action: `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>` or `rekey`.
-        title: The action in a few words.
-        text: What it does, costs and leaves.
         topic: Topic it is about; "" for several.
-        share_ratio: Share ratio of the broker in the window.
         predicted_ratio: After the action, on the window's traffic.
         predicted_ratio_low: Lower end; equal where nothing is drawn.
-        predicted_ratio_high: Upper end.
         predicted_peak_ratio: Largest share ratio of any broker after the action.
-        moved_bytes: Bytes of replicas copied between brokers.
-        moved_partition_count: Partitions whose leader or replicas change.
         is_enough: The broker would be below where incidents resolve.
         reassignment_json: For `kafka-reassign-partitions`; None where nothing is reassigned.
         election_json: For `kafka-leader-election`, after it; None likewise.

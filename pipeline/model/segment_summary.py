@@ -23,14 +23,9 @@ class RecordSummary:
     """What only the records show. Control records are not counted.
 
     Attributes:
-        min_timestamp_ms: Smallest timestamp of a record, or None.
-        max_timestamp_ms: Largest.
         null_key_count: Records without a key (an empty key is one).
         distinct_key_count: Different keys, distinguished by a 64-bit hash.
         tombstone_count: Records with a null value.
-        key_bytes: Bytes of all keys.
-        value_bytes: Bytes of all values.
-        header_count: Record headers.
         top_keys: The most frequent keys, at most ten, the first seen first among equals.
     """
 
@@ -50,25 +45,14 @@ class SegmentSummary:
     """Totals over the batches of a segment.
 
     Attributes:
-        directory: The disk it is on.
-        partition: Its partition directory.
-        segment: The file.
         batch_count: Whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers).
         damaged_batch_count: Those that cannot be used: wrong checksum, impossible counts, records that do not parse.
         record_count: Records of the usable batches, control records included.
-        size_bytes: Size of the file when it was read.
         first_offset: Base offset of the first batch; None without batches.
         last_offset: Last offset of the last batch, as its header has it.
         missing_offset_count: Offsets between batches that no batch covers.
         min_timestamp_ms: Smallest timestamp in the headers (in a deep scan: of the records), or None.
-        max_timestamp_ms: Largest timestamp.
-        magics: Formats found, ascending.
-        codecs: Names of the codecs found, sorted.
-        control_batch_count: Transaction markers and the like.
         producer_ids: Producer ids found, ascending; -1 (none) left out.
-        crc_error_count: Batches whose checksum does not match.
-        records: From a deep scan, else None.
-        problems: What was wrong in the log, and in its indexes where they were verified.
     """
 
     directory: LogDirectory
@@ -102,10 +86,6 @@ class PartitionSummary:
     """The segments of a partition directory.
 
     Attributes:
-        directory: The disk it is on.
-        partition: The partition directory.
-        segments: Those that could be read, by base offset.
-        records: Over all segments, from a deep scan; else None.
         problems: Segments that could not be read at all; with verification, files that do not fit together.
     """
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.sources.metrics.metric_readings import name_metric_sources
-from pipeline.sources.metrics.sample_counts import samples_of_pages
+from pipeline.sources.metrics.metric_source import name_metric_sources, samples_of_pages
 from pipeline.sources.source import StateSource, sources_of
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Cluster
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage
-    from pipeline.sources.metrics.sample_counts import InstanceSamples
+    from pipeline.sources.metrics.metric_source import InstanceSamples
     from pipeline.sources.source import ClusterReading, SourceAvailability
 
 
@@ -29,13 +28,7 @@ def iter_availability(
 ) -> Iterator[tuple[TimeWindow, str, SourceAvailability]]:
     """Window, source and what it brought. Metrics sources count apart, others by kind.
 
-    Args:
-        cluster: The configuration.
-        reading: What was found.
-        windows: The run's windows, of one length.
-        newest_batch_ms: Newest event time of any batch read.
-        listed: Scrapes kept as files, by source name.
-        samples: When samples were taken, of every metrics source.
+    `newest_batch_ms` is the newest event time of any batch read, `listed` the scrapes kept as files, by source name.
     """
     for kind, source in {source.kind: source for source in sources_of(cluster, StateSource)}.items():
         for window in windows:

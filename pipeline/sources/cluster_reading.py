@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.cluster import EarlierState
     from pipeline.model.window import TimeWindow
     from pipeline.sources.source import ClusterReading
 

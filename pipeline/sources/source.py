@@ -36,9 +36,13 @@ if TYPE_CHECKING:
 
     from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.cluster import ClusterHistory, DirectorySpace, PartitionState
-    from pipeline.model.consumer_group import ConsumerGroupMember
-    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.cluster import (
+        ClusterHistory,
+        ConsumerGroupMember,
+        DirectorySpace,
+        EarlierState,
+        PartitionState,
+    )
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
     from pipeline.sources.files.cluster_rows import Moving
@@ -49,8 +53,6 @@ _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")
 NAMED = 5
 """So many missing items are named, the others counted."""
-GROUP_TEXTS = "consumer_groups"
-"""Kind of source that `ClusterReading.groups` come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,6 @@ class SourceAvailability:
 
     Attributes:
         expected_count: Items expected; None where that cannot be known.
-        arrived_count: Items that arrived.
         missing: What did not, in words; empty where nothing is missing.
         newest_ms: Newest instant the source has data for, in any window; None for none.
     """
@@ -109,19 +110,13 @@ class ClusterReading:
 
     Attributes:
         record_source: Kind of source that the records come from.
-        history: Brokers, leaders and configs over time.
         tree: Log directories, or what texts show of them.
-        replicas: What the disks hold.
-        directory_counts: Log directories by broker, read or described.
         spaces: Volumes of log directories by broker and path, where the brokers report them.
         broker_configs: Configs that matter by broker, likewise.
-        groups: Instant, and what a consumer group consumes of a partition.
+        groups: Instant, and what a consumer group consumes of a partition; from sources of kind `group_source`.
         moving: Partitions that a text says are being moved; with a broker, between its disks.
-        problems: What was wrong, by kind of source.
         roots: Source roots, for shortening paths.
-        topics: Topics wanted; all where empty.
         has_records: Records can be read, not only batches or offsets.
-        live: What a live cluster answered; None where none is configured.
     """
 
     record_source: str
@@ -132,6 +127,7 @@ class ClusterReading:
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
+    group_source: str = "consumer_groups"
     moving: frozenset[Moving] = frozenset()
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
     roots: tuple[Path, ...] = ()
@@ -184,12 +180,8 @@ class Described:
     """What the texts describe; every `TextSource` adds its part.
 
     Attributes:
-        history: Leaders, replicas and configs; None where no text says.
         replicas: By partition, broker, and whether it is a copy on its way between disks.
-        high_watermarks: By partition.
-        groups: Instant, and what a group consumes of a partition.
         moving: Partitions that are being moved; with a broker, between its disks.
-        problems: What was wrong, by kind of source.
     """
 
     history: ClusterHistory | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from pipeline.model.earlier_state import EarlierState
+from pipeline.model.cluster import EarlierState
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path

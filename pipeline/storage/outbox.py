@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pipeline.config.mail import MAIL_CHANNEL
-from pipeline.model.message import AlertMessage
+from pipeline.model.incident import AlertMessage
 from pipeline.model.window import format_instant
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.values import value_of

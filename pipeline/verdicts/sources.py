@@ -23,7 +23,7 @@ CALM_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceArrival:
+class SourceStatus:
     """What a source brought into a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds.
 
     `expected_count` is None where it is unknown, `newest_ms` where the source had no data. `source_expired`: rows of an earlier
@@ -48,7 +48,7 @@ class SkippedWindow:
     reason: str
 
 
-def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tuple[Verdict, ...]:
+def judge_sources(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> tuple[Verdict, ...]:
     """Judges every source in every window: `ok`, or `fail` where it is not available.
 
     `max_age_ms`: how old the newest data may be at the run's now.
@@ -57,16 +57,16 @@ def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tupl
         Verdicts by window and source; the value is the part that is missing, 0..1.
     """
     verdicts = []
-    for arrival in sorted(arrivals, key=lambda a: (a.window_start_ms, a.source)):
-        lack = find_lack(arrival, max_age_ms=max_age_ms)
-        expected, missing = arrival.expected_count, 0.0
+    for status in sorted(statuses, key=lambda status: (status.window_start_ms, status.source)):
+        lack = find_lack(status, max_age_ms=max_age_ms)
+        expected, missing = status.expected_count, 0.0
         if lack is not None:
-            missing = 1.0 if lack.kind == "stale" else max(0.0, 1 - arrival.arrived_count / (expected or 1))
+            missing = 1.0 if lack.kind == "stale" else max(0.0, 1 - status.arrived_count / (expected or 1))
         verdicts.append(
             Verdict(
-                window_start_ms=arrival.window_start_ms,
+                window_start_ms=status.window_start_ms,
                 rule=SOURCE_ARRIVAL,
-                subject=arrival.source,
+                subject=status.source,
                 value=missing,
                 limit_value=0.0,
                 is_above=lack is not None,
@@ -78,31 +78,31 @@ def judge_sources(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> tupl
     return tuple(verdicts)
 
 
-def find_lack(arrival: SourceArrival, *, max_age_ms: int) -> SkippedWindow | None:
-    """What is wrong with an arrival; None where it serves."""
-    name, expected = arrival.source, arrival.expected_count
-    if not is_record_source(arrival.source):
-        is_silent = bool(expected) and not arrival.arrived_count
+def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
+    """What a source lacks in a window; None where it serves."""
+    name, expected = status.source, status.expected_count
+    if not is_record_source(status.source):
+        is_silent = bool(expected) and not status.arrived_count
         return SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent else None
-    said = f": {arrival.missing}" if arrival.missing else ""
-    if not arrival.arrived_count:
+    said = f": {status.missing}" if status.missing else ""
+    if not status.arrived_count:
         return SkippedWindow("stale", f"{name} brought nothing{said}")
-    if expected is not None and arrival.arrived_count < expected:
-        return SkippedWindow("incomplete", f"{name} brought {arrival.arrived_count:,} of {expected:,}{said}")
-    newest_ms = arrival.newest_ms
-    if arrival.source_expired or (newest_ms is not None and arrival.as_of_ms - newest_ms <= max_age_ms):
+    if expected is not None and status.arrived_count < expected:
+        return SkippedWindow("incomplete", f"{name} brought {status.arrived_count:,} of {expected:,}{said}")
+    newest_ms = status.newest_ms
+    if status.source_expired or (newest_ms is not None and status.as_of_ms - newest_ms <= max_age_ms):
         return None
     newest = "no time at all" if newest_ms is None else format_instant(newest_ms)
     return SkippedWindow("stale", f"{name} is late: its newest data is of {newest}")
 
 
-def find_skipped(arrivals: Iterable[SourceArrival], *, max_age_ms: int) -> dict[int, SkippedWindow]:
+def find_skipped(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> dict[int, SkippedWindow]:
     """Windows whose shares must not be judged, by start."""
     skipped: dict[int, SkippedWindow] = {}
-    for arrival in arrivals:
-        lack = find_lack(arrival, max_age_ms=max_age_ms) if is_record_source(arrival.source) else None
-        if lack is not None and (arrival.window_start_ms not in skipped or lack.kind == "stale"):
-            skipped[arrival.window_start_ms] = lack
+    for status in statuses:
+        lack = find_lack(status, max_age_ms=max_age_ms) if is_record_source(status.source) else None
+        if lack is not None and (status.window_start_ms not in skipped or lack.kind == "stale"):
+            skipped[status.window_start_ms] = lack
     return skipped
 
 

@@ -10,7 +10,7 @@ from pipeline.jobs.judge_health import judge_further_rules
 from pipeline.rules.rule import RuleMeasure
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import SkippedWindow, SourceArrival, judge_sources
+from pipeline.verdicts.sources import SkippedWindow, SourceStatus, judge_sources
 from tests.gates.rows import MINUTE_0_MS, gate_run
 
 
@@ -82,7 +82,7 @@ def test_overrides_by_topic_have_a_severity_of_their_own(stored):
 
 def test_a_source_that_did_not_arrive_fails_the_gate(tmp_path):
     run = gate_run(tmp_path)
-    arrival = SourceArrival(
+    arrival = SourceStatus(
         window_start_ms=MINUTE_0_MS,
         source="live_cluster",
         expected_count=3,

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
-from pipeline.model.consumer_group import ConsumerGroupMember
+from pipeline.model.cluster import ConsumerGroupMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

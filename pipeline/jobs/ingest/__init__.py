@@ -20,7 +20,7 @@ from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traff
 from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
 from pipeline.runs import JobReport
 from pipeline.sources.cluster_reading import read_cluster
-from pipeline.sources.metrics.metric_readings import read_metrics
+from pipeline.sources.metrics.metric_source import read_metrics
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.rows import FEW_ROWS

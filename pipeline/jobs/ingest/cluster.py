@@ -9,14 +9,13 @@ from pipeline.model.window import instant_of
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
+    group_row,
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
     retention_ms,
 )
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
-from pipeline.sources.live.reading import iter_live_group_rows
-from pipeline.sources.source import GROUP_TEXTS
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
     fresh = fresh_windows(run, expired.get(reading.record_source, set()))
-    fresh_groups = fresh_windows(run, expired.get(GROUP_TEXTS, set()))
+    fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     name, history = run.cluster_name, reading.history
     disks = disk_columns(reading.replicas, reading.spaces, reading.relative)
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
@@ -54,8 +53,9 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
 
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
     yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
-    if reading.live is not None and run.windows[-1] in windows:
-        yield from iter_live_group_rows(run.cluster_name, reading.live, run.windows[-1])
+    last = run.windows[-1]
+    if reading.live is not None and last in windows:  # as they are at the run's now, which is in no window
+        yield from (group_row(run.cluster_name, last, at_ms, member) for at_ms, member in reading.live.groups)
 
 
 def merge_files(run: RunContext, found: Found) -> dict[str, int]:

@@ -7,22 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.sources.files.cluster_rows import leader_epoch_rows
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.range_scan import plan_range_tasks
-from pipeline.sources.live.reading import with_losses
 from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
-from pipeline.sources.metrics.metric_readings import reports_brokers, sample_intervals_ms
-from pipeline.sources.metrics.sample_counts import count_samples
+from pipeline.sources.metrics.metric_source import count_samples, reports_brokers, sample_intervals_ms
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import Kind, Scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
-from pipeline.sources.source import GROUP_TEXTS
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, SampleSettings, summarise_samples
 
 if TYPE_CHECKING:
@@ -34,8 +29,7 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
     from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.metrics.metric_source import MetricReading
-    from pipeline.sources.metrics.sample_counts import InstanceSamples
+    from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading
     from pipeline.sources.records.pieces import ReadTask
     from pipeline.sources.source import ClusterReading
 
@@ -82,8 +76,8 @@ def read_input(
     summaries = scan.small(Kind.SUMMARIES).to_pylist()
     if reading.live is not None:
         summaries += offset_summary_rows(reading.live, run.window_ms)
-        live = with_losses(reading.live, list_shortfalls(summaries))
-        reading = replace(reading, live=live, problems={**reading.problems, LIVE_CLUSTER: live.problems})
+        live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
+        reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     samples = _summarise_samples(run, scan)
     row_counts, page_problems, arrivals = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
     by_start = {window.start_ms: window for window in run.windows}
@@ -93,7 +87,7 @@ def read_input(
     for observed_at_ms, _ in reading.groups:
         start_ms = observed_at_ms - observed_at_ms % run.window_ms
         if start_ms in by_start:
-            row_counts[GROUP_TEXTS, by_start[start_ms]] += 1
+            row_counts[reading.group_source, by_start[start_ms]] += 1
     problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
     scanned = problems_of(row for row in summaries if row["row_kind"] == "problem")
     problems.setdefault(reading.record_source, []).extend(scanned)
@@ -137,7 +131,7 @@ def _plan_tasks(
     reads: tuple[SegmentRead, ...],
     settings: ScanSettings,
 ) -> list[ReadTask]:
-    leaders, least = LeaderEpochs.of_rows(leader_epoch_rows(reading.history)), spark.sparkContext.defaultParallelism
+    leaders, least = LeaderEpochs.of_history(reading.history), spark.sparkContext.defaultParallelism
     tasks: list[ReadTask] = []
     if reading.live is None:
         tasks += plan_segment_tasks(reads, settings, leaders, least)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import replace
-from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, reports_brokers
+from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
 from pipeline.sources.records.pieces import Kind, Parts
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
@@ -33,10 +33,9 @@ def write_metrics(
         return {}
     samples = found.scan.parts(Kind.SAMPLES)
     nodes = found.samples[PRODUCER_NODES.name]
-    configs = client_configs(run.cluster)
     tables = {
         METRIC_SAMPLES: samples.map(partial(select_samples, span=run.span, window_ms=run.window_ms)),
-        PRODUCER_NODES: Parts([finish_nodes(nodes, precedence=names, client_configs=configs)]),
+        PRODUCER_NODES: Parts([finish_nodes(nodes, precedence=names, client_configs=run.cluster.producers)]),
     }
     if reports_brokers(run.cluster):
         tables |= {t: Parts([found.samples[t.name]]) for t in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)}

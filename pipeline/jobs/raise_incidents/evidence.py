@@ -28,7 +28,7 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
-from pipeline.verdicts.sources import SourceArrival
+from pipeline.verdicts.sources import SourceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         recommendations=_recommendations(run, windows, verdict.subject),
         arrivals=tuple(
             arrival
-            for arrival in sorted(run.values(SourceArrival, WINDOW_STATUS, windows), key=lambda one: one.source)
+            for arrival in sorted(run.values(SourceStatus, WINDOW_STATUS, windows), key=lambda one: one.source)
             if arrival.expected_count
         ),
         peak_ratio=own["peak_ratio"],

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pipeline.alerting.content import Content
-    from pipeline.model.incident import IncidentChange
-    from pipeline.model.message import AlertMessage
+    from pipeline.model.incident import AlertMessage, IncidentChange
     from pipeline.model.verdict import Verdict
     from pipeline.runs import RunContext
 

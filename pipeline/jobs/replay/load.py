@@ -18,7 +18,7 @@ from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.keys import KEY_HASH_COLUMNS, KeyHashes, index_hashes
-from pipeline.sources.metrics.metric_readings import client_configs, name_metric_sources, sample_intervals_ms
+from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
 from pipeline.tables.arrivals import ARRIVALS
@@ -146,7 +146,7 @@ def _load_minutes(
     nodes = finish_nodes(
         summarise_nodes(with_labels(stored.append_column("observed_at_ms", observed_at_ms)), settings).to_arrow(),
         precedence=tuple(name_metric_sources(run.cluster)),
-        client_configs=client_configs(run.cluster),
+        client_configs=run.cluster.producers,
     )
     found: dict[MetricsClient, list[Row]] = defaultdict(list)
     for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):

@@ -13,8 +13,14 @@ from pipeline.model.window import instant_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.model.cluster import ClusterHistory, ClusterState, DirectorySpace, PartitionState, ReplicaState
-    from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.cluster import (
+        ClusterHistory,
+        ClusterState,
+        ConsumerGroupMember,
+        DirectorySpace,
+        PartitionState,
+        ReplicaState,
+    )
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
 
@@ -188,30 +194,6 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
     """A row of `bronze.consumer_groups`."""
     observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
     return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
-
-
-def leader_epoch_rows(history: ClusterHistory) -> list[dict[str, Any]]:
-    """Who led in which epoch: `topic`, `topic_id`, `partition`, `leader_epoch`, `leader_id`, `is_current`.
-
-    A source without epochs gives one row per partition with epoch NULL: its only leader.
-    """
-    rows = []
-    newest: dict[TopicPartition, dict[str, Any]] = {}
-    for topic_partition, term in history.iter_leader_terms():
-        row = {
-            "topic": topic_partition.topic,
-            "topic_id": term.topic_id or "",
-            "partition": topic_partition.partition,
-            "leader_epoch": term.leader_epoch,
-            "leader_id": term.leader_id,
-            "is_current": False,
-        }
-        rows.append(row)
-        if term.leader_id != NO_LEADER:
-            newest[topic_partition] = row
-    for row in newest.values():
-        row["is_current"] = True
-    return rows
 
 
 def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:

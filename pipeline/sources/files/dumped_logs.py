@@ -30,8 +30,7 @@ from pipeline.model.log_tree import (
     SegmentFile,
     TextPart,
 )
-from pipeline.sources.files.directory_walk import SEGMENT_NAME
-from pipeline.sources.files.named_files import list_files
+from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -63,7 +63,11 @@ def discover_logs(paths: Iterable[Path | str]) -> LogTree:
         if not walk.enter(path):
             continue
         before = len(walk.problems)
-        directories = _visit_directory(path, walk, depth=0) if path.is_dir() else _visit_file(path, walk)
+        if path.is_dir():
+            directories = _visit_directory(path, walk, depth=0)
+        else:
+            alone = read_segment_file(path, walk)
+            directories = [] if alone is None else [_lone_directory(Path(alone.path).parent, alone, walk)]
         if not directories and not walk.met_again and len(walk.problems) == before:
             walk.problem(path, "no Kafka log in it")
         found += directories
@@ -88,11 +92,6 @@ def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[Log
         walk.problem(path, f"more than {MAX_DEPTH} levels deep: not looked into")
         return []
     return [found for child in listing.directories for found in _visit_directory(child, walk, depth=depth + 1)]
-
-
-def _visit_file(path: Path, walk: DirectoryWalk) -> list[LogDirectory]:
-    partition = read_segment_file(path, walk)
-    return [] if partition is None else [_lone_directory(Path(partition.path).parent, partition, walk)]
 
 
 def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
@@ -158,19 +157,17 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
 
 
 def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
-    """Log directories without copies of a disk, and a problem for each copy.
+    """Log directories without copies of a disk, by broker and path, and a problem for each copy.
 
     1. Same cluster, same node, same `directory.id`: one disk was copied. The first by path is kept, others are refused.
     2. Same node, other `directory.id`: a second disk of the broker; a live partition that both hold is suspect.
     3. No `directory.id` (before Kafka 3.7): a second disk where no live partition is in both, else a copy.
     4. Partitions of one disk that were given one by one are not copies: they are put together.
-
-    Returns:
-        Directories by broker and path, problems by path.
     """
     kept: list[LogDirectory] = []
     problems: list[Problem] = []
-    for directory in sorted(_put_together(found), key=_order):
+    ordered = sorted(_put_together(found), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
+    for directory in ordered:
         twins = [other for other in kept if _is_same_node(other, directory)]
         reason = next(filter(None, (_copied_from(other, directory) for other in twins)), None)
         if reason:
@@ -187,10 +184,6 @@ def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, .
         ]
         kept.append(directory)
     return tuple(kept), tuple(problems)
-
-
-def _order(directory: LogDirectory) -> tuple[bool, int, str]:
-    return (directory.broker_id is None, directory.broker_id or 0, directory.path)
 
 
 def _is_same_node(one: LogDirectory, other: LogDirectory) -> bool:

@@ -33,10 +33,6 @@ class SegmentLookup:
     Attributes:
         segment: Where the search ended; None where the partition has no segment that could hold the target.
         segments_passed: Segments searched before, without success.
-        index: Entries of its offset index; none where the file is absent.
-        time_index: Entries of its time index, for an instant.
-        found: Result in that segment; None where there is no segment.
-        problem: What stopped the search; else None.
     """
 
     directory: LogDirectory

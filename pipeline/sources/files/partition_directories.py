@@ -61,13 +61,10 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
 
 
 def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """A segment file given alone, as a partition directory that holds nothing else.
+    """A segment file given alone, as a partition directory that holds nothing else; None where it cannot be used.
 
     Topic and partition come from the name of its directory, where Kafka gave it; else the topic is empty and the
     partition -1. Any file name is accepted; the base offset is known only from Kafka's own.
-
-    Returns:
-        A partition directory with one segment; None, with a problem noted, where the file cannot be used.
     """
     siblings, highest = walk.siblings(path.parent)
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)

@@ -43,12 +43,8 @@ class SegmentRead:
     Attributes:
         size_bytes: Its size at discovery: bytes appended later are left to a later run.
         broker_id: Broker on whose disk it was found; -1 unknown.
-        topic_id: Topic id, or "".
-        base_offset: From the file name.
         next_base_offset: Base offset of the partition's next segment; -1 for the active one.
         high_watermark: Offsets from here on are not committed; -1 unknown.
-        is_active: Newest segment of its directory.
-        dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
     """
 
     path: str

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.http_text import HttpReader
-    from pipeline.sources.metrics.sample_counts import InstanceSamples
+    from pipeline.sources.metrics.metric_source import InstanceSamples
 
 
 class ExporterUrls(PageFolder):
@@ -33,7 +33,6 @@ class ExporterUrls(PageFolder):
         producers: URL by client folder.
         brokers: URL by broker id.
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
-        access: How the URLs are read.
         interval: Distance of two runs.
     """
 

@@ -131,18 +131,12 @@ class LiveCluster(RecordSource):
     """A running cluster, read through its brokers.
 
     Attributes:
-        bootstrap_servers: Addresses, `host:port`.
-        client: Connection settings by Kafka's names.
         read: How the records of a window are known: `record_batches` are fetched (exact, batches and producers known),
             `offsets` only looks up offsets and sizes (records are an upper bound, bytes an estimate).
         sampling: What part of the records to read.
         internal_topics: Read `__consumer_offsets` and its like too: they are load of brokers.
-        groups: Describe consumer groups too.
         lateness: How long after a window its late records are looked for.
-        connect_timeout: How long to try to reach the cluster.
-        request_timeout: How long one request may take.
         read_timeout: How long a reading may stand still before what is left of it is given up.
-        fetch_bytes: Bytes asked for in one Fetch request.
     """
 
     is_only_one = True

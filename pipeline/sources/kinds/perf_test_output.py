@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.sources.metrics.metric_source import MetricTexts
 
@@ -18,6 +19,13 @@ class PerfTestOutput(MetricTexts):
     suffixes = (".out", ".txt", ".log")
 
     kind: Literal["perf_test_output"]
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        """A file that no other kind knows, or a folder with outputs in it (`*.log` there may be segments)."""
+        path = Path(location)
+        is_output = path.is_file() or any(file.suffix in {".out", ".txt"} for file in path.glob("*"))
+        return {"paths": [str(path.resolve())]} if is_output else None
 
     @classmethod
     def parse_text(cls, page: MetricPage, text: str) -> MetricText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -24,13 +24,10 @@ class Prometheus(MetricSource):
 
     Attributes:
         url: Base address; `/api/v1/query_range` is appended.
-        access: How it is read.
         step: Distance of the points asked for; the scrape interval is the best choice.
         queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
         selector: Label matchers put into every generated query, such as `cluster="prod"`.
-        instance_label: Label by which producers and brokers differ.
         brokers: Broker id by instance; unneeded where the instance is the number or `broker_label` is there.
-        broker_label: Label that holds the broker id.
     """
 
     rank = 120
@@ -45,6 +42,11 @@ class Prometheus(MetricSource):
     instance_label: str = "instance"
     brokers: dict[str, int] = Field(default_factory=dict)
     broker_label: str = "broker_id"
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        """A URL."""
+        return {"url": location} if location.startswith(("http://", "https://")) else None
 
     @property
     def interval_ms(self) -> int:

@@ -22,13 +22,12 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.asking import PAGE_PARTITIONS, PAUSES_S, ask_all, describe_error, group_partitions, pages
+from pipeline.sources.live.connection import PAGE_PARTITIONS, PAUSES_S, ask_all, describe_error, group_partitions, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pipeline.sources.live.asking import Failures
-    from pipeline.sources.live.connection import ClusterConnection
+    from pipeline.sources.live.connection import ClusterConnection, Failures
 
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
-from pipeline.sources.live.asking import PAGE_PARTITIONS, Failures
-from pipeline.sources.live.connection import connect
+from pipeline.sources.live.connection import PAGE_PARTITIONS, Failures, connect
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.plan import FetchRead

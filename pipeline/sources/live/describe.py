@@ -14,10 +14,9 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
 from pipeline.codec.tools.tool_text import DescribedReplica
-from pipeline.model.cluster import DirectorySpace
-from pipeline.model.consumer_group import ConsumerGroupMember
+from pipeline.model.cluster import ConsumerGroupMember, DirectorySpace
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.asking import (
+from pipeline.sources.live.connection import (
     PAGE_PARTITIONS,
     PAGE_TOPICS,
     ask_all,
@@ -30,8 +29,7 @@ from pipeline.sources.live.asking import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.sources.live.asking import Failures
-    from pipeline.sources.live.connection import ClusterConnection
+    from pipeline.sources.live.connection import ClusterConnection, Failures
     from pipeline.sources.live.state import LiveState
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4

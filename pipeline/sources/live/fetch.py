@@ -23,7 +23,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
-from pipeline.sources.live.asking import Failures, describe_error
+from pipeline.sources.live.connection import Failures, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,6 @@ class FetchState:
         next_offset: First offset not read yet.
         lost: Ranges `[from, to)` that were deleted while they were to be read.
         stopped: Why the rest could not be read; empty where it was.
-        retry_count: Requests that were repeated.
     """
 
     next_offset: int

@@ -19,7 +19,7 @@ from pipeline.sources.live.plan import Shortfall, find_retention
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.cluster import EarlierState
     from pipeline.model.window import TimeWindow
     from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.reading import LiveReading

@@ -39,11 +39,8 @@ class FetchRead:
     """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know.
 
     Attributes:
-        topic_id: Topic id, or "".
         leader_id: Whom to ask first.
         is_first: First range of its partition: takes the batch that its start is within.
-        is_last: Last range of its partition.
-        size_bytes: About how much there is to read.
         taken_until: Batches that begin before this offset were read with an earlier slice of the time.
     """
 
@@ -98,7 +95,7 @@ def plan_fetches(
     lateness_ms: int,
     as_of_ms: int,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
-    """Ranges that hold a span, in partition and offset order, and what cannot be had whole.
+    """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
 
     The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
     """

@@ -7,6 +7,7 @@ are fetched and decoded once, for batches, keys and arrivals together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,19 +25,17 @@ from pipeline.sources.live.plan import pack_fetches
 from pipeline.sources.records.aborted_batches import match_markers, read_markers
 from pipeline.sources.records.arrival_chunks import time_batches
 from pipeline.sources.records.batch_rows import make_batch_rows
-from pipeline.sources.records.event_time import assign_event_times
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.record_scan import scan_records
-from pipeline.sources.records.segment_scan import SENSELESS, ScannedSegment
+from pipeline.sources.records.segment_scan import place_batches
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pipeline.codec.records.arrivals import BatchTimes
-    from pipeline.codec.records.record_scan import RecordScan
     from pipeline.model.log import Problem
     from pipeline.sources.kinds.live_cluster import LiveCluster, Secrets
     from pipeline.sources.live.connection import ClusterConnection
@@ -44,24 +43,21 @@ if TYPE_CHECKING:
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.records.batch_rows import LeaderEpochs
     from pipeline.sources.records.scan_settings import ScanSettings
+    from pipeline.sources.records.segment_scan import ScannedSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRange:
-    """A range's batches, and whether it was had whole.
+    """A range's batches, and what of it could not be read.
 
     Attributes:
-        next_offset: Up to where it was read.
         lost: What is missing, in words; empty where nothing is.
-        retry_count: Requests that were repeated.
-        leader_id: Broker that was asked first.
     """
 
     scanned: ScannedSegment
     next_offset: int
     lost: tuple[str, ...]
     retry_count: int
-    leader_id: int
 
 
 def scan_range(
@@ -108,18 +104,11 @@ def scan_range(
         file_bytes=stream_bytes,
     )
     return ScannedRange(
-        scanned=_as_segment(headers, read, straddled_until, as_of_ms),
+        scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),
         next_offset=min(state.next_offset, read.end_offset),
         lost=_losses(state, read),
         retry_count=state.retry_count,
-        leader_id=read.leader_id,
     )
-
-
-def iter_range_scans(replies: Iterable[tuple[bytes, HeaderScan]]) -> Iterator[RecordScan]:
-    """The records of a range, a reply at a time."""
-    for data, headers in replies:
-        yield decode_reply(data, headers)
 
 
 def time_range_batches(
@@ -129,29 +118,6 @@ def time_range_batches(
     types = [read_markers(np.frombuffer(data, np.uint8), headers) for data, headers in replies]
     is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
     return time_batches(scanned, settings, is_aborted)
-
-
-def _as_segment(headers: HeaderScan, read: FetchRead, straddled_until: int, as_of_ms: int) -> ScannedSegment:
-    return ScannedSegment(
-        headers=headers,
-        times=assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms),
-        missing_offset_count=_missing(headers, read, straddled_until),
-        is_committed=np.ones(len(headers), np.bool_),
-        is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
-        problems=headers.problems,
-    )
-
-
-def _missing(headers: HeaderScan, read: FetchRead, straddled_until: int) -> NDArray[np.int64]:
-    """Offsets before each batch that none covers; those at a range's end belong to its last batch."""
-    first, last = headers.base_offset.astype(np.int64), headers.last_offset.astype(np.int64)
-    if first.size == 0:
-        return first
-    gaps = first - np.concatenate([[straddled_until], last[:-1] + 1])
-    if not read.is_last:
-        gaps[-1] = max(0, gaps[-1]) + max(0, read.end_offset - (int(last[-1]) + 1))
-    missing: NDArray[np.int64] = np.maximum(gaps, 0)
-    return missing
 
 
 def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
@@ -207,7 +173,7 @@ class RangeTask:
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():
-            scans = iter_range_scans(replies)
+            scans = starmap(decode_reply, replies)
             times = time_range_batches(scanned, replies, self.settings) if self.settings.reads_arrivals else None
             yield from scan_records(read, scans, starts, times, self.settings)
 

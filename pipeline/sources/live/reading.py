@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
 from pipeline.model.window import milliseconds_of, spanning
-from pipeline.sources.files.cluster_rows import group_row
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.describe import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
@@ -26,9 +25,7 @@ from pipeline.sources.live.state import LiveState, describe_failures, read_live_
 from pipeline.sources.source import NAMED, SourceAvailability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pipeline.model.consumer_group import ConsumerGroupMember
+    from pipeline.model.cluster import ConsumerGroupMember
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
     from pipeline.sources.kinds.live_cluster import LiveCluster
@@ -41,14 +38,11 @@ class LiveReading:
     """What the cluster answered, or why it did not.
 
     Attributes:
-        source: As configured.
         observed_at_ms: The run's now: state and groups are of this moment.
         state: None where the cluster could not be reached.
         reads: Ranges to fetch; empty where only offsets are looked up.
         slices: Times whose records are fetched: the span, or a slice of each window.
         offset_traffic: What partitions got that are not fetched, by offsets and sizes.
-        shortfalls: What cannot be had whole.
-        groups: Instant, and what a consumer group consumes of a partition.
         unreachable: Why the cluster could not be reached, or "".
     """
 
@@ -69,7 +63,7 @@ class LiveReading:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was not answered, or not had whole."""
+        """What was not answered, or not read completely."""
         path = ",".join(self.source.bootstrap_servers)
         if self.state is None:
             return (Problem(path=path, reason=self.unreachable),)
@@ -95,11 +89,7 @@ class LiveReading:
 
 
 def read_live_cluster(source: LiveCluster, question: ClusterQuestion) -> LiveReading:
-    """Asks the brokers for state and groups, and plans the reading of the windows; never raises for a silent cluster.
-
-    Raises:
-        ConfigError: a secret or a certificate is not there.
-    """
+    """Asks the brokers for state and groups, and plans the reading of the windows; raises only for a missing secret."""
     at_ms = question.as_of_ms
     try:
         with connect(source) as connection:
@@ -144,13 +134,3 @@ def _with_plan(
         offset_traffic=traffic,
         shortfalls=tuple(dict.fromkeys((*shortfalls, *missing))),
     )
-
-
-def iter_live_group_rows(cluster: str, reading: LiveReading, window: TimeWindow) -> Iterator[dict[str, Any]]:
-    """Rows of `bronze.consumer_groups`: groups as they were at the run's now, in the run's last window."""
-    return (group_row(cluster, window, observed_at_ms, member) for observed_at_ms, member in reading.groups)
-
-
-def with_losses(reading: LiveReading, lost: Iterable[Shortfall]) -> LiveReading:
-    """The reading with what went missing while records were read."""
-    return replace(reading, shortfalls=(*reading.shortfalls, *lost))

@@ -11,14 +11,13 @@ from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
-from pipeline.sources.live.asking import Failures
+from pipeline.sources.live.connection import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pipeline.codec.tools.tool_text import DescribedReplica
-    from pipeline.model.cluster import DirectorySpace
-    from pipeline.model.earlier_state import EarlierState
+    from pipeline.model.cluster import DirectorySpace, EarlierState
     from pipeline.sources.live.admin import Metadata, OffsetAt
     from pipeline.sources.live.connection import ClusterConnection
 
@@ -34,17 +33,11 @@ class LiveState:
 
     Attributes:
         history: One state, now: brokers that a replica list names and that do not answer are fenced.
-        partitions: All that we may see, as they are now.
         in_scope: Partitions whose records are wanted; the state is that of all we may see.
         replicas: What the brokers' disks hold; sizes only where they may be asked for.
         log_starts: First offset that can be read, by partition whose leader answers.
         high_watermarks: Offset after the last committed record, likewise.
-        broker_configs: `BROKER_CONFIGS` by broker.
-        directory_counts: Log directories that hold partitions, by broker that described them.
-        spaces: Volumes of log directories, by broker and path, of brokers from 3.3 on.
         leader_sizes: Bytes of the leaders' logs, where known.
-        silent_brokers: Brokers that gave no answer, and why.
-        failures: Everything that was not answered.
     """
 
     history: ClusterHistory
@@ -68,10 +61,9 @@ def read_live_state(
     internal_topics: bool = True,
     earlier: Sequence[EarlierState] = (),
 ) -> LiveState:
-    """Asks all brokers for the state of the cluster; `earlier` are leaders of earlier epochs, oldest first.
+    """Asks all brokers for the state of the cluster; `SourceUnreachableError` where none answers.
 
-    Raises:
-        SourceUnreachableError: no broker answers.
+    `earlier` are leaders of earlier epochs, oldest first.
     """
     failures = Failures()
     metadata = admin.ask_metadata(connection)

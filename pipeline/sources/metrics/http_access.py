@@ -40,9 +40,6 @@ class HttpAccess(Section):
     """How a URL is read.
 
     Attributes:
-        basic_auth: User, and the variable that holds the password.
-        bearer_token_variable: The variable that holds a token for `Authorization: Bearer`.
-        tls_config: For `https`.
         timeout_s: For each answer, from asking to its last byte.
         max_bytes: Most bytes of an answer, after decompression.
         attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.

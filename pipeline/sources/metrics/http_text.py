@@ -48,8 +48,7 @@ class HttpReader:
     def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
         """Takes identity and limits; `pause` waits for so many seconds between attempts.
 
-        Raises:
-            ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.
+        Raises `ConfigError` where a secret's variable is not set, or a file of `tls_config` cannot be used.
         """
         self._access = access
         self._pause = pause
@@ -77,11 +76,7 @@ class HttpReader:
         self._client.close()
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
-        """The text behind a URL, asked for again while the server is busy or away.
-
-        Raises:
-            InputError: naming the address and what to do.
-        """
+        """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do."""
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, self._access.attempts + 1):
             is_last = attempt == self._access.attempts

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.model.log import Problem
-from pipeline.sources.files.named_files import list_files, split_instant
-from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA, problem_batch, sample_batch
+from pipeline.sources.files.directory_walk import list_files, split_instant
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
@@ -29,15 +29,12 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_source import MetricSource
 
-MAX_SKEW_MS = 60_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPage:
     """One scrape, or one text of a client, kept as a file.
 
     Attributes:
-        source: Name of the source.
         instance: Folder name: the client, or the broker id.
         observed_at_ms: Instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change.
         kind: Class of the source, which knows how to read the file.

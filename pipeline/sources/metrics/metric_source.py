@@ -3,27 +3,95 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.window import milliseconds_of
+from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import Source, SourceAvailability, name_some
+from pipeline.sources.source import Source, SourceAvailability, name_some, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.codec.metrics.metric_names import MetricText
+    from pipeline.config.pipeline_config import Cluster
     from pipeline.model.log import Problem
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage
-    from pipeline.sources.metrics.sample_counts import InstanceSamples
+
+
+class InstanceSamples(NamedTuple):
+    """Distinct instants of an instance's samples within a window: how many, the earliest, the latest."""
+
+    source: str
+    instance: str
+    start_ms: int
+    instant_count: int
+    first_ms: int
+    last_ms: int
+
+
+class SampleCounts(NamedTuple):
+    """Samples by source and window, the problems found while parsing, and arrivals."""
+
+    row_counts: Counter[tuple[str, TimeWindow]]
+    problems: dict[str, list[Problem]]
+    arrivals: tuple[InstanceSamples, ...]
+
+
+def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
+    """Reads counts of samples, from `transforms.samples`, as what arrived.
+
+    `counted` has the fields of `InstanceSamples` and `row_count`; `problems` are rows of `SAMPLE_SCHEMA` of that kind.
+    """
+    by_start = {window.start_ms: window for window in windows}
+    counts: Counter[tuple[str, TimeWindow]] = Counter()
+    arrivals = []
+    for row in counted.to_pylist():
+        if row["start_ms"] in by_start:  # others serve as predecessors only
+            counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
+        arrivals.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
+    found: dict[str, list[Problem]] = defaultdict(list)
+    for row in problems.to_pylist():
+        found[row["source"]] += problems_of([row])
+    return SampleCounts(counts, dict(found), tuple(sorted(arrivals)))
+
+
+def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:
+    """When the pages of one source were scraped, by instance and window."""
+    instants: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    for page in pages:
+        start_ms = page.observed_at_ms - page.observed_at_ms % window_ms
+        instants[page.source, page.instance, start_ms].append(page.observed_at_ms)
+    return [InstanceSamples(*key, len(at), min(at), max(at)) for key, at in sorted(instants.items())]
+
+
+def count_expected(
+    samples: Iterable[InstanceSamples], window: TimeWindow, interval_ms: int, *, after_last_ms: int
+) -> int:
+    """How many instants a window should hold: one an interval while each instance was known.
+
+    `samples` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
+    """
+    first_ms: dict[str, int] = {}
+    last_ms: dict[str, int] = {}
+    for sample in samples:
+        first_ms[sample.instance] = min(first_ms.get(sample.instance, sample.first_ms), sample.first_ms)
+        last_ms[sample.instance] = max(last_ms.get(sample.instance, sample.last_ms), sample.last_ms)
+    lived_ms = (
+        min(window.end_ms, last_ms[instance] + after_last_ms) - max(window.start_ms, first_ms[instance])
+        for instance in first_ms
+    )
+    return sum(max(0, span_ms) // interval_ms for span_ms in lived_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +102,6 @@ class MetricReading:
         listed: All scrapes kept as files, by source name, of any time.
         pages: Files to be parsed: those of the span, and what counters need from before.
         batches: Rows of `SAMPLE_SCHEMA` that came over HTTP.
-        problems: What was wrong, by source name.
     """
 
     listed: Mapping[str, tuple[MetricPage, ...]] = field(default_factory=dict)
@@ -71,6 +138,11 @@ class MetricSource(Source):
     column = "metrics"
     provides = rated("exact", Number.LATENCY, Number.RULES, Number.AVAILABILITY)
     reports_brokers: ClassVar[bool] = False
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        """The keys of a source that reads a path or URL, as `replay --metrics` takes it; None where it is of another kind."""
+        return None
 
     @property
     def interval_ms(self) -> int | None:
@@ -110,8 +182,6 @@ class MetricSource(Source):
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """Instants expected in a window in which any arrived."""
-        from pipeline.sources.metrics.sample_counts import count_expected
-
         return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
 
 
@@ -136,8 +206,6 @@ class PageFolder(MetricSource):
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """One page an interval, from each instance's first page to its last."""
-        from pipeline.sources.metrics.sample_counts import count_expected
-
         return count_expected(samples, window, interval_ms, after_last_ms=0)
 
 
@@ -147,6 +215,13 @@ class MetricTexts(MetricSource):
     suffixes: ClassVar[tuple[str, ...]]
 
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        """A text with one of the suffixes, or a folder that holds any."""
+        path = Path(location)
+        found = [path] if path.is_file() else path.rglob("*")
+        return {"paths": [str(path.resolve())]} if any(file.suffix in cls.suffixes for file in found) else None
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
         """Lists the texts; all are to be parsed, for their instants are in them."""
@@ -166,3 +241,52 @@ class MetricTexts(MetricSource):
         from pipeline.sources.metrics.metric_pages import text_rows
 
         return text_rows(page, text, cls.parse_text(page, text))
+
+
+def read_metrics(
+    cluster: Cluster, span: TimeWindow, window_ms: int, *, now_ms: int, pause: Callable[[float], None]
+) -> MetricReading:
+    """Reads every metrics source, or lists its files; `pause` waits for so many seconds between attempts."""
+    found = [
+        source.read_samples(
+            SampleQuestion(
+                name=name,
+                span=span,
+                window_ms=window_ms,
+                now_ms=now_ms,
+                is_recorded=cluster.as_of is not None,
+                pause=pause,
+            )
+        )
+        for name, source in name_metric_sources(cluster).items()
+    ]
+    return MetricReading(
+        listed={name: pages for reading in found for name, pages in reading.listed.items()},
+        pages=tuple(page for reading in found for page in reading.pages),
+        batches=tuple(batch for reading in found for batch in reading.batches),
+        problems={name: problems for reading in found for name, problems in reading.problems.items() if problems},
+    )
+
+
+def name_metric_sources(cluster: Cluster) -> dict[str, MetricSource]:
+    """Metrics sources by the name that tables give them: the kind, numbered from the second of a kind on.
+
+    In order of precedence: `prometheus` and `prometheus-2` come after every `producer_metrics`.
+    """
+    counts: Counter[str] = Counter()
+    named = {}
+    for source in sorted(sources_of(cluster, MetricSource), key=lambda source: source.rank):
+        counts[source.kind] += 1
+        named[source.kind if counts[source.kind] == 1 else f"{source.kind}-{counts[source.kind]}"] = source
+    return named
+
+
+def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
+    """Configured distance of two samples, by source name."""
+    named = name_metric_sources(cluster)
+    return {name: source.interval_ms for name, source in named.items() if source.interval_ms is not None}
+
+
+def reports_brokers(cluster: Cluster) -> bool:
+    """Whether a source may hold brokers' metrics."""
+    return any(source.reports_brokers for source in sources_of(cluster, MetricSource))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from pipeline.model.log import Problem
 from pipeline.model.window import format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading
-from pipeline.sources.metrics.prometheus_queries import Query, iter_queries
-from pipeline.sources.metrics.sample_rows import sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,8 +32,103 @@ if TYPE_CHECKING:
     from pipeline.sources.kinds.prometheus import Prometheus
     from pipeline.sources.metrics.metric_source import SampleQuestion
 
+_STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
+_STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"
+
+
+class MetricFamily(NamedTuple):
+    """Metrics asked for together: an anchored pattern of exposed names, further matchers, one point a window or all."""
+
+    name: str
+    matchers: str = ""
+    is_coarse: bool = False
+
+
+FAMILIES = (
+    MetricFamily(
+        "kafka_producer_producer_node_metrics_"
+        "(request|request_total|outgoing_byte|outgoing_byte_total|request_latency_avg|request_latency_max)"
+    ),
+    MetricFamily(
+        "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
+        "|produce_throttle_time_avg|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
+        "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
+    ),
+    MetricFamily("kafka_producer_app_info_start_time_ms"),
+    MetricFamily(
+        "kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin|replicationbytesin|replicationbytesout"
+        "|bytesrejected|failedproducerequests|totalproducerequests)(persec)?_total"
+    ),
+    MetricFamily(
+        "kafka_server_BrokerTopicMetrics_Count",
+        matchers='name=~"(BytesIn|BytesOut|MessagesIn|ReplicationBytesIn|ReplicationBytesOut|BytesRejected'
+        '|FailedProduceRequests|TotalProduceRequests)PerSec"',
+    ),
+    MetricFamily(
+        f"kafka_network_requestmetrics_({_STAGES})timems",
+        matchers='request="Produce",quantile=~"0.50|0.5|0.99"',
+    ),
+    MetricFamily(
+        f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'
+    ),
+    MetricFamily(
+        "kafka_network_RequestMetrics_(Mean|Count|50thPercentile|99thPercentile)",
+        matchers=f'request="Produce",name=~"({_STAGES_DEFAULT})TimeMs"',
+    ),
+    MetricFamily(
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
+        "(_percent|percent_count|percent_count_total|percent_oneminuterate)"
+    ),
+    MetricFamily(
+        "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)",
+        matchers='name="RequestHandlerAvgIdlePercent"',
+    ),
+    MetricFamily("kafka_network_socketserver_networkprocessoravgidle_?percent"),
+    MetricFamily("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
+    MetricFamily(
+        "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)",
+    ),
+    MetricFamily(
+        "kafka_server_ReplicaManager_Value",
+        matchers='name=~"LeaderCount|PartitionCount|UnderReplicatedPartitions|OfflineReplicaCount"',
+    ),
+    MetricFamily("kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
+    MetricFamily("kafka_log_log_size", is_coarse=True),
+    MetricFamily("kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
+    MetricFamily("kafka_topic_partition_current_offset", is_coarse=True),
+)
+
+
+class Query(NamedTuple):
+    """An expression, the canonical name of all series in the answer (None: their own), one point a window or all."""
+
+    promql: str
+    name: str | None = None
+    is_coarse: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What is asked for, in a word."""
+        return self.name or self.promql.split('"')[1]
+
+
+def iter_queries(source: Prometheus) -> Iterator[Query]:
+    """The generated queries, then the configured ones.
+
+    >>> from pipeline.sources.kinds.prometheus import Prometheus
+    >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
+    >>> next(iter_queries(asked)).promql[-22:]
+    'latency_max)",env="a"}'
+    """
+    for family in FAMILIES:
+        matchers = ",".join(part for part in (f'__name__=~"{family.name}"', family.matchers, source.selector) if part)
+        yield Query(promql=f"{{{matchers}}}", is_coarse=family.is_coarse)
+    for name, promql in source.queries.items():
+        if promql:
+            yield Query(promql=promql, name=name)
+
+
 POINTS_PER_PAGE = 11_000
-MAX_SKEW_MS = 60_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
 _GIVE_UP = 2
@@ -183,12 +277,7 @@ class _Server:
 
 
 def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> str:
-    """Asks a server how many of the wanted series it has, for `doctor`.
-
-    Raises:
-        InputError: if it cannot be read, with the cause.
-        ConfigError: if a secret's variable is not set.
-    """
+    """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause."""
     counts: Counter[str] = Counter()
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_names import Series
     from pipeline.model.log import Problem
 
+MAX_SKEW_MS = 60_000
+"""A clock that differs by more from ours is reported."""
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [

@@ -23,14 +23,9 @@ _UNKNOWN = -1
 
 
 def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
-    """Tells of each batch of a segment file whether its transaction was aborted; False where nothing says so.
+    """Says of each batch of a segment file whether its transaction was aborted; False where nothing says so.
 
-    Args:
-        path: The file; `.txnindex` files beside it are looked at where a transaction ends in a later segment.
-        headers: Its batches.
-
-    Raises:
-        OSError: The file cannot be read.
+    Where a transaction ends in a later segment, the `.txnindex` files next to it decide. Raises `OSError`.
     """
     if not headers.is_transactional.any():
         return np.zeros(len(headers), np.bool_)
@@ -42,12 +37,7 @@ def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
 
 
 def read_markers(data: NDArray[np.uint8], headers: HeaderScan) -> NDArray[np.int64]:
-    """By batch the type of its marker, 0 abort, 1 commit; -1 of a batch that is no such marker.
-
-    Args:
-        data: The bytes that the headers' positions are in.
-        headers: The batches.
-    """
+    """By batch the type of its marker in `data`, 0 abort, 1 commit; -1 for a batch that is no such marker."""
     types = np.full(len(headers), _UNKNOWN, np.int64)
     is_plain = headers.is_control & (headers.codec == 0) & (headers.size_bytes > _TYPE_AT)
     at = np.flatnonzero(is_plain)
@@ -59,12 +49,7 @@ def read_markers(data: NDArray[np.uint8], headers: HeaderScan) -> NDArray[np.int
 
 
 def match_markers(headers: HeaderScan, types: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By batch: its producer's next marker is an abort; and: it is of a transaction without a marker here.
-
-    Args:
-        headers: The batches, in append order.
-        types: From `read_markers`.
-    """
+    """By batch, in append order: its producer's next marker is an abort; its transaction has no marker here."""
     is_mine = headers.is_transactional & ~headers.is_control
     rows = np.flatnonzero(is_mine | (types != _UNKNOWN))
     rows = rows[np.lexsort((rows, headers.rows["producer_id"][rows]))]

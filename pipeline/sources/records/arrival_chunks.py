@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 class ArrivalChunks:
-    """Packs the records of one log, chunk after chunk.
-
-    Args:
-        log: Where they are read.
-        settings: Which windows, and what is stored of keys.
-        times: From `time_batches`, for exactly the batches of the chunks to come.
-    """
+    """Packs the records of one log, chunk after chunk; `times` are of exactly the batches of the chunks to come."""
 
     def __init__(self, log: RecordLog, settings: ScanSettings, times: BatchTimes) -> None:
         self._log, self._times, self._done = log, times, 0
@@ -49,13 +43,7 @@ class ArrivalChunks:
 
 
 def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
-    """What a packer needs to know of each batch besides its header.
-
-    Args:
-        scanned: The batches.
-        settings: Which windows.
-        is_aborted: By batch: its transaction was aborted.
-    """
+    """What a packer needs to know of each batch besides its header."""
     counts = scanned.is_countable & settings.is_wanted(scanned.times.event_time_ms)
     return BatchTimes(
         window_start_ms=np.where(counts, settings.choose_windows(scanned), NO_WINDOW),
@@ -66,12 +54,7 @@ def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: ND
 
 
 def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
-    """Rows of `CHUNK_SCHEMA`, one per group.
-
-    Args:
-        log: Where they were read.
-        packed: At least one group.
-    """
+    """Rows of `CHUNK_SCHEMA`, one per group."""
     groups = packed.groups
     ends = np.concatenate([[0], np.cumsum(groups["record_count"])])
     columns: dict[str, Any] = {

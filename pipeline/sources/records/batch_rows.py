@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import Codec
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pipeline.model.cluster import ClusterHistory
     from pipeline.sources.records.key_rows import RecordLog
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import ScannedSegment
 
 CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
 TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
-NO_LEADER = -1
 
 _FILLED_LATER = ("cluster", "window_date", "run_id")
 BATCH_SCHEMA = pa.schema(
@@ -38,7 +39,7 @@ class LeaderEpochs:
     """Who led each partition in which leader epoch.
 
     Attributes:
-        by_epoch: Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id
+        by_epoch: Leader by topic, topic id and partition, then by epoch; a recreated topic has an id
             and epochs of its own.
         current: The newest leader by topic and partition.
     """
@@ -47,16 +48,16 @@ class LeaderEpochs:
     current: Mapping[tuple[str, int], int]
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Mapping[str, Any]]) -> LeaderEpochs:
-        """From rows of `leader_epoch_rows`."""
+    def of_history(cls, history: ClusterHistory) -> LeaderEpochs:
+        """Leaders of a cluster; a source without epochs names current ones alone."""
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
-        current = {}
-        for row in rows:
-            if row["leader_epoch"] is not None:
-                place = (row["topic"], row["topic_id"], row["partition"])
-                by_epoch.setdefault(place, {})[row["leader_epoch"]] = row["leader_id"]
-            if row["is_current"]:
-                current[row["topic"], row["partition"]] = row["leader_id"]
+        current: dict[tuple[str, int], int] = {}
+        for key, term in history.iter_leader_terms():
+            if term.leader_epoch is not None:
+                place = (key.topic, term.topic_id or "", key.partition)
+                by_epoch.setdefault(place, {})[term.leader_epoch] = term.leader_id
+            if term.leader_id != NO_LEADER:
+                current[key] = term.leader_id
         return cls(by_epoch, current)
 
     def only(self, logs: Iterable[RecordLog]) -> LeaderEpochs:
@@ -78,17 +79,9 @@ class LeaderEpochs:
 def make_batch_rows(
     log: RecordLog, scanned: ScannedSegment, settings: ScanSettings, leaders: LeaderEpochs, *, base_offset: int
 ) -> pa.Table:
-    """Rows of the batches that count as load in the windows wanted: committed, with headers that make sense.
+    """Rows of `BATCH_SCHEMA`: batches that count as load in the windows wanted, committed and with sensible headers.
 
-    Args:
-        log: Where they were read.
-        scanned: All its batches.
-        settings: Which windows.
-        leaders: Of the log's partition.
-        base_offset: Of the file, or the first offset of the range read.
-
-    Returns:
-        Of `BATCH_SCHEMA`.
+    `base_offset` is the file's, or the first offset of the range read.
     """
     event_time_ms = scanned.times.event_time_ms
     kept = scanned.is_countable & scanned.is_committed & (event_time_ms >= 0) & settings.is_wanted(event_time_ms)

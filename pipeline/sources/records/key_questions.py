@@ -41,10 +41,8 @@ class Question:
     """Where would this strategy put the key?
 
     Attributes:
-        topic: Whose keys it is asked about.
         strategy: Name, `module:name` for the user's own.
         version: Fingerprint of the user's module; "" for built-in strategies.
-        partition_count: For how many partitions.
     """
 
     topic: str
@@ -70,11 +68,6 @@ def choose_questions(
     The user's own are asked for the topic's partition count, those of the configuration, and those of the candidates.
     Where only counts are stored, one strategy of each family that keys can distinguish is asked too.
 
-    Args:
-        run: Names the strategies and candidates.
-        reads: Segments (or fetched partitions) that are scanned.
-        partitions: Partitions known to the cluster.
-
     Raises:
         ConfigError: A strategy cannot be loaded.
     """
@@ -90,48 +83,29 @@ def choose_questions(
     for known in partitions:
         if known.topic in own:
             own[known.topic] = max(own[known.topic], known.partition + 1)
-    versions = {name: version_of(name) for name in names}
+    versions = {name: load_strategy(name)[1] for name in names}
+    candidates = run.config.candidates
     return tuple(
         Question(topic, name, versions[name], count)
         for topic, own_count in sorted(own.items())
         for name in names
-        for count in sorted({own_count, *keys.partition_counts, *_candidate_counts(run, topic, own_count)})
+        for count in sorted(
+            {own_count, *keys.partition_counts, *(c.partition_count(own_count) for c in candidates if c.fits(topic))}
+        )
     )
-
-
-def _candidate_counts(run: RunContext, topic: str, own_count: int) -> set[int]:
-    return {candidate.partition_count(own_count) for candidate in run.config.candidates if candidate.fits(topic)}
-
-
-def version_of(name: str) -> str:
-    """The version under which a strategy's answers are stored.
-
-    Raises:
-        ConfigError: There is no such strategy.
-    """
-    return load_strategy(name)[1] if is_custom(name) else ""
 
 
 @cache
 def load_strategy(name: str) -> tuple[Strategy, str]:
-    """A strategy and its version, loaded once per process.
-
-    Raises:
-        ConfigError: There is no such strategy.
-    """
+    """A strategy and its version, loaded once per process; `ConfigError` where there is none of the name."""
     strategy = find_strategy(name)
     return strategy, strategy.source.rpartition(" ")[2] if is_custom(name) else ""
 
 
 def ask(question: Question, keys: pa.Array) -> Answers:
-    """Asks one strategy about every key.
+    """Asks one strategy about distinct keys, large binary without nulls.
 
-    Args:
-        question: The strategy, and the partition count.
-        keys: Distinct keys, large binary without nulls.
-
-    Raises:
-        ConfigError: The strategy is not there, or is another version than the driver's.
+    Raises `ConfigError` where the strategy is not there, or is another version than the driver's.
     """
     strategy, version = load_strategy(question.strategy)
     if version != question.version:

@@ -2,26 +2,106 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.codec.log.scans import Flaw
+from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.key_counts import KeyCounter, KeyCounts
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.sources.records.key_questions import ask
+from pipeline.sources.records.segment_scan import SENSELESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from pipeline.codec.records.key_counts import KeyCounts
+    from pipeline.codec.records.record_scan import RecordScan
+    from pipeline.sources.files.segment_plan import SegmentRead
+    from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.records.key_questions import Question
-    from pipeline.sources.records.key_windows import WindowKeys
     from pipeline.sources.records.scan_settings import ScanSettings
+
+    RecordLog: TypeAlias = SegmentRead | FetchRead
+    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKeys:
+    """What a segment gave a window.
+
+    Attributes:
+        unreadable_record_count: Records of batches that cannot be read, as their headers have it.
+        unreadable_size_bytes: Those batches, on disk.
+    """
+
+    window_start_ms: int
+    counts: KeyCounts
+    unreadable_record_count: int
+    unreadable_size_bytes: int
+
+
+class _Window:
+    def __init__(self, counter: KeyCounter) -> None:
+        self.counter = counter
+        self.unreadable_record_count = self.unreadable_size_bytes = 0
+
+    def add(self, scan: RecordScan, is_mine: NDArray[np.bool_]) -> None:
+        rows = scan.headers.rows
+        is_sound = rows["flaw"] == Flaw.NONE
+        self.counter.add(scan, ~(is_mine & is_sound))
+        unreadable = rows[is_mine & ~is_sound]
+        # a broken wrapper of the legacy format does not say how many
+        self.unreadable_record_count += int(np.maximum(unreadable["record_count"], 0).sum(dtype=np.int64))
+        self.unreadable_size_bytes += int(unreadable["size_bytes"].sum(dtype=np.int64))
+
+    def finish(self, window_start_ms: int) -> WindowKeys:
+        return WindowKeys(
+            window_start_ms=window_start_ms,
+            counts=self.counter.result(),
+            unreadable_record_count=self.unreadable_record_count,
+            unreadable_size_bytes=self.unreadable_size_bytes,
+        )
+
+
+class KeyWindows:
+    """Counts keys chunk after chunk; a window's keys are let go once its last batch is read.
+
+    Args:
+        starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
+        limit: Keys held at once per window.
+    """
+
+    def __init__(self, starts: NDArray[np.int64], limit: int) -> None:
+        self._starts, self._limit = starts, limit
+        names, last_from_end = np.unique(starts[::-1], return_index=True)
+        self._last_batch = dict(zip(names.tolist(), (len(starts) - 1 - last_from_end).tolist(), strict=True))
+        self._windows: dict[int, _Window] = {}
+        self._done = 0
+
+    def add(self, scan: RecordScan) -> Iterator[WindowKeys]:
+        """Counts a chunk, scanned with keys; yields the windows that are complete."""
+        mine = self._starts[self._done : self._done + len(scan.headers)]
+        is_countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
+        for start_ms in np.unique(mine[mine != NO_WINDOW]).tolist():
+            if start_ms not in self._windows:
+                self._windows[start_ms] = _Window(KeyCounter(self._limit))
+            self._windows[start_ms].add(scan, is_countable & (mine == start_ms))
+        self._done += len(scan.headers)
+        for start_ms in [start_ms for start_ms in self._windows if self._last_batch[start_ms] < self._done]:
+            yield self._windows.pop(start_ms).finish(start_ms)
+
+    def finish(self) -> Iterator[WindowKeys]:
+        """Yields the windows that are left: the file ended early."""
+        for start_ms, window in self._windows.items():
+            yield window.finish(start_ms)
+
 
 _UNIT = (("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64()), ("window_start_ms", pa.int64()))
 _SUMS = tuple((name, pa.int64()) for name in ("record_count", "size_bytes", "count_error", "size_error_bytes"))
@@ -58,34 +138,8 @@ UNNAMED = -2
 """In place of a partition, for records whose keys the memory limit could not name."""
 
 
-class RecordLog(Protocol):
-    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
-
-    @property
-    def topic(self) -> str:
-        """Topic."""
-
-    @property
-    def topic_id(self) -> str:
-        """Topic id, or ""."""
-
-    @property
-    def partition(self) -> int:
-        """Partition."""
-
-    @property
-    def path(self) -> str:
-        """What the quarantine calls it."""
-
-
 def make_key_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:
-    """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`.
-
-    Args:
-        log: Where the records were read.
-        found: What each key got.
-        settings: What is stored about keys.
-    """
+    """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`."""
     unit = {"topic": log.topic, "topic_id": log.topic_id, "partition": log.partition}
     unit |= {"window_start_ms": found.window_start_ms}
     columns, others = (
@@ -140,11 +194,7 @@ def _cell_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> lis
 
 
 def hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
-    """The hashes that a replay needs, as columns of `silver.key_hashes`; NULL where a key has none.
-
-    Args:
-        keys: Large binary without nulls.
-    """
+    """Hashes of keys (large binary without nulls), as columns of `silver.key_hashes`; NULL where a key has none."""
     hashes = {column: hash_keys(keys, name) for name, column in HASH_COLUMNS.items()}
     return {
         column: pa.array(found.values.astype(np.int64), mask=None if found.is_hashed.all() else ~found.is_hashed)

@@ -89,11 +89,7 @@ class ReadTask(Protocol):
 
 
 class Parts(Generic[_T]):
-    """Values that belong together: on the driver, or with Spark where they would be too many.
-
-    Args:
-        values: The values, or an RDD of them.
-    """
+    """Values that belong together: on the driver, or with Spark where they would be too many."""
 
     def __init__(self, values: list[_T] | RDD[_T]) -> None:
         self.held = values if isinstance(values, list) else None
@@ -121,13 +117,7 @@ class Parts(Generic[_T]):
 
 
 class Scan:
-    """What the tasks of a run read.
-
-    Args:
-        spark: Session.
-        tasks: Of any kinds.
-        few: Rows of a kind that one process may hold.
-    """
+    """What the tasks of a run read; of a kind with at most `few` rows one process holds all."""
 
     def __init__(self, spark: SparkSession, tasks: Sequence[ReadTask], *, few: int) -> None:
         self._few, self._parallelism = few, spark.sparkContext.defaultParallelism
@@ -150,12 +140,7 @@ class Scan:
         return _concat(kind, self._small)
 
     def parts(self, kind: Kind, by: Sequence[str] = ()) -> Parts[pa.Table]:
-        """The rows of a kind: one part where there are few.
-
-        Args:
-            kind: Not a small one.
-            by: Rows alike in these columns are in one part; by default rows lie as they were read.
-        """
+        """The rows of a kind that is not small: one part where there are few, else rows alike in `by` in one part."""
         if self._is_few(kind):
             if self._held is None:
                 few = {kind for kind in self.counts if self._is_few(kind)}

@@ -21,8 +21,7 @@ from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.records.aborted_batches import find_aborted
 from pipeline.sources.records.arrival_chunks import ArrivalChunks, time_batches
 from pipeline.sources.records.batch_rows import make_batch_rows
-from pipeline.sources.records.key_rows import make_key_rows
-from pipeline.sources.records.key_windows import KeyWindows
+from pipeline.sources.records.key_rows import KeyWindows, make_key_rows
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.segment_scan import scan_segment
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, summarise_scan
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from pipeline.codec.records.record_scan import RecordScan
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.records.batch_rows import LeaderEpochs
-    from pipeline.sources.records.key_rows import RecordLog
-    from pipeline.sources.records.key_windows import WindowKeys
+    from pipeline.sources.records.key_rows import RecordLog, WindowKeys
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import ScannedSegment
 
@@ -102,14 +100,10 @@ def scan_records(
     times: BatchTimes | None,
     settings: ScanSettings,
 ) -> Iterator[Piece]:
-    """Counts keys and packs arrivals of records that are decoded once.
+    """Counts keys and packs arrivals of records that are decoded once, chunk after chunk.
 
-    Args:
-        log: Where they are read.
-        scans: The records, scanned with keys, chunk after chunk.
-        starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks.
-        times: From `time_batches`, likewise; None where no arrivals are read.
-        settings: What is stored about keys.
+    `starts`, from `ScanSettings.choose_windows`, and `times`, from `time_batches`, are of exactly the chunks' batches; no
+    arrivals are packed without `times`.
     """
     keys = KeyWindows(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
     arrivals = None if times is None else ArrivalChunks(log, settings, times)

@@ -2,23 +2,76 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import stat
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.key_ids import SECRET_BYTES, KeySecret
 from pipeline.environment import environment_secret
-from pipeline.sources.records.key_secret import ensure_secret, read_secret
+from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.codec.records.key_ids import KeySecret
     from pipeline.config.keys import KeySettings
     from pipeline.model.window import TimeWindow
     from pipeline.sources.records.key_questions import Question
     from pipeline.sources.records.segment_scan import ScannedSegment
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def ensure_secret(path: Path) -> None:
+    """Makes the file where it is missing, readable by its owner alone; `ConfigError` where it cannot be made.
+
+    Two that start at once end with one secret.
+    """
+    if path.exists():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)  # of mode 600
+        try:
+            with os.fdopen(opened, "w") as file:
+                file.write(secrets.token_hex(SECRET_BYTES) + "\n")
+            os.link(draft, path)  # fails where another was first
+        except FileExistsError:
+            pass
+        finally:
+            Path(draft).unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"the secret for key ids cannot be made at {path}: {error.strerror or error}; set keys.secret to a file that "
+            "can be written, or keys.secret_variable"
+        ) from error
+
+
+def read_secret(path: Path, text: str | None = None) -> KeySecret:
+    """Reads the secret from its file, or from hex digits given in place of it.
+
+    Raises:
+        ConfigError: There is none, others may read it, or it is malformed (what it holds is not shown).
+    """
+    where = "the variable of keys.secret_variable" if text is not None else str(path)
+    try:
+        if text is None:
+            if stat.S_IMODE(path.stat().st_mode) & _OTHERS:
+                raise ConfigError(f"{path} may be read by others; the secret for key ids wants mode 600")
+            text = path.read_text(encoding="ascii")
+        return KeySecret(bytes.fromhex(text.strip()))
+    except OSError as error:
+        raise ConfigError(f"the secret for key ids cannot be read at {path}: {error.strerror or error}") from error
+    except ValueError:
+        # its message could hold what was found
+        raise ConfigError(f"{where} holds no secret; expected {2 * SECRET_BYTES} hex digits") from None
+
 
 PSEUDONYMOUS, COUNTS_ONLY = "pseudonymous", "counts_only"
 
@@ -29,14 +82,9 @@ class ScanSettings:
 
     Attributes:
         as_of_ms: The run's now: timestamps far beyond it are out of line.
-        span: Windows wanted.
-        window_ms: Their length.
         slices: Of a sampled source the times that are read; empty where the whole span is.
         secret: Behind the ids of keys; None where no ids are stored.
-        clear_topics: Topics whose keys are stored in clear.
         max_distinct_keys: Keys held at once per segment and window; 0: keys are not counted.
-        questions: Asked about every key of the topics they name.
-        reads_arrivals: Records are packed as arrivals.
     """
 
     as_of_ms: int
@@ -50,7 +98,7 @@ class ScanSettings:
     reads_arrivals: bool = False
 
     def is_wanted(self, event_time_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tells which instants lie in the span, or in one of its slices."""
+        """Whether instants are in the span, or in one of its slices."""
         pieces = self.slices or (self.span,)
         inside = [(event_time_ms >= piece.start_ms) & (event_time_ms < piece.end_ms) for piece in pieces]
         wanted: NDArray[np.bool_] = np.any(inside, axis=0)
@@ -67,8 +115,7 @@ class ScanSettings:
 def take_secret(keys: KeySettings) -> KeySecret | None:
     """Reads the secret behind key ids, on the driver; makes it at the first start. None where no ids are stored.
 
-    Raises:
-        ConfigError: The secret cannot be made or read.
+    Raises `ConfigError` where it cannot be made or read.
     """
     if keys.mode != PSEUDONYMOUS:
         return None

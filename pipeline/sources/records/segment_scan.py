@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,12 +30,8 @@ class ScannedSegment:
     """A segment's batches, one array element each, in append order.
 
     Attributes:
-        headers: As on disk.
-        times: Event times.
-        missing_offset_count: See `missing_offsets`.
         is_committed: Below the high watermark.
         is_countable: The header makes sense, so that the batch counts as load (a bad checksum alone does not bar it).
-        problems: What was wrong.
     """
 
     headers: HeaderScan
@@ -49,10 +45,7 @@ class ScannedSegment:
 def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) -> ScannedSegment | Problem:
     """Scans a segment up to the size it had at discovery; a file that cannot be read gives a problem instead.
 
-    Args:
-        read: Which file, and what the plan knows of it.
-        as_of_ms: The run's now: timestamps far beyond it are out of line.
-        check_crc: Verify checksums.
+    Timestamps far beyond `as_of_ms`, the run's now, are out of line.
     """
     try:
         headers = _scan_headers(read, check_crc=check_crc)
@@ -60,18 +53,25 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
         return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
-    times = assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms)
-    problems = headers.problems
-    if len(headers) and (times.event_time_ms == NO_TIMESTAMP).all():
-        problems = (*problems, _no_timestamps(read))
-    high_watermark = read.high_watermark if read.high_watermark >= 0 else np.iinfo(np.int64).max
+    scanned = place_batches(headers, as_of_ms, read.base_offset, read.next_base_offset)
+    if len(headers) and (scanned.times.event_time_ms == NO_TIMESTAMP).all():
+        reason = "no batch has a timestamp (record format 0): its batches belong to no window"
+        problem = Problem(path=read.path, position=None, reason=reason, severity="suspect")
+        scanned = replace(scanned, problems=(*scanned.problems, problem))
+    if read.high_watermark >= 0:
+        scanned = replace(scanned, is_committed=headers.base_offset < read.high_watermark)
+    return scanned
+
+
+def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_base_offset: int) -> ScannedSegment:
+    """Batches of a file or a range with their event times, and the gaps from `base_offset` on; all of them committed."""
     return ScannedSegment(
         headers=headers,
-        times=times,
-        missing_offset_count=missing_offsets(headers, read.base_offset, read.next_base_offset),
-        is_committed=headers.base_offset < high_watermark,
+        times=assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms),
+        missing_offset_count=missing_offsets(headers, base_offset, next_base_offset),
+        is_committed=np.ones(len(headers), np.bool_),
         is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
-        problems=problems,
+        problems=headers.problems,
     )
 
 
@@ -83,27 +83,11 @@ def _scan_headers(read: SegmentRead, *, check_crc: bool) -> HeaderScan:
 
 
 def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
-    """Offsets that no batch covers: before each batch, and after the last one up to the next segment.
-
-    Args:
-        headers: Batches of one segment in append order.
-        base_offset: Offset in the file's name.
-        next_base_offset: Base offset of the next segment, -1 where there is none.
-    """
+    """Offsets that no batch covers: before each batch, and after the last one up to the next segment (-1: none)."""
     first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
     if first.size == 0:
         return first
-    gaps = first - np.concatenate([[base_offset], last[:-1] + 1])
+    missing: NDArray[np.int64] = np.maximum(first - np.concatenate([[base_offset], last[:-1] + 1]), 0)
     if next_base_offset >= 0:
-        gaps[-1] += next_base_offset - (last[-1] + 1)
-    missing: NDArray[np.int64] = np.maximum(gaps, 0)
+        missing[-1] += max(0, next_base_offset - (int(last[-1]) + 1))
     return missing
-
-
-def _no_timestamps(read: SegmentRead) -> Problem:
-    return Problem(
-        path=read.path,
-        position=None,
-        reason="no batch has a timestamp (record format 0): its batches belong to no window",
-        severity="suspect",
-    )

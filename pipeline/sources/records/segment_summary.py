@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.codec.log.checkpoints import check_producer_snapshot
 from pipeline.codec.log.header_sums import sum_headers
+from pipeline.codec.log.index_checks import check_offset_index, check_time_index, check_transaction_index
+from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.segment import scan_headers
+from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
-from pipeline.sources.files.verification import verify_partition, verify_segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from pipeline.codec.log.scans import HeaderScan
     from pipeline.codec.records.record_tally import RecordTally
     from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
@@ -22,16 +29,9 @@ if TYPE_CHECKING:
 def summarise_partition(
     directory: LogDirectory, partition: PartitionDirectory, *, deep: bool = False, verify: bool = False
 ) -> PartitionSummary:
-    """Reads every segment of a partition directory and sums each up.
+    """Sums up every segment of a partition directory; files that cannot be read at all are among the problems.
 
-    Args:
-        directory: The disk it lies on.
-        partition: The partition directory.
-        deep: Decode the records too.
-        verify: Compare the indexes with the logs too.
-
-    Returns:
-        The summaries; files that cannot be read at all are among its problems.
+    `deep` decodes the records too, `verify` compares the indexes with the logs.
     """
     segments: list[SegmentSummary] = []
     problems: list[Problem] = []
@@ -113,3 +113,41 @@ def _sum_up(
         crc_error_count=sums.crc_error_count,
         problems=scan.problems,
     )
+
+
+def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
+    """Compares a segment's indexes, where there are any, with its batches; yields what does not fit."""
+    base_offset = segment.base_offset or 0
+    checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
+        (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
+        (segment.time_index_path, lambda path: check_time_index(path, read_time_index(path, base_offset), scan)),
+        (
+            segment.txn_index_path,
+            lambda path: check_transaction_index(path, read_transaction_index(Path(path)), scan),
+        ),
+    )
+    for path, check in checks:
+        if path is not None:
+            try:
+                yield from check(path)
+            except (OSError, InputError) as error:
+                yield Problem.of_error(path, error)
+
+
+def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSummary]) -> Iterator[Problem]:
+    """Yields batches below a segment's base offset or at the next one's, and producer snapshots that are broken."""
+    for summary in segments:
+        base, first = summary.segment.base_offset, summary.first_offset
+        if base is not None and first is not None and first < base:
+            reason = f"begins at offset {first}, below the base offset in its name"
+            yield Problem(path=summary.segment.path, position=0, reason=reason, severity="suspect")
+    for summary, later in pairwise(segments):
+        base, last = later.segment.base_offset, summary.last_offset
+        if base is not None and last is not None and last >= base:
+            reason = f"reaches offset {last}, but the next segment begins at {base}"
+            yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
+    for path in partition.snapshot_paths:
+        try:
+            check_producer_snapshot(Path(path).read_bytes(), path=path)
+        except (OSError, InputError) as error:
+            yield Problem.of_error(path, error)

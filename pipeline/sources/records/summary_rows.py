@@ -50,14 +50,7 @@ SUMMARY_SCHEMA = pa.schema(
 
 
 def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, is_file: bool) -> pa.Table:
-    """Rows of `SUMMARY_SCHEMA` about one log.
-
-    Args:
-        log: Where the batches were read.
-        scanned: The batches.
-        window_ms: Length of a window.
-        is_file: It is a segment file, with a row of its own.
-    """
+    """Rows of `SUMMARY_SCHEMA` about one log."""
     rows = [problem_row(log, problem) for problem in scanned.problems]
     rows += [_segment_row(log, scanned)] if is_file else []
     rows += _window_rows(log, scanned, window_ms)

@@ -11,7 +11,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.model.earlier_state import EarlierState
+from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.offsets import read_offset_traffic

@@ -9,7 +9,7 @@ from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
-from pipeline.verdicts.sources import SourceArrival
+from pipeline.verdicts.sources import SourceStatus
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
@@ -106,7 +106,7 @@ def resolved_evidence(**changes):
 
 def source_arrival(source, *, arrived, expected):
     """What a source brought into the window of the incident."""
-    return SourceArrival(
+    return SourceStatus(
         window_start_ms=T0_MS + 6 * MINUTE_MS,
         source=source,
         expected_count=expected,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.pipeline_config import Cluster
-from pipeline.model.cluster import Broker, ClusterHistory, Timeline
-from pipeline.model.consumer_group import ConsumerGroupMember
+from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.availability import iter_availability
@@ -29,7 +28,7 @@ from pipeline.sources.metrics.metric_pages import (
     discover_texts,
     pages_within,
 )
-from pipeline.sources.metrics.sample_counts import InstanceSamples, count_expected, samples_of_pages
+from pipeline.sources.metrics.metric_source import InstanceSamples, count_expected, samples_of_pages
 from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
 

@@ -14,7 +14,7 @@ from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.verdicts.sources import (
     CALM_BELOW,
     SkippedWindow,
-    SourceArrival,
+    SourceStatus,
     find_skipped,
     judge_skipped,
     judge_sources,
@@ -34,7 +34,7 @@ def arrival(window=0, source="live_cluster", expected=5, arrived=5, **others):
         "newest_ms": (window + 1) * HOUR_MS,
         "as_of_ms": (window + 1) * HOUR_MS,
     }
-    return SourceArrival(**{**fields, **others})
+    return SourceStatus(**{**fields, **others})
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pipeline.model.cluster import (
     Broker,
     ClusterHistory,
     ClusterState,
+    ConsumerGroupMember,
     DirectorySpace,
     PartitionState,
     ReplicaState,
     Timeline,
 )
-from pipeline.model.consumer_group import ConsumerGroupMember
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
@@ -27,9 +27,9 @@ from pipeline.sources.files.cluster_rows import (
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
-    leader_epoch_rows,
     retention_ms,
 )
+from pipeline.sources.records.batch_rows import LeaderEpochs
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000
@@ -152,11 +152,12 @@ def test_what_is_not_known_stays_empty():
 
 def test_leader_epochs_and_who_leads_now():
     terms = history((0, state(1, 0)), (5, state(2, 1)), (9, state(NO_LEADER, 2)))
-    told = [(r["leader_epoch"], r["leader_id"], r["is_current"]) for r in leader_epoch_rows(terms)]
-    assert told == [(0, 1, False), (1, 2, True), (2, NO_LEADER, False)]  # none now: the last one there was
+    assert LeaderEpochs.of_history(terms) == LeaderEpochs(
+        {("t", "id", 0): {0: 1, 1: 2, 2: NO_LEADER}},
+        {T0: 2},  # none now: the last one there was
+    )
     anew = history((0, state(1, 0)), (5, None), (6, state(2, 0, topic_id="id2")))
-    told = [(r["topic_id"], r["leader_epoch"], r["leader_id"], r["is_current"]) for r in leader_epoch_rows(anew)]
-    assert told == [("id", 0, 1, False), ("id2", 0, 2, True)]
+    assert LeaderEpochs.of_history(anew) == LeaderEpochs({("t", "id", 0): {0: 1}, ("t", "id2", 0): {0: 2}}, {T0: 2})
 
 
 def test_group_rows_of_the_moments_within_the_windows():

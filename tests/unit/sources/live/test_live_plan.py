@@ -12,7 +12,7 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
-from pipeline.sources.live.asking import PAGE_PARTITIONS
+from pipeline.sources.live.connection import PAGE_PARTITIONS
 from pipeline.sources.live.plan import (
     FetchRead,
     choose_partitions,

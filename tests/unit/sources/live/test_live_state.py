@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, PartitionState, Timeline
-from pipeline.model.earlier_state import EarlierState
+from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, EarlierState, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.plan import Shortfall
-from pipeline.sources.live.reading import LiveReading, with_losses
+from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState, _timelines
 
 KEY = TopicPartition("t", 0)
@@ -97,9 +96,8 @@ def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
 
 
 def test_what_arrived_and_what_is_missing_by_window():
-    reading = LiveReading(source=SOURCE, observed_at_ms=0, state=state(silent={2: "no answer"}))
     lost = Shortfall(topic="t", partition=0, reason="retention took offsets 0 to 9", until_ms=900)
-    reading = with_losses(reading, [lost])
+    reading = LiveReading(source=SOURCE, observed_at_ms=0, state=state(silent={2: "no answer"}), shortfalls=(lost,))
     first, second = (reading.availability(window) for window in WINDOWS)
     assert (first.expected_count, first.arrived_count) == (1, 0)
     assert first.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"

@@ -14,9 +14,8 @@ from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.sources.metrics.metric_readings import read_metrics, sample_intervals_ms
-from pipeline.sources.metrics.prometheus import plan_coarse_pages, plan_pages, probe_prometheus
-from pipeline.sources.metrics.prometheus_queries import FAMILIES, iter_queries
+from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
+from pipeline.sources.metrics.prometheus import FAMILIES, iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
 
 NOW_MS = 1_700_000_000_000

@@ -22,12 +22,11 @@ from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, version_of
+from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, load_strategy
 from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, hash_columns
-from pipeline.sources.records.key_secret import ensure_secret, read_secret
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
-from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.scan_settings import ScanSettings, ensure_secret, read_secret
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 
 HOUR_MS = 3_600_000
@@ -186,7 +185,7 @@ def test_counts_only_says_what_it_could_not_place(tmp_path):
 
 def strategy(name):
     full = f"tests.spark.key_strategies:{name}"
-    return Question("orders", full, version_of(full), 4)
+    return Question("orders", full, load_strategy(full)[1], 4)
 
 
 @pytest.mark.parametrize(
