@@ -36,7 +36,7 @@ NAMED_BATCH_TRACE = pa.schema(
 
 
 def trace_batches(variant: ScenarioVariant, seed: int) -> pa.Table:
-    """Simulates one seed and yields every batch.
+    """Simulates one seed; a row for every batch.
 
     Args:
         variant: What to simulate.
