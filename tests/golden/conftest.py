@@ -20,7 +20,8 @@ def unpack_all(archives: Path, target: Path) -> Path:
     """Unpacks every archive of a directory into a directory of its own name."""
     for archive in sorted(archives.glob("*.tar.*z")):
         with tarfile.open(archive) as tar:
-            tar.extractall(target / archive.name.partition(".tar")[0], filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2, as in Debian 12, has none
+            tar.extractall(target / archive.name.partition(".tar")[0])
     return target
 
 

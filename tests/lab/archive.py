@@ -44,7 +44,8 @@ def unpack(archive: Path, folder: Path) -> Path:
         decompressor.stream_reader(source) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
-        tar.extractall(folder, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2, as in Debian 12, has none
+        tar.extractall(folder)
     (packed,) = folder.iterdir()
     return packed
 
