@@ -40,11 +40,17 @@ class Progress:
             count: How many units are done, and of how many; asked by another thread.
             unit: What is counted, plural.
         """
-        started_s = time.monotonic()
+        started_s = counted_from_s = time.monotonic()
+        known = 0
         done = threading.Event()
 
         def describe() -> str:
-            return describe_progress(doing, time.monotonic() - started_s, *count(), unit)
+            nonlocal counted_from_s, known
+            finished, total = count()
+            now_s = time.monotonic()
+            if total != known:  # another count begins, such as that of Spark's next stage
+                counted_from_s, known = now_s, total
+            return describe_progress(doing, now_s - started_s, finished, total, unit, now_s - counted_from_s)
 
         reporting = threading.Thread(target=self._show if self._stream.isatty() else self._log, args=(describe, done))
         reporting.daemon = True
@@ -67,17 +73,17 @@ class Progress:
             self._report(describe())
 
 
-def describe_progress(doing: str, seconds: float, done: int, total: int, unit: str) -> str:
-    """A line about a step that goes on.
+def describe_progress(doing: str, seconds: float, done: int, total: int, unit: str, counted_s: float) -> str:
+    """A line about a step that goes on; `counted_s` is for how long the present units have been counted.
 
-    >>> describe_progress("reading records", 20, 0, 0, "tasks")
+    >>> describe_progress("reading records", 20, 0, 0, "tasks", 20)
     'reading records: 20 s'
-    >>> describe_progress("reading records", 20, 40, 100, "tasks")
-    'reading records: 20 s, 40 of 100 tasks, 2/s, 30 s left'
+    >>> describe_progress("reading records", 50, 40, 100, "tasks", 20)
+    'reading records: 50 s, 40 of 100 tasks, 2/s, 30 s left'
     """
     line = f"{doing}: {seconds:.0f} s"
     if total:
         line += f", {done} of {total} {unit}"
-    if done and seconds:
-        line += f", {done / seconds:.2g}/s, {seconds * (total - done) / done:.0f} s left"
+    if done and counted_s:
+        line += f", {done / counted_s:.2g}/s, {counted_s * (total - done) / done:.0f} s left"
     return line
