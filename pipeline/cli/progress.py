@@ -50,7 +50,8 @@ class Progress:
             now_s = time.monotonic()
             if total != known:  # another count begins, such as that of Spark's next stage
                 counted_from_s, known = now_s, total
-            return describe_progress(doing, now_s - started_s, finished, total, unit, now_s - counted_from_s)
+            counted_s = now_s - counted_from_s
+            return describe_progress(doing, now_s - started_s, finished, total, unit=unit, counted_s=counted_s)
 
         reporting = threading.Thread(target=self._show if self._stream.isatty() else self._log, args=(describe, done))
         reporting.daemon = True
@@ -73,12 +74,12 @@ class Progress:
             self._report(describe())
 
 
-def describe_progress(doing: str, seconds: float, done: int, total: int, unit: str, counted_s: float) -> str:
+def describe_progress(doing: str, seconds: float, done: int, total: int, *, unit: str, counted_s: float) -> str:
     """A line about a step that goes on; `counted_s` is for how long the present units have been counted.
 
-    >>> describe_progress("reading records", 20, 0, 0, "tasks", 20)
+    >>> describe_progress("reading records", 20, 0, 0, unit="tasks", counted_s=20)
     'reading records: 20 s'
-    >>> describe_progress("reading records", 50, 40, 100, "tasks", 20)
+    >>> describe_progress("reading records", 50, 40, 100, unit="tasks", counted_s=20)
     'reading records: 50 s, 40 of 100 tasks, 2/s, 30 s left'
     """
     line = f"{doing}: {seconds:.0f} s"
