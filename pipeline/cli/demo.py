@@ -25,8 +25,6 @@ DEMO_CANDIDATES = (
     {"name": "twice the partitions", "partitions": "x2"},
 )
 _MAX_WINDOW_BYTES = 1 << 27
-# A JVM that lives for a minute on few cores spends a third of its time compiling; measured 132 s of CPU without, 85 with.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,6 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
         "candidates": list(DEMO_CANDIDATES),
-        "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_JAVA}},
         "clusters": {
             CLUSTER: {
                 "as_of": format_instant(clock["recorded_until_ms"]),

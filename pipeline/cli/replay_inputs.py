@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from pipeline.cli.demo import QUICK_JAVA
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
 from pipeline.config.section import format_problems
@@ -29,7 +28,6 @@ CLUSTER = "replay"
 _MOST_DAYS = 31
 _MOST_BEFORE_MS = 5 * MINUTE_MS
 """Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
-_LEAST_MEMORY = "2g"
 
 
 class _CandidateFile(BaseModel):
@@ -83,11 +81,7 @@ class ReplayInputs:
             "keys": {"secret": folder / "secret"},
             "candidates": self.candidates,
             "replay": {"seeds": self.seeds},
-            "spark": {
-                "master": f"local[{count_cores()}]",
-                "driver_memory": _LEAST_MEMORY,
-                "conf": {"spark.driver.extraJavaOptions": QUICK_JAVA},
-            },
+            "spark": {"master": f"local[{count_cores()}]"},
             "clusters": {
                 CLUSTER: {
                     "as_of": format_instant(self.as_of_ms),

@@ -159,7 +159,9 @@ def _local_java_options(theirs: str) -> Iterator[str]:
     # which a run fills: it would then interpret the rest.
     yield "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
     if "GC" not in theirs:  # two collectors at once are an error
-        yield "-XX:+UseSerialGC"
+        # Without these the heap begins at a 64th of the machine's memory, and keeps what one large answer made of it.
+        # An ingest of 12 windows: 668 MB with them and two of glibc's arenas, 836 MB without.
+        yield "-XX:+UseSerialGC -Xms128m -XX:MaxNewSize=48m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 
 
 def _variables(java: Path, master: str) -> dict[str, str]:
@@ -167,6 +169,7 @@ def _variables(java: Path, master: str) -> dict[str, str]:
     variables = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+        variables["MALLOC_ARENA_MAX"] = "2"
     return variables
 
 

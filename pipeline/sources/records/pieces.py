@@ -140,13 +140,16 @@ class Scan:
         return _concat(kind, self._small)
 
     def parts(self, kind: Kind, by: Sequence[str] = ()) -> Parts[pa.Table]:
-        """The rows of a kind that is not small: one part where there are few, else rows alike in `by` in one part."""
+        """The rows of a kind that is not small, as they were read, or with rows alike in `by` in one part."""
         if self._is_few(kind):
             if self._held is None:
                 few = {kind for kind in self.counts if self._is_few(kind)}
                 pieces = self._pieces if few >= set(self.counts) else self._pieces.filter(lambda p: p.kind in few)
                 self._held = pieces.collect() if self.counts else []
-            return Parts([_concat(kind, self._held)])
+            if by:
+                return Parts([_concat(kind, self._held)])
+            # Piece by piece: what is made of one (a tenth of a gigabyte for all) goes before the next is begun.
+            return Parts([piece.rows for piece in self._held if piece.kind is kind] or [SCHEMAS[kind].empty_table()])
         tables = self._pieces.filter(lambda piece: piece.kind is kind).map(lambda piece: piece.rows)
         if not by:
             return Parts(tables)

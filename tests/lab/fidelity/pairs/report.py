@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.cli.demo import QUICK_JAVA
 from pipeline.config.pipeline_config import Spark
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, WRONG_WAY, format_rows, format_verdict
@@ -30,7 +29,7 @@ _RANGED = {
     "latency p99": "p99",
 }
 """What the figures of a table begin with, and what they are called in the sum."""
-SPARK = Spark(master="local[2]", driver_memory="2g", conf={"spark.driver.extraJavaOptions": QUICK_JAVA})
+SPARK = Spark(master="local[2]", driver_memory="2g")
 DOCUMENT = """\
 # Replayed and real runs
 
