@@ -9,6 +9,7 @@ import pytest
 from expectations.replay_gate import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs import replay
+from pipeline.storage.in_process import InProcess
 from pipeline.tables.replay import REPLAY
 from tests.spark.capture_runs import stable_columns, stored
 
@@ -81,7 +82,8 @@ def test_every_candidate_replays_all_records_with_all_seeds(replayed):
         assert row["keyless_rule"] == "simulated"
 
 
-def test_a_rerun_gives_the_same_rows(spark, replayed, context):
+@pytest.mark.parametrize("is_in_process", [False, True])
+def test_a_rerun_gives_the_same_rows(spark, replayed, context, is_in_process):
     _, rows = replayed
-    replay.run(spark, context, context.windows)
+    replay.run(InProcess() if is_in_process else spark, context, context.windows)
     assert rows_by_table(context) == rows
