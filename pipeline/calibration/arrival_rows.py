@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.calibration.arrival_order import ArrivedRecords, put_in_order, sort_within
 from pipeline.calibration.session_traffic import NO_KEY
+from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_within
 from pipeline.codec.records.arrival_layout import COUNTS
 from pipeline.tables.arrivals import RECORDS_PER_ROW
 
@@ -76,16 +76,10 @@ def join_chunks(
     block_records: int = BLOCK_RECORDS,
     records_per_row: int = RECORDS_PER_ROW,
 ) -> Iterator[pa.RecordBatch]:
-    """Puts the records of chunks in order.
+    """Puts the records of chunks in order, as rows of `ROW_SCHEMA` with at most `records_per_row` each.
 
-    Args:
-        chunks: Of `CHUNK_SCHEMA`, sorted by `GROUP` and `first_ms`; how they are cut into record batches plays no part.
-        is_named: Key numbers are those of ids; else of `UnnamedKeys`.
-        block_records: How many records to gather.
-        records_per_row: At most so many lie in a row.
-
-    Yields:
-        Of `ROW_SCHEMA`.
+    Chunks of `CHUNK_SCHEMA` are sorted by `GROUP` and `first_ms`; how they are cut into record batches plays no part.
+    Key numbers are those of ids where `is_named`; else 1 is a key and 2 one of no bytes.
     """
     joiner = _Joiner(is_named=is_named, records_per_row=records_per_row)
     limit = block_records

@@ -35,10 +35,8 @@ class SessionTraffic:
     The order within a millisecond says nothing: it follows from sizes and keys, and never from the recorded partition.
 
     Attributes:
-        topic: Topic.
-        topic_id: Its id, or "".
-        producer_id: Of the session; -1 where all producers without idempotence are pooled.
-        producer_epoch: Of the session; -1 where pooled, and for transactional producers, whose epochs are one session.
+        producer_id: -1 where all producers without idempotence are pooled.
+        producer_epoch: -1 where pooled, and for transactional producers, whose epochs are one session.
         start_ms: UTC milliseconds that `elapsed_ms` counts from: the begin of the first minute.
         elapsed_ms: int32, not falling: when the record was created, after `start_ms`.
         body_bytes: int32, as `simulator.record_size.measure_body_bytes` has it.
@@ -49,7 +47,6 @@ class SessionTraffic:
         timestamp_types: `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant,
             that of its append.
         unreadable_record_count: Records besides these, in batches that could not be read.
-        aborted_record_count: Of these, records of aborted transactions.
         outlier_record_count: Of these, records whose timestamp was out of line: they are placed by append order.
         late_record_count: Of these, records with a timestamp before that of the record ahead of it in the batch.
         sampling_rate: Part of the window's time that was read; 1 for all.
@@ -103,15 +100,12 @@ class SessionTraffic:
 
 @dataclass(frozen=True, eq=False)
 class SessionBatches:
-    """Record batches of a producer session in a topic and window, control batches left out, in any order.
+    """Record batches of a producer session in a topic and window, control batches left out; arrays have one element a batch.
 
     Attributes:
-        partition: int32[m].
-        leader: int32[m], id of the broker that led when it was written, or -1.
-        base_ms: int64[m], time of the first record, epoch milliseconds.
-        max_ms: int64[m], the largest time in it.
-        record_count: int64[m].
-        size_bytes: int64[m], as on disk.
+        leader: Id of the broker that led when it was written, or -1.
+        base_ms: Time of the first record, epoch milliseconds; `max_ms` is the largest in it.
+        size_bytes: As on disk.
         codec: `none`, or the codec most batches have.
         is_transactional: Some are part of a transaction.
     """
@@ -138,12 +132,7 @@ _BY_BATCH = tuple(field.name for field in fields(SessionBatches))[:6]
 
 
 def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
-    """A session's data batches in a topic.
-
-    Args:
-        stored: Rows of `silver.record_batches` of the window.
-        traffic: The session's records in the topic.
-    """
+    """A session's data batches in a topic, from `silver.record_batches` of the window, by the time they end."""
     wanted = {name: getattr(traffic, name) for name in SESSION}
     if traffic.producer_epoch < 0:  # pooled: all epochs
         del wanted["producer_epoch"]
@@ -174,11 +163,7 @@ def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
-    """The sessions of a window, in order of topic, producer id and epoch.
-
-    Args:
-        rows: Rows of `silver.arrivals` of one cluster and window.
-    """
+    """The sessions of a window, in order of topic, producer id and epoch; from `silver.arrivals` of one cluster."""
     if not rows.num_rows:
         return
     order = pc.sort_indices(rows.select(SESSION), sort_keys=[(name, "ascending") for name in SESSION])

@@ -43,14 +43,9 @@ def back_test(
     latency_avg_ms: float | None,
     concerns: Concerns,
 ) -> Row:
-    """The row of `gold.back_tests`.
+    """The row of `gold.back_tests`; `simulated` is what is in use, predicted, or None where it could not be.
 
-    Args:
-        recorded: What the topic did.
-        simulated: What is in use, predicted; None where it could not be.
-        sessions: The topic's producer sessions.
-        latency_avg_ms: Mean from `send()` to the acknowledgement as producers' metrics have it, or None.
-        concerns: What is known to be wrong.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
     """
     row: Row = {
         **_describe_baseline(sessions),

@@ -34,13 +34,7 @@ _SOURCES = {Origin.CONFIGURED: BaselineSource.CONFIGURATION, Origin.INFERRED: Ba
 
 
 def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> Row:
-    """The row of `gold.scenario_comparison`.
-
-    Args:
-        topic: The topic in the window.
-        outcome: Of the candidate.
-        tested: Trust in the back-test, as stored.
-    """
+    """The row of `gold.scenario_comparison`; `tested` is the trust in the back-test, as stored."""
     runs, placing, keys = outcome.runs, outcome.placing_runs, outcome.keys
     row = _describe_recorded(topic, outcome)
     if topic.keyed is not None and keys is not None and keys.strategy is not None:

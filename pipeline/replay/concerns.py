@@ -32,8 +32,6 @@ class LogFacts:
     Attributes:
         missing_count: Offsets between batches that no batch covers.
         compacted_count: Records gone from inside batches.
-        is_compacted: The topic's policy is to compact.
-        crc_error_count: Batches whose checksum does not match.
         late_starts: Partitions whose log begins inside the window, with records missing before.
         moved: Partitions whose leader was elected anew in the window.
         empty_minute_count: Whole minutes of the window without any record.
@@ -51,11 +49,7 @@ class LogFacts:
 def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:
     """The facts of a topic in a window, from its rows of `silver.partition_traffic`.
 
-    Args:
-        rows: The rows.
-        log_starts: The least offset that some replica holds, by partition.
-        minutes: Minutes with records; 0 where arrivals are not stored.
-        window_ms: Length of the window.
+    `log_starts` is the least offset that some replica holds, by partition; `minutes` those with records, 0 if unknown.
     """
     leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
     first: dict[int, int] = {}

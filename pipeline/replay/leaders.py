@@ -58,18 +58,12 @@ class DrawnLeaders(NamedTuple):
 def draw_leaders(
     known: Mapping[int, int], broker_ids: Sequence[int], topic: str, topic_count: int, partition_count: int
 ) -> DrawnLeaders:
-    """Leaders of a topic's partitions under a partition count.
+    """Leaders of a topic's partitions under a partition count; `topic_count` is how many it has.
 
     On its own count they are known. Partitions that are added leave the others where they are; fewer partitions mean a
     topic made anew. New ones are placed as Kafka's controller places them: the brokers in random order, each taken once
-    before any is taken again, in another order. Racks and fenced brokers are left out of account.
-
-    Args:
-        known: Leader by partition.
-        broker_ids: All brokers.
-        topic: The topic's name; its draws are the same in all windows and for all candidates.
-        topic_count: Partitions the topic has.
-        partition_count: Partitions under the candidate.
+    before any is taken again, in another order. Racks and fenced brokers are left out of account. A topic's draws are the
+    same in all windows and for all candidates.
 
     References:
         Kafka `metadata/placement/StripedReplicaPlacer.java`.

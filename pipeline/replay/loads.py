@@ -155,12 +155,9 @@ def reach_of(seed_count: int) -> float:
 def expect_range(
     values: NDArray[np.int64] | NDArray[np.float64], least: float = 0.0, most: float = math.inf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Where one more run lies: the low end, the median, and the high end.
+    """Where one more run lies, by the seeds' values, column by column: the low end, the median, and the high end.
 
-    Args:
-        values: Of the seeds, at least one; what is more than one axis is taken column by column.
-        least: There is nothing below.
-        most: Or above.
+    There is nothing below `least` or above `most`.
 
     >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]))]
     [27.6, 32.0, 36.4]
@@ -177,11 +174,7 @@ def expect_range(
 
 
 def spread_over_seeds(loads: NDArray[np.int64], total: int) -> Loads:
-    """Loads of partitions or brokers, seed by seed, as one: the medians, evened out to sum to the total, and the ranges.
-
-    Args:
-        loads: Shape (seeds, partitions): each seed's in proportion to what it gave.
-        total: What they are parts of.
+    """Loads by seed and partition (or broker) as one: the medians, evened out to sum to the total, and the ranges.
 
     >>> spread_over_seeds(np.array([[21, 19], [19, 21], [20, 20]]), 40)
     Loads(low=array([16, 16]), median=array([20, 20]), high=array([24, 24]))

@@ -38,7 +38,6 @@ class Recording:
         seeds: Runs of each candidate where chance decides.
         with_arrivals: Records without a key are replayed, too.
         leaders: Of each topic's partitions at the window's end, or -1; internal topics are left out.
-        brokers: By start of the window.
         log_starts: The least offset that some replica holds, by partition.
         traffic: Rows of `silver.partition_traffic`.
         minutes: Minutes of the window that hold records of the topic.
@@ -81,12 +80,9 @@ class RecordedTopic:
 
     Attributes:
         leaders: Id of each partition's leader at the window's end, or -1.
-        records: Data records by partition.
-        sizes: Their bytes before compression, without batch headers.
-        batches: Batches with data.
-        log_sizes: Bytes of the batches in the log.
-        broker_log_sizes: The same by broker that led when they were written.
-        judged_log_sizes: Bytes of the batches in the log by broker, of odd minutes.
+        sizes: Bytes of the data records before compression, without batch headers.
+        log_sizes: Bytes of the batches in the log; `broker_log_sizes` by broker that led when they were written.
+        judged_log_sizes: The same by broker, of odd minutes.
     """
 
     topic: str

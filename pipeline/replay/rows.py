@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.calibration.rows import baseline_columns, service_columns
 from pipeline.model.window import instant_of
 from pipeline.replay.back_tests import back_test
 from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
@@ -16,47 +15,54 @@ from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
+from pipeline.tables.back_tests import BACK_TESTS
+from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
+from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.partitioner.settings import Setting
+    from pipeline.calibration.service.model import Parameter, ServiceModel
     from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
     from pipeline.replay.metrics import SessionMetrics
     from pipeline.replay.recorded import TopicWindow
     from pipeline.replay.sessions import ProducerSession, SessionKey
     from pipeline.replay.simulated.topics import SimulatedTopic
     from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+    from pipeline.tables import Table
 
     Row = dict[str, Any]
 
 _STRATEGIES = {family.name: family.strategies for family in FAMILIES}
 
 
-@dataclass
-class ReplayRows:
-    """Rows by table."""
-
-    results: list[Row] = field(default_factory=list)
-    brokers: list[Row] = field(default_factory=list)
-    comparison: list[Row] = field(default_factory=list)
-    verdicts: list[Row] = field(default_factory=list)
-    back_tests: list[Row] = field(default_factory=list)
-
-    def add_verdict(self, where: TopicWindow, topic: KeyedTopic) -> None:
-        """Adds which hash put a topic's keys where they are."""
-        self.verdicts.append({**_name(where), **verdict_row(topic)})
-
-    def add_topic(self, topic: ReplayedTopic) -> None:
-        """Adds a topic's rows to those of all other tables."""
+def list_rows(
+    keyed: Mapping[TopicWindow, KeyedTopic],
+    topics: Iterable[ReplayedTopic],
+    sessions: Sequence[ProducerSession],
+    metrics: Mapping[SessionKey, SessionMetrics],
+) -> dict[Table, list[Row]]:
+    """All rows, by table."""
+    found: dict[Table, list[Row]] = {
+        PRODUCER_SESSIONS: [session_row(session) for session in sessions],
+        SERVICE_MODELS: list(service_rows(metrics)),
+        **{table: [] for table in (REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS)},
+        HASH_VERDICTS: [{**_name(where), **_verdict_row(topic)} for where, topic in keyed.items()],
+    }
+    for topic in topics:
         where = _name((topic.start_ms, topic.recorded.topic, topic.recorded.topic_id))
         in_use = topic.outcomes[0].runs
         tested = back_test(topic.recorded, in_use, topic.sessions, topic.latency_avg_ms, topic.concerns)
-        self.back_tests.append({**where, **tested})
+        found[BACK_TESTS].append({**where, **tested})
         for outcome in topic.outcomes:
             named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
-            self.comparison.append({**named, **comparison_row(topic, outcome, tested["trust"])})
-            self.results += [{**named, **row} for row in partition_rows(topic, outcome)]
-            self.brokers += [{**named, **row} for row in broker_rows(topic, outcome)]
+            found[SCENARIO_COMPARISON].append({**named, **comparison_row(topic, outcome, tested["trust"])})
+            found[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(topic, outcome)]
+            found[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(topic, outcome)]
+    return found
 
 
 def _name(where: TopicWindow) -> Row:
@@ -83,11 +89,10 @@ def service_rows(metrics: Mapping[SessionKey, SessionMetrics]) -> Iterator[Row]:
     for (start_ms, producer_id, epoch, topic, topic_id), found in metrics.items():
         session = {"producer_id": producer_id, "producer_epoch": epoch, "client_id": found.client_id}
         for model in found.models.values():
-            yield {**_name((start_ms, topic, topic_id)), **session, **service_columns(model)}
+            yield {**_name((start_ms, topic, topic_id)), **session, **_service_columns(model)}
 
 
-def verdict_row(topic: KeyedTopic) -> Row:
-    """The row of `gold.hash_verdicts`."""
+def _verdict_row(topic: KeyedTopic) -> Row:
     verdict, judged = topic.verdict, topic.judged
     return {
         "partition_count": topic.partition_count,
@@ -237,4 +242,45 @@ def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
             "recorded_log_share": was.get(broker_id, 0) / total if total else None,
         }
         for number, broker_id in enumerate(runs.broker_ids)
+    }
+
+
+def baseline_columns(baseline: Baseline) -> dict[str, Any]:
+    """What a session uses: the last columns of a row of `silver.producer_sessions`."""
+    return {
+        "strategy": baseline.strategy,
+        "source": baseline.source,
+        "confidence": baseline.confidence,
+        "runner_up": baseline.runner_up,
+        "client": baseline.client,
+        "client_version": baseline.version,
+        "version_range": baseline.version_range,
+        "settings": {name: setting.value for name, setting in sorted(baseline.settings.items())},
+        "setting_sources": {name: _format_source(setting) for name, setting in sorted(baseline.settings.items())},
+        "reason": baseline.reason,
+        "assumptions": "; ".join(said.text for said in baseline.assumptions),
+    }
+
+
+def _format_source(setting: Setting) -> str:
+    if setting.low is None:
+        return setting.source
+    bounds = f"{setting.low:g} or more" if setting.high is None else f"{setting.low:g} to {setting.high:g}"
+    return f"{setting.source}, {bounds}"
+
+
+def _service_columns(model: ServiceModel) -> Row:
+    """How long a broker takes: a row of `silver.service_models` without the session."""
+    row: Row = {"broker_id": model.broker_id}
+    for name in ("request", "partition", "kib", "delay"):
+        parameter: Parameter = getattr(model, f"{name}_ms")
+        row[f"{name}_ms"] = parameter.value
+        row[f"{name}_low_ms"] = parameter.low
+        row[f"{name}_high_ms"] = parameter.high if math.isfinite(parameter.high) else None
+        row[f"{name}_source"] = parameter.source
+    return row | {
+        "delay_starts_ms": [at_ms for at_ms, _ in model.delay_series],
+        "delays_us": [round(delay_ms * 1000) for _, delay_ms in model.delay_series],
+        "is_identifiable": model.is_identifiable,
+        "assumptions": "; ".join(said.text for said in model.assumptions),
     }

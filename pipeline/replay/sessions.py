@@ -55,10 +55,9 @@ _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
 
 @dataclass(frozen=True, eq=False)
 class ProducerSession:
-    """What was found about a producer session in a topic and window.
+    """What was found about a producer session in a topic and window; producer id and epoch are -1 where pooled.
 
     Attributes:
-        producer_id: Kafka's; -1 where pooled, like the epoch.
         record_count: Records whose arrival is known.
         bytes_by_broker: Bytes of its batches in the log, by the broker that led.
         judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
@@ -113,15 +112,10 @@ def find_sessions(
     read_arrivals: ReadRows,
     read_batches: ReadRows,
 ) -> list[ProducerSession]:
-    """Looks at every producer session of the windows; nothing where arrivals are not replayed.
+    """Looks at every producer session of the windows, in topics with leaders; nothing where arrivals are not replayed.
 
-    Args:
-        spark: Session.
-        recording: Lists the sessions, and what is known of their topics; topics without leaders are left out.
-        key_families: Which hash assigned a topic's keys.
-        read_arrivals: Gives rows of `silver.arrivals`, `ARRIVAL_COLUMNS`.
-        read_batches: Gives rows of `silver.record_batches`, `BATCH_COLUMNS`, of all epochs: arrivals pool those of
-            transactional producers.
+    Readers give `ARRIVAL_COLUMNS`, and `BATCH_COLUMNS` of all epochs: arrivals pool those of transactional producers.
+    `key_families` says which hash assigned a topic's keys.
     """
     if not recording.with_arrivals:
         return []

@@ -24,14 +24,8 @@ def run_tasks(
 ) -> list[Result]:
     """Runs work on every piece, some neighbours at a time, with enough tasks to keep every core busy to the end.
 
-    Args:
-        spark: Session.
-        pieces: What is to be done; a lost executor costs those of its tasks, which Spark does again.
-        cost_of: About how much work a piece is, above 0.
-        work: Gives the results of a task's pieces; called where the task runs, so what it holds is sent there.
-
-    Returns:
-        The results, in no certain order.
+    `cost_of` says about how much work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
+    there. The results are in no certain order.
     """
     dealt = deal(pieces, cost_of, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not dealt:
@@ -46,12 +40,7 @@ def run_tasks(
 
 
 def deal(pieces: Sequence[Piece], cost_of: Callable[[Piece], int], task_count: int) -> list[tuple[Piece, ...]]:
-    """Deals pieces of work out to tasks of about equal cost, each with neighbours; no task is empty.
-
-    Args:
-        pieces: The work.
-        cost_of: Of each piece, above 0.
-        task_count: How many tasks are wanted; more where single pieces cost more than a task's part.
+    """Deals pieces of work out to about so many tasks of equal cost, each with neighbours; no task is empty.
 
     >>> deal("abcde", {"a": 1, "b": 1, "c": 1, "d": 5, "e": 1}.__getitem__, 3)
     [('a', 'b', 'c'), ('d',), ('e',)]

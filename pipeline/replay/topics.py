@@ -32,12 +32,9 @@ class CandidateOutcome:
     Attributes:
         name: In the configuration, or `in-use`.
         keys: Where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them.
-        runs: Its simulated runs; None where it cannot be simulated.
+        runs: Its simulated runs; None where it cannot be simulated, for a reason.
         partitioner: Strategy that was simulated, or None.
-        reason: Why it cannot be simulated, or "".
         is_as_in_use: Its runs are those of what is in use.
-        assumptions: Of the simulated producers.
-        has_keyless: The topic has records without a key.
     """
 
     name: str
@@ -62,12 +59,9 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window.
+    """Everything about a topic in a window; its outcomes are what is in use first, then the candidates in order.
 
-    Attributes:
-        outcomes: What is in use first, then the candidates in order.
-        keyed: What its keys say; None where none are stored.
-        latency_avg_ms: Mean from `send()` to the acknowledgement as producers' metrics have it, or None.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
     """
 
     start_ms: int

@@ -30,10 +30,8 @@ from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.sessions import ProducerSession
-from pipeline.replay.simulated.arrivals import prepare_arrivals
-from pipeline.replay.simulated.groups import make_groups
-from pipeline.replay.simulated.keys import NO_HASHES
-from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
+from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import run_group, simulate_runs
 from pipeline.replay.simulated.scenario import lay_out_group
 from pipeline.runs import plan_runs

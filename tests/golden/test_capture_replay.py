@@ -22,7 +22,7 @@ from pipeline.config.replay import Candidate
 from pipeline.replay.back_tests import SHARE_BAR_POINTS
 from pipeline.replay.loads import expect_range
 from pipeline.replay.simulated.arrivals import prepare_arrivals
-from pipeline.replay.simulated.groups import GroupSession, GroupTopic, SessionGroup
+from pipeline.replay.simulated.plan import GroupSession, GroupTopic, SessionGroup
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, run_group
 from tests.recorded_sessions import read_sessions
 from tests.unit.replay.session_groups import lay_out

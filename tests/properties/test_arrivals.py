@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.calibration.arrival_order import ArrivedRecords, put_in_order
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.within_ms import ArrivedRecords, put_in_order
 from pipeline.codec.log.segment import scan_reply
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes

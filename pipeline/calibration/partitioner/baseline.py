@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.bounds import Bounds, bound_batch_bytes, bound_linger_ms
 from pipeline.calibration.partitioner.clients import (
     ClientChoice,
     assume_client,
@@ -19,7 +18,14 @@ from pipeline.calibration.partitioner.clients import (
     rule_of,
 )
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, follows_keys, without_keys
-from pipeline.calibration.partitioner.settings import Setting, infer_settings, measure_compression
+from pipeline.calibration.partitioner.settings import (
+    Bounds,
+    Setting,
+    bound_batch_bytes,
+    bound_linger_ms,
+    infer_settings,
+    measure_compression,
+)
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.simulator.clients.producer_configs import JAVA
@@ -41,8 +47,7 @@ class Baseline:
 
     Attributes:
         strategy: Name in `pipeline.partitioners`; None where it is not known.
-        client: As `resolve_producer` takes it; "" where the simulator has no such client.
-        version: The same; it stands for the range.
+        client: As `resolve_producer` takes it, like `version`, which stands for the range; "" where none is simulated.
         settings: By the client's own names.
         confidence: That the strategy is the one, 0 to 1.
         runner_up: The next best strategy, or "".
@@ -91,14 +96,10 @@ def identify_baseline(
     key_family: str | None = None,
     configured: str | None = None,
 ) -> Baseline:
-    """Identifies the partitioner and the settings in use.
+    """Identifies the partitioner and the settings in use, from a session's records and batches in a topic and window.
 
-    Args:
-        traffic: The session's records in a topic and window.
-        batches: And its batches.
-        partition_count: Partitions of the topic with a leader.
-        key_family: The verdict about the topic's keys: a family's name; anything else is no family.
-        configured: A simulated strategy that the configuration names; it wins, and what the data have against it is noted.
+    `partition_count` is of partitions with a leader; `key_family` the verdict about the topic's keys, of which anything but
+    a family's name is no family. A simulated strategy that is `configured` wins; what the data have against it is noted.
     """
     found = _read_data(traffic, batches, partition_count, key_family)
     if configured is not None:

@@ -26,12 +26,7 @@ _LEAST_PAIRS, _STRAY_RATIO = 12, 0.05
 class KeylessBins:
     """Keyless records by millisecond and partition, in the order in which partition changes least; int64[n] each.
 
-    Attributes:
-        at_ms: Epoch milliseconds.
-        partition: Where the records are.
-        record_count: How many.
-        body_bytes: Their size, with the records' length fields.
-        opened_count: Batches opened there and then.
+    `body_bytes` are with the records' length fields; `opened_count` is of the batches opened there and then.
     """
 
     at_ms: NDArray[np.int64]
@@ -44,10 +39,7 @@ class KeylessBins:
 def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> KeylessBins:
     """Counts keyless records by millisecond and partition.
 
-    Args:
-        traffic: The session's records.
-        batches: And batches.
-        byte_ratio: Compressed bytes for each one before, as the client estimates while it fills a batch.
+    `byte_ratio` is compressed bytes for each one before, as the client estimates while it fills a batch.
     """
     keyless = np.flatnonzero(~traffic.is_keyed[:MOST_RECORDS])
     at_ms, partition = traffic.at_ms[:MOST_RECORDS][keyless], traffic.partition[keyless].astype(np.int64)

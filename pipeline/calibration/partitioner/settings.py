@@ -1,12 +1,21 @@
-"""The settings of a producer that its batches, and the time they waited, show."""
+"""The settings of a producer that its batches, and the time they waited, show.
+
+A batch is closed when it is full, or when it has waited for linger.ms and its broker can take it. So on the broker that
+keeps its batches waiting least, of a batch that was not full: linger.ms is at least the time from its first to its last
+record, and at most the time to the record that would have joined it, had it still been open. A batch that shares its
+broker with another one whose time is up is sent along early; therefore the value is sought that lies in most of these
+intervals, and hardly below any batch's own span.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.bounds import DEFAULT_BATCH_BYTES, USUAL_BATCH_BYTES, USUAL_LINGERS_MS, Bounds
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.simulator.clients.client import Compression
@@ -14,9 +23,127 @@ from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pipeline.calibration.partitioner.baseline import Baseline
     from pipeline.calibration.partitioner.clients import ClientChoice
     from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+
+DEFAULT_BATCH_BYTES = 16_384
+# What people write.
+USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24) if power != 14), 1_000_000, 100_000)
+USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
+_LEAST_BATCHES = 20
+_SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75
+_LEAST_COVERED = 0.3
+_NEAR_BEST_RATIO = 0.9
+_FULL_RATIO = 0.02
+_SPIKE, _LEAST_RECORDS = 3, 4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A setting read from the data: the likeliest value, or None; hardly less than `low`; None as `high` is no bound."""
+
+    value: float | None
+    low: float
+    high: float | None
+    reason: str
+
+    @property
+    def most(self) -> float:
+        """`high`, or infinity."""
+        return math.inf if self.high is None else self.high
+
+
+def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
+    """Bounds `batch.size`; a value where many batches end within a record of the largest: those were full.
+
+    `record_bytes` is how much a record adds, the largest usual one; batches' sizes are about those the client estimates.
+    """
+    several = batches.size_bytes[batches.record_count > 1]
+    if not len(several):
+        return Bounds(None, 0, None, "no batch holds two records")
+    largest = int(several.max())
+    high = largest + float(record_bytes)
+    full = int((several > largest - record_bytes).sum())
+    below = int((several > largest - 2 * record_bytes).sum()) - full
+    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * record_bytes
+    if not is_spike or full < max(_LEAST_BATCHES, _FULL_RATIO * len(several)):
+        return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
+    value = next((size for size in USUAL_BATCH_BYTES if largest <= size <= high), high)
+    reason = f"{full} batches end within a record below {largest} bytes: full"
+    return Bounds(float(value), largest, float(high), reason)
+
+
+def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool, full_bytes: float) -> Bounds:
+    """Bounds `linger.ms`; a batch from `full_bytes` on counts as full.
+
+    `sticks` says that all records go to one partition at a time: any next record would have joined.
+    """
+    broker = _find_quickest(batches)
+    if broker is None:
+        return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches on any broker")
+    mine = batches.leader == broker
+    waits = _measure_waits(batches, traffic, sticks=sticks)[mine]
+    # Whole milliseconds: what spans one may last none.
+    spans = np.maximum(batches.max_ms - batches.base_ms - 1, 0)[mine].astype(np.float64)
+    least = float(np.quantile(spans, _STUCK_SPAN_QUANTILE if sticks else _SPAN_QUANTILE))
+    is_open = (batches.size_bytes[mine] < full_bytes) & (waits >= 0)
+    if is_open.sum() < _LEAST_BATCHES:
+        return Bounds(None, least, None, f"batches on broker {broker} were full before their time was up")
+    low, high, ratio = _find_most_covered(spans[is_open], waits[is_open] + 1.0, least)
+    if ratio < _LEAST_COVERED:
+        return Bounds(None, least, None, f"batches on broker {broker} were open for {least:g} ms or more")
+    usual = [value for value in USUAL_LINGERS_MS if low <= value < high]
+    middle = (low + high) / 2
+    nearest = min(usual, key=lambda each: abs(each - middle), default=round(middle))
+    value = 0.0 if low == 0 else float(nearest)
+    return Bounds(value, low, high, f"{ratio:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
+
+
+def _find_most_covered(
+    lows: NDArray[np.float64], highs: NDArray[np.float64], least: float
+) -> tuple[float, float, float]:
+    """Where most intervals lie, at `least` or above, and the part of them that lies there."""
+    edges = np.unique(np.concatenate([lows, highs, [least]]))
+    edges = edges[edges >= least]
+    if len(edges) < 2:
+        return least, least, 0.0
+    middles = (edges[:-1] + edges[1:]) / 2
+    covered = np.searchsorted(np.sort(lows), middles, "right") - np.searchsorted(np.sort(highs), middles, "left")
+    best = int(covered.argmax())
+    far = np.flatnonzero(covered < _NEAR_BEST_RATIO * covered.max())
+    first = int(far[far < best].max(initial=-1)) + 1
+    end = int(far[far > best].min(initial=len(covered)))
+    return float(edges[first]), float(edges[end]), float(covered.max() / len(lows))
+
+
+def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
+    """From each batch's first record to the first one that did not join it though it might have; -1 where none came."""
+    waits = np.full(len(batches), -1, np.int64)
+    if sticks:
+        keyless = traffic.at_ms[~traffic.is_keyed]
+        following = np.searchsorted(keyless, batches.max_ms, "right")
+        has_next = following < len(keyless)
+        waits[has_next] = keyless[following[has_next]] - batches.base_ms[has_next]
+        return waits
+    by_partition = np.lexsort((batches.max_ms, batches.base_ms, batches.partition))
+    same = np.diff(batches.partition[by_partition]) == 0
+    first, second = by_partition[:-1][same], by_partition[1:][same]
+    waits[first] = batches.base_ms[second] - batches.base_ms[first]
+    return waits
+
+
+def _find_quickest(batches: SessionBatches) -> int | None:
+    """The broker whose batches are open for the shortest time, of those with enough."""
+    found: dict[int, tuple[float, int]] = {}
+    for broker in np.unique(batches.leader).tolist():
+        spans = (batches.max_ms - batches.base_ms)[batches.leader == broker]
+        if len(spans) >= _LEAST_BATCHES:
+            found[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
+    return min(found, key=lambda broker: found[broker], default=None)
+
 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000
 MOST_UNDER_WAY = 3.0
@@ -119,15 +246,8 @@ def settle_linger(baseline: Baseline, queue_time_ms: float | None, under_way: fl
     """Takes 4.0's default of 5 ms where batches leave `linger.ms` open between that and none, and they waited as long.
 
     Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
-    wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
-
-    Args:
-        baseline: What batches show.
-        queue_time_ms: Mean wait of the session's batches, or None.
-        under_way: The most requests under way to one broker, on average, or None.
-
-    Returns:
-        The baseline, unchanged where it is configured, of another client, or the wait says nothing.
+    mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
+    A baseline that is configured, or of another client, stays as it is.
 
     References:
         Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.

@@ -85,8 +85,7 @@ class RuleEvidence:
         log_likelihood: By rule; nats.
         broken_ratio: By rule: the share of what it forbids among what it could forbid.
         event_count: Stays and changes.
-        limit_bytes: The best one for `SwitchRule.BYTES`.
-        limit_ms: The best one for `SwitchRule.TIME`.
+        limit_bytes: The best one for `SwitchRule.BYTES`; `limit_ms` for `SwitchRule.TIME`.
         stay_ratio: Part of the batches opened on the current partition.
         tied_ratio: Part opened in a millisecond with records on several partitions: their order is not known.
     """
@@ -127,13 +126,9 @@ class RuleEvidence:
 def weigh_rules(
     bins: KeylessBins, partition_count: int, *, batch_bytes: Iterable[int] = (), least_bytes: int = 1
 ) -> RuleEvidence:
-    """Weighs every rule.
+    """Weighs every rule, given two or more partitions with a leader.
 
-    Args:
-        bins: See `collect_bins`.
-        partition_count: Partitions with a leader; 2 or more.
-        batch_bytes: Values of `batch.size` to try besides the usual ones.
-        least_bytes: It is not smaller.
+    `batch_bytes` are values of `batch.size` to try besides the usual ones; it is not smaller than `least_bytes`.
     """
     stays_ms, stays_bytes = _measure_stays(bins)
     tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}

@@ -54,20 +54,11 @@ _VARIANT_WELL = (
 
 
 def fit_batches(
-    topics: Sequence[SessionTopic],
-    models: dict[int, ServiceModel],
-    unknown: Sequence[int],
-    start_ms: int,
-    end_ms: int,
+    topics: Sequence[SessionTopic], models: dict[int, ServiceModel], unknown: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
-    """Looks for delays in the batches of brokers whose batches are larger than others'.
+    """Looks for delays in the batches of brokers whose batches are larger than others', and whose delay nothing else shows.
 
-    Args:
-        topics: Of one session in a window.
-        models: Of all brokers; changed in place and returned.
-        unknown: Brokers whose delay nothing else shows.
-        start_ms: The window's start, epoch milliseconds.
-        end_ms: Its end.
+    `topics` are of one session in a window of epoch milliseconds; `models`, of all brokers, is changed and returned.
     """
     cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
     if not cut:

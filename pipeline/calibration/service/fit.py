@@ -87,12 +87,8 @@ def fit_services(
 ) -> dict[int, ServiceModel]:
     """Fits every broker's service on the even minutes of a window; where nothing is known, it is `assume_service`.
 
-    Args:
-        nodes: Of one producer, by minute or for the window as a whole. Those that end before the window serve as
-            the minute before its first: Kafka's averages trail.
-        broker_ids: Wanted.
-        start_ms: The window's start, epoch milliseconds.
-        end_ms: Its end.
+    `nodes` are of one producer, by minute or for the window as a whole. Those that end before the window serve as the
+    minute before its first: Kafka's averages trail.
     """
     models = {}
     for broker_id in broker_ids:

@@ -56,12 +56,8 @@ def sharpen_services(
 ) -> dict[int, ServiceModel]:
     """Sharpens the delays that metrics leave open, by simulating a minute of what is in use; else models say why not.
 
-    Args:
-        topics: Of one session in a window, the one with most records first.
-        models: Of all brokers, as `fit_services` gives them.
-        nodes: The metrics they were fitted to; may be none.
-        start_ms: The window's start, epoch milliseconds.
-        end_ms: Its end.
+    `topics` are of one session in a window of epoch milliseconds, the one with most records first; `models`, of all
+    brokers, as `fit_services` gives them for the metrics of `nodes`, of which there may be none.
     """
     found = dict(models)
     if not any(len(topic.traffic) for topic in topics):

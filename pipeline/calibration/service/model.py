@@ -37,8 +37,7 @@ class ServiceModel:
 
     Attributes:
         request_ms: For each request, on average; it has the shape of `simulator.measured`.
-        partition_ms: For each partition in a request beyond the first.
-        kib_ms: For each 1,024 bytes.
+        partition_ms: For each partition in a request beyond the first; `kib_ms` for each 1,024 bytes.
         delay_ms: What a request takes longer; of several minutes the median.
         delay_series: Pairs of a start in epoch milliseconds and the delay from then on, rising.
         is_identifiable: The data determine the delay; else it is assumed.
@@ -106,16 +105,11 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
 
 
 def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
-    """A delay as it may have been: only its range is known, and that it is likelier near the fitted one.
+    """A delay in milliseconds as it may have been: only its range is known, and that it is likelier near the fitted one.
 
-    Args:
-        usual: The delay of most minutes, with its range; one without a bound is not varied.
-        delay_ms: That of a minute.
-        chance: Uniform from 0 to 1; the same for all minutes, for they are fitted alike.
-
-    Returns:
-        Milliseconds, by the triangular law; a minute of another level than the usual one keeps within a few percent. None
-        stays none: what a broker without a delay may take differs from run to run anyway.
+    `usual` is the delay of most minutes, and one without a bound is not varied; `delay_ms` is that of a minute, `chance`
+    uniform from 0 to 1 and the same for all minutes, for they are fitted alike. The law is triangular; a minute of another
+    level than the usual one keeps within a few percent. No delay stays none: what such a broker takes differs anyway.
 
     >>> usual = Parameter(20.0, 18.0, 22.0, Origin.INFERRED)
     >>> [vary_delay(usual, 20.0, chance) for chance in (0.0, 0.5, 1.0)]

@@ -123,11 +123,7 @@ def simulate_trial(
 ) -> BrokerFigures:
     """Simulates what topics of one session got; a keyless record's recorded partition is not looked at.
 
-    Args:
-        topics: At least one with records; the first one's settings hold.
-        models: Of all brokers, in the order wanted.
-        seed: Chance.
-        strategy: In place of the one in use.
+    The first topic's settings hold, but for a `strategy` in place of the one in use; `models` are in the order wanted.
     """
     baseline = topics[0].baseline
     resolved = resolve_producer(

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 from pipeline.jobs.replay.load import ReplayFiles, load_recording
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
-from pipeline.replay.rows import ReplayRows, service_rows, session_row
+from pipeline.replay.rows import list_rows
 from pipeline.replay.sessions import find_sessions, refine_sessions
-from pipeline.replay.simulated.groups import make_groups
-from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import replay_topics
 from pipeline.runs import JobReport
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.replay import HASH_VERDICTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,12 +52,7 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the windows' rows in the replay's tables.
-
-    Args:
-        spark: Session.
-        run: What the run is about.
-        windows: From `pending_windows`.
+    """Replaces the rows of some windows, as `pending_windows` gives them, in the replay's tables.
 
     Raises:
         ConfigError: A candidate cannot be replayed, or was not asked about the keys when they were read.
@@ -80,34 +72,18 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
     runs = simulate_runs(spark, plan, read_arrivals=files.read_arrivals, read_hashes=files.read_hashes)
-    rows = ReplayRows()
-    for where, topic in keyed.items():
-        rows.add_verdict(where, topic)
-    for replayed in replay_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan, runs=runs):
-        rows.add_topic(replayed)
-
-    written = {
-        PRODUCER_SESSIONS: map(session_row, sessions),
-        SERVICE_MODELS: service_rows(metrics),
-        REPLAY_RESULTS: rows.results,
-        REPLAY_BROKERS: rows.brokers,
-        SCENARIO_COMPARISON: rows.comparison,
-        BACK_TESTS: rows.back_tests,
-        HASH_VERDICTS: rows.verdicts,
-    }
-    versions = {table.name: run.replace(table, found, windows) for table, found in written.items()}
-    notes = (*describe_verdicts(rows.verdicts), *describe_back_tests(rows.back_tests))
-    return JobReport(table_versions=versions, notes=notes or (_describe_nothing(run),))
-
-
-def _describe_nothing(run: RunContext) -> str:
-    return (
+    topics = replay_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan, runs=runs)
+    rows = list_rows(keyed, topics, sessions, metrics)
+    versions = {table.name: run.replace(table, found, windows) for table, found in rows.items()}
+    nothing = (
         f"neither keys nor arrivals are stored for these windows (keys.mode is {run.config.keys.mode}, replay.arrivals"
         f" is {str(run.config.replay.arrivals).lower()}): nothing to replay"
     )
+    notes = (*_describe_verdicts(rows[HASH_VERDICTS]), *_describe_back_tests(rows[BACK_TESTS]))
+    return JobReport(table_versions=versions, notes=notes or (nothing,))
 
 
-def describe_back_tests(rows: list[Row]) -> tuple[str, ...]:
+def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:
     """A line for all topics: how far predictions of what is in use are off."""
     tested = [row for row in rows if row.get("share_error_points") is not None]
     if not tested:
@@ -120,7 +96,7 @@ def describe_back_tests(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-def describe_verdicts(rows: list[Row]) -> tuple[str, ...]:
+def _describe_verdicts(rows: list[Row]) -> tuple[str, ...]:
     """A line per topic: which hash placed its keys, and in how many windows that was found."""
     by_topic: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:

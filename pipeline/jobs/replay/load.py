@@ -17,7 +17,7 @@ from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
-from pipeline.replay.simulated.keys import KEY_HASH_COLUMNS, KeyHashes, index_hashes
+from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_files, read_window_rows
 from pipeline.storage.window_status import committed_windows

@@ -66,18 +66,13 @@ class _Rule(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """Rows summed up by pair and key, in this order; int64[n] but for the last four, which are of rows.
+    """Rows summed up by pair and key, in this order; an element per entry but for the last four, which are of rows.
 
     Attributes:
-        pairs: Number of the pair among those there are.
-        keys: Number of the key.
         partitions: Where it is, or `_SEVERAL`.
         before: Where the key was in the window before: a partition, `_SEVERAL` or `_NOWHERE`.
-        records: Its records, as doubles, which are exact below 2^53.
-        sizes: Their bytes, as doubles.
-        row_entries: The entry of each row.
-        row_partitions: Its partition.
-        row_amounts: Its records, its bytes and how many more bytes there may be.
+        records: Its records, as doubles, which are exact below 2^53; like `sizes`, their bytes.
+        row_amounts: Of each row records, bytes and how many more bytes there may be.
         split_rows: Rows of entries with several partitions.
     """
 
@@ -109,11 +104,8 @@ def replay_bucket(
 ) -> Iterator[tuple[int, int, TopicSums]]:
     """Assigns a bucket's keys under every candidate; what comes out is by number of the topic and of the window.
 
-    Args:
-        plan: What is to be replayed.
-        traffic: Rows about keys: `topic`, `window`, `partition`, the amounts, and `key`, the first 64 bits of the id.
-        hashes: Rows of hashes by `key`, which may come several times.
-        answers: Rows of answers by `key`.
+    `key` is the first 64 bits of the id, in all three: traffic also has `topic`, `window`, `partition` and the amounts;
+    rows of hashes may come several times.
     """
     keys = _index(plan, hashes, answers)
     numbers = _find(traffic["key"], keys.ids)
@@ -175,14 +167,7 @@ def _find(sought: NDArray[np.uint64], ids: NDArray[np.uint64]) -> Ints:
 
 
 def _make_entries(plan: KeyedPlan, traffic: Columns, numbers: Ints, key_count: int) -> tuple[Ints, _Entries]:
-    """Sums up rows: the pairs there are, as topic times windows plus window, and entries of their numbers.
-
-    Args:
-        plan: Tells which window is before which.
-        traffic: The rows.
-        numbers: By row: number of its key.
-        key_count: Keys.
-    """
+    """Sums up rows, given their keys' numbers: the pairs there are, as topic times windows plus window, and entries."""
     window_count = len(plan.window_starts_ms)
     ranks = (traffic["topic"].astype(np.int64) * window_count + traffic["window"]) * key_count + numbers
     order = np.argsort(ranks)

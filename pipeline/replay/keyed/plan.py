@@ -49,9 +49,7 @@ class KeyAssignment:
     Attributes:
         candidate: Whose it is; "" where it only serves to identify the strategy in use.
         family: The family assigned by, where the strategy in use is not known before; else "".
-        strategy: Whose rules it follows.
         function: What decides; None for a user's own strategy.
-        empty_key: What happens to the key of no bytes.
         columns: By window: number of the column looked up.
         partition_counts: By window; 0 where the window is not replayed.
     """
@@ -82,7 +80,6 @@ class KeyedPlan:
     Attributes:
         window_starts_ms: Ascending: windows to replay and, before each, the one before it where that is committed.
         previous: By window: number of the one before, or -1.
-        topics: Sorted.
         columns: What is looked up for a key, by number.
         bucket_count: Parts of the keys that are worked on one by one.
     """
@@ -152,15 +149,9 @@ def plan_keys(
 ) -> KeyedPlan:
     """Lays out which columns serve which candidate on which topic.
 
-    A candidate that names no strategy is assigned once per family: which of them is in use is known afterwards.
-
-    Args:
-        windows: To be replayed.
-        committed: Windows whose keys are stored; a window before one to be replayed serves where it is among them.
-        partition_counts: By topic and topic id, then by start of the window.
-        candidates: From the configuration.
-        partitioners: Strategies in use by topic pattern, from the configuration.
-        bucket_count: Parts to work on.
+    A candidate that names no strategy is assigned once per family: which of them is in use is known afterwards. A window
+    before one to be replayed serves where it is among the committed ones; `partition_counts` are by topic and topic id,
+    then by start of the window.
 
     Raises:
         ConfigError: A strategy cannot be replayed.

@@ -75,8 +75,7 @@ class TopicSums:
 
     Attributes:
         recorded: By kind of record: int64[partitions, 2] of records and bytes.
-        keys: Totals of the keys that have a name.
-        top_keys: The heaviest, the heaviest first.
+        keys: Totals of the keys that have a name; `top_keys` are the heaviest, the heaviest first.
         assigned: By number of the assignment in the topic's plan.
     """
 

@@ -44,16 +44,10 @@ _TRAFFIC_COLUMNS = ("window_start", "topic", "topic_id", "partition", "kind", "k
 def replay_keys(
     spark: SparkSession, files: Sequence[tuple[str, str]], plan: KeyedPlan, read_file: ReadFile
 ) -> dict[tuple[int, int], TopicSums]:
-    """Assigns all recorded keys under all candidates.
+    """Assigns all recorded keys under all candidates: sums by number of the topic and of the window.
 
-    Args:
-        spark: Session.
-        files: `TRAFFIC`, `HASHES` or `ANSWERS` and the path of every file with rows of the plan's windows.
-        plan: What is to be replayed; rows of other windows and topics are left out.
-        read_file: Gives a file's rows, some columns of them; called where the tasks run.
-
-    Returns:
-        Sums by number of the topic and of the window.
+    `files` pairs `TRAFFIC`, `HASHES` or `ANSWERS` with a path; rows of other windows and topics are left out. `read_file`
+    gives some columns of a file, where the tasks run.
     """
     if not files or not plan.topics:
         return {}

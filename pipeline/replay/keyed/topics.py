@@ -49,16 +49,9 @@ class KeyedOutcome:
 
     Attributes:
         strategy: Its name, or `AS_RECORDED`; None where the strategy in use would have to be known.
-        partition_count: Under the candidate.
-        records: Per partition.
-        sizes: Per partition, bytes.
-        key_counts: Per partition; int64[p].
         assignment: Its number in the plan; None where nothing is assigned.
         keyless_rule: What becomes of records without a key.
-        unknown_record_count: Records that may lie anywhere.
-        unknown_size_bytes: Their bytes.
-        moves: What becomes of the keys.
-        assumptions: What this takes for granted.
+        unknown_record_count: Records that may lie anywhere; `unknown_size_bytes` are theirs.
     """
 
     strategy: str | None
@@ -76,14 +69,7 @@ class KeyedOutcome:
 
 @dataclass(frozen=True, eq=False)
 class KeyedTopic:
-    """Everything summed up about one topic in one window.
-
-    Attributes:
-        plan: What was to be assigned.
-        window: By number in the plan.
-        has_window_before: Keys of the window before are stored.
-        sums: Of all buckets.
-    """
+    """Everything summed up about one topic in one window, the window by number in the plan."""
 
     plan: KeyedTopicPlan
     window: int

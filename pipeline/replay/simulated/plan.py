@@ -1,21 +1,170 @@
-"""Which runs there are: every group under every candidate with every seed, and which of them are the same run."""
+"""What is simulated: sessions that meet on a saturated broker together, else one alone, under every candidate and seed.
+
+Plain values, on their way to every task; the arrivals themselves are read where a task runs.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.registry import find_strategy
-from pipeline.replay.simulated.keys import name_family
+from pipeline.replay.simulated.arrivals import name_family
 from pipeline.replay.simulated.producers import KEEP, resolve_candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from pipeline.calibration.partitioner.baseline import Baseline
+    from pipeline.calibration.service.model import ServiceModel
     from pipeline.config.replay import Candidate
-    from pipeline.replay.simulated.groups import GroupSession, SessionGroup
+    from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.recorded import Recording, TopicWindow
+    from pipeline.replay.sessions import ProducerSession, SessionKey
     from pipeline.replay.simulated.producers import CandidateProducer
+    from pipeline.simulator.clients.client import Compression
+
+
+@dataclass(frozen=True)
+class GroupTopic:
+    """A topic that a group's sessions write to; leaders by partition, -1 for none; no key family is ""."""
+
+    topic: str
+    topic_id: str
+    leaders: tuple[int, ...]
+    key_family: str = ""
+
+
+@dataclass(frozen=True)
+class GroupSession:
+    """A producer session with all its topics; `pooled_topic` where producers are pooled, by topic at least."""
+
+    producer_id: int
+    producer_epoch: int
+    pooled_topic: tuple[str, str] | None
+    record_count: int
+    is_keyed: bool
+    baseline: Baseline
+    compression: Compression | None
+
+
+@dataclass(frozen=True)
+class SessionGroup:
+    """Sessions of one window, topics and sessions in order; `services` say how long each broker takes."""
+
+    number: int
+    start_ms: int
+    sessions: tuple[GroupSession, ...]
+    topics: tuple[GroupTopic, ...]
+    services: Mapping[int, ServiceModel]
+
+    @property
+    def record_count(self) -> int:
+        """Records of all sessions."""
+        return sum(session.record_count for session in self.sessions)
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """Brokers that lead a partition or have a service model, ascending."""
+        leaders = {leader for topic in self.topics for leader in topic.leaders if leader >= 0}
+        return tuple(sorted(leaders | set(self.services)))
+
+    @property
+    def name(self) -> str:
+        """What its chance depends on besides the seed: nothing that could change with what else is replayed."""
+        sessions = " ".join(f"{session.producer_id}/{session.producer_epoch}" for session in self.sessions)
+        topics = " ".join(f"{topic.topic} {topic.topic_id}" for topic in self.topics)
+        return f"{self.start_ms} {sessions} {topics}"
+
+    def topic_window(self, number: int) -> TopicWindow:
+        """One of its topics in its window."""
+        return self.start_ms, self.topics[number].topic, self.topics[number].topic_id
+
+
+def make_groups(
+    recording: Recording,
+    sessions: Sequence[ProducerSession],
+    metrics: Mapping[SessionKey, SessionMetrics],
+    key_families: Mapping[TopicWindow, str],
+) -> list[SessionGroup]:
+    """Groups of producer sessions, window by window; sessions without a topic that has a leader are left out."""
+    by_window: dict[int, dict[SessionKey, list[ProducerSession]]] = defaultdict(lambda: defaultdict(list))
+    for session in sessions:
+        by_window[session.start_ms][session.key].append(session)
+    groups: list[SessionGroup] = []
+    for start_ms, by_key in sorted(by_window.items()):
+        keys = sorted(by_key)
+        for members in join_sessions([_waits_on(metrics[key], by_key[key]) for key in keys]):
+            own = [by_key[keys[member]] for member in members]
+            topics = _list_topics(recording, start_ms, {one.topic_key for found in own for one in found}, key_families)
+            led = {(topic.topic, topic.topic_id) for topic in topics}
+            kept = [[one for one in found if one.topic_key in led] for found in own]
+            made = tuple(_make_session(found) for found in kept if found)
+            if made:
+                models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
+                groups.append(SessionGroup(len(groups), start_ms, made, topics, models))
+    return groups
+
+
+def join_sessions(saturated: Sequence[frozenset[int]]) -> list[tuple[int, ...]]:
+    """Puts sessions together that wait on one broker, directly or through others: groups of indexes, in order.
+
+    >>> join_sessions([frozenset({1}), frozenset(), frozenset({1, 2}), frozenset({3})])
+    [(0, 2), (1,), (3,)]
+    """
+    groups: list[tuple[frozenset[int], tuple[int, ...]]] = []
+    for number, brokers in enumerate(saturated):
+        met = [group for group in groups if group[0] & brokers]
+        groups = [group for group in groups if not group[0] & brokers]
+        members = (number, *(member for _, found in met for member in found))
+        groups.append((brokers.union(*(found for found, _ in met)), tuple(sorted(members))))
+    return sorted(members for _, members in groups)
+
+
+def _waits_on(metrics: SessionMetrics, sessions: Sequence[ProducerSession]) -> frozenset[int]:
+    """Brokers on which a session meets others; unreplayable sessions do not block the others."""
+    is_known = any(session.baseline.strategy is not None for session in sessions)
+    return metrics.saturated if is_known else frozenset()
+
+
+def _choose_models(sessions: Sequence[tuple[SessionMetrics, Sequence[ProducerSession]]]) -> dict[int, ServiceModel]:
+    """Of each broker the model of the session that sent it most."""
+    chosen: dict[int, tuple[int, ServiceModel]] = {}
+    for metrics, topics in sessions:
+        for broker_id, model in metrics.models.items():
+            sent = sum(topic.bytes_by_broker.get(broker_id, 0) for topic in topics)
+            if broker_id not in chosen or sent > chosen[broker_id][0]:
+                chosen[broker_id] = sent, model
+    return {broker_id: model for broker_id, (_, model) in chosen.items()}
+
+
+def _list_topics(
+    recording: Recording, start_ms: int, topics: set[tuple[str, str]], key_families: Mapping[TopicWindow, str]
+) -> tuple[GroupTopic, ...]:
+    """Topics with a leader, in order."""
+    found = []
+    for topic, topic_id in sorted(topics):
+        where = start_ms, topic, topic_id
+        leaders = recording.list_leaders(where)
+        if max(leaders, default=-1) >= 0:
+            found.append(GroupTopic(topic, topic_id, leaders, key_families.get(where, "")))
+    return tuple(found)
+
+
+def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
+    """One producer has one partitioner: that of the topic where it is surest, of equals the one with most records."""
+    surest = max(topics, key=lambda t: (t.baseline.strategy is not None, t.baseline.confidence, t.record_count))
+    return GroupSession(
+        producer_id=surest.producer_id,
+        producer_epoch=surest.producer_epoch,
+        pooled_topic=surest.topic_key if surest.producer_id < 0 else None,
+        record_count=sum(topic.record_count for topic in topics),
+        is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
+        baseline=surest.baseline,
+        compression=surest.compression,
+    )
 
 
 class SimulationRun(NamedTuple):

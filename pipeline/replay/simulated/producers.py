@@ -73,11 +73,7 @@ def name_strategy(candidate: Candidate) -> str | None:
 
 
 def check_producer(candidate: Candidate) -> None:
-    """Refuses settings that no producer takes.
-
-    Raises:
-        ConfigError: naming the setting.
-    """
+    """Refuses settings that no producer takes with a ConfigError that names the setting."""
     strategy = name_strategy(candidate)
     if strategy is not None and not is_custom(strategy):
         find_strategy(strategy)
@@ -87,15 +83,11 @@ def check_producer(candidate: Candidate) -> None:
 
 
 def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Compression | None) -> CandidateProducer:
-    """What a producer would be.
-
-    Args:
-        candidate: Or `KEEP` for the producer as it is.
-        baseline: What is in use; its strategy has to be known where the candidate names none.
-        compression: What the producer's codec does to its records, or None.
+    """What a producer would be; `KEEP` is the producer as it is, `compression` what its codec does to its records.
 
     Raises:
-        ConfigError: The simulator does not follow the strategy, or the settings do not go together.
+        ConfigError: The simulator does not follow the strategy, the candidate names none and what is in use is not known,
+            or the settings do not go together.
     """
     if candidate.name == IN_USE:
         client, version, strategy = baseline.client, baseline.version, baseline.strategy

@@ -15,8 +15,7 @@ import numpy as np
 from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
-from pipeline.replay.simulated.arrivals import prepare_arrivals
-from pipeline.replay.simulated.keys import NO_HASHES
+from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.scenario import lay_out_group
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
@@ -33,10 +32,8 @@ if TYPE_CHECKING:
 
     from pipeline.replay.recorded import TopicWindow
     from pipeline.replay.sessions import ReadRows
-    from pipeline.replay.simulated.arrivals import GroupArrivals
-    from pipeline.replay.simulated.groups import SessionGroup
-    from pipeline.replay.simulated.keys import KeyHashes
-    from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
+    from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
+    from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun
     from pipeline.replay.simulated.scenario import GroupScenario
     from pipeline.simulator.engine.result import SimulationResult
 
@@ -83,11 +80,7 @@ class _TopicResult(NamedTuple):
 
 
 def simulate_runs(
-    spark: SparkSession,
-    plan: SimulationPlan,
-    *,
-    read_arrivals: ReadRows,
-    read_hashes: Callable[[], KeyHashes],
+    spark: SparkSession, plan: SimulationPlan, *, read_arrivals: ReadRows, read_hashes: Callable[[], KeyHashes]
 ) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
     """Simulates all runs of a plan: by topic in a window, candidate and seed what all groups did.
 

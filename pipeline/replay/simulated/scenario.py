@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.config.replay import Candidate, CandidateBroker
-    from pipeline.replay.simulated.arrivals import GroupArrivals
-    from pipeline.replay.simulated.groups import SessionGroup
-    from pipeline.replay.simulated.keys import KeyHashes
+    from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
+    from pipeline.replay.simulated.plan import SessionGroup
     from pipeline.replay.simulated.producers import CandidateProducer
 
 _ONE = 1 << 64

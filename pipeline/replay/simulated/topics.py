@@ -10,13 +10,7 @@ import numpy as np
 
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.loads import Estimate, Loads, count_effective, count_seeds, measure_seeds, spread_over_seeds
-from pipeline.replay.simulated.runs import (
-    CELL_BATCHES,
-    CELL_BYTES,
-    CELL_LEADER,
-    CELL_LOG_BYTES,
-    CELL_RECORDS,
-)
+from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.simulator.clients.client import SECOND
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import pytest
 from pipeline.calibration.caveats import Caveat
 from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression
-from pipeline.calibration.rows import baseline_columns
 from pipeline.calibration.service.model import assume_service
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.rows import service_rows, session_row
+from pipeline.replay.rows import baseline_columns, service_rows, session_row
 from pipeline.replay.sessions import describe_session
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS

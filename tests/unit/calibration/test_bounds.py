@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.partitioner.bounds import bound_batch_bytes, bound_linger_ms
+from pipeline.calibration.partitioner.settings import bound_batch_bytes, bound_linger_ms
 from pipeline.calibration.session_traffic import SessionBatches
 from tests.simulated_sessions import make_scenario, record_session
 

@@ -8,8 +8,8 @@ from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
-from pipeline.replay.simulated.groups import GroupSession, GroupTopic, SessionGroup
-from pipeline.replay.simulated.keys import NO_HASHES
+from pipeline.replay.simulated.arrivals import NO_HASHES
+from pipeline.replay.simulated.plan import GroupSession, GroupTopic, SessionGroup
 from pipeline.replay.simulated.producers import KEEP, resolve_candidate
 from pipeline.replay.simulated.scenario import lay_out_group
 from tests.simulated_sessions import delayed

@@ -11,8 +11,7 @@ from pipeline.calibration.caveats import Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate, CandidateBroker
 from pipeline.errors import ConfigError
-from pipeline.replay.simulated.arrivals import prepare_arrivals
-from pipeline.replay.simulated.keys import NO_HASHES, KeyHashes
+from pipeline.replay.simulated.arrivals import NO_HASHES, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import plan_simulations
 from pipeline.replay.simulated.runs import (
     CELL_BATCHES,
