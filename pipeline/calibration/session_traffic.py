@@ -132,7 +132,7 @@ _BY_BATCH = tuple(field.name for field in fields(SessionBatches))[:6]
 
 
 def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
-    """A session's data batches in a topic, from `silver.record_batches` of the window, by the time they end."""
+    """A session's data batches in a topic, from `silver.record_batches` of the window, in whatever order of rows."""
     wanted = {name: getattr(traffic, name) for name in SESSION}
     if traffic.producer_epoch < 0:  # pooled: all epochs
         del wanted["producer_epoch"]
