@@ -163,7 +163,6 @@ def _count(chunk: pa.RecordBatch) -> int:
 
 
 def _group_starts(held: pa.RecordBatch) -> NDArray[np.int64]:
-    """Where each group's first chunk is."""
     is_first = np.zeros(held.num_rows, np.bool_)
     is_first[0] = True
     for name in GROUP:
@@ -186,7 +185,6 @@ def _sum_counts(held: pa.RecordBatch, starts: NDArray[np.int64]) -> dict[str, ND
 
 
 def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> ArrivedRecords:
-    """The records of chunks."""
     counts = held["record_count"].to_numpy()
     group = np.searchsorted(starts, np.arange(held.num_rows), side="right") - 1
     key_number = np.zeros(int(counts.sum()), np.int64)
@@ -230,7 +228,6 @@ def _pack(head: pa.RecordBatch, records: ArrivedRecords) -> pa.RecordBatch:
 
 
 def _make_arrays(ordered: ArrivedRecords, record_counts: NDArray[np.int64], *, is_named: bool) -> dict[str, pa.Array]:
-    """The arrays of rows of so many records."""
     ends = np.concatenate([[0], np.cumsum(record_counts)])
     gap_ms = ordered.at_ms.astype(np.int32)
     gap_ms[1:] -= ordered.at_ms[:-1]

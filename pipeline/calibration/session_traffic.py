@@ -179,7 +179,6 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
 
 
 def _join_minutes(table: pa.Table) -> SessionTraffic:
-    """Joins the rows of one session, topic and window, given in any order."""
     minute_ms = _epoch_ms(table["minute_start"])
     start_ms = int(minute_ms.min())
     by_time = [(name, "ascending") for name in ("minute_start", "timestamp_type", "part")]

@@ -69,7 +69,6 @@ def back_test(
 
 
 def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
-    """What the producer that sent most uses."""
     if not sessions:
         return {
             "partitioner": None,
@@ -133,7 +132,6 @@ def _compare(name: str, unit: str, observed: float | None, predicted: Estimate) 
 
 
 def _judge(row: Row) -> Iterator[Statement]:
-    """What is further off than it may be."""
     error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
     if error is not None and error > bar:
         yield Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar)

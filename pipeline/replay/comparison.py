@@ -93,7 +93,6 @@ def _describe_baseline(topic: ReplayedTopic, *, by_keys: bool) -> Row:
 
 
 def _describe_keys(recorded: RecordedTopic, topic: KeyedTopic, keys: KeyedOutcome) -> Row:
-    """How keys spread."""
     return {
         "keyless_rule": keys.keyless_rule,
         "unknown_record_count": keys.unknown_record_count,
@@ -123,7 +122,6 @@ def _describe_moves(topic: KeyedTopic, keys: KeyedOutcome) -> Row:
 
 
 def _describe_runs_skew(runs: SimulatedTopic) -> Row:
-    """How simulated records spread."""
     return {
         "partition_count": runs.partition_count,
         "keyless_rule": SIMULATED,

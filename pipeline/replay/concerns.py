@@ -94,7 +94,6 @@ def list_concerns(
 
 
 def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
-    """Records whose time, number or producer is not known."""
     total, known = int(recorded.records.sum()), sum(session.record_count for session in sessions)
     if not total or not sessions:
         yield _REASON, (Caveat.NO_ARRIVALS if total else Caveat.NO_RECORDS).say()
@@ -135,7 +134,6 @@ def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Stateme
 
 
 def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, Statement]]:
-    """Producers without metrics, or with such as contradict the log."""
     for one in metrics:
         yield from ((_ASSUMED, said) for model in one.models.values() for said in model.assumptions)
     for one in metrics:

@@ -101,7 +101,6 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
 def _match(
     sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]]
 ) -> dict[tuple[int, int, str, str], MetricsClient]:
-    """Of each producer its client, by the bytes sent to each broker in each window."""
     stored: dict[tuple[int, int, str, str], dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
     for session in sessions:
         for broker_id, size_bytes in session.bytes_by_broker.items():
@@ -144,7 +143,6 @@ def _compare(stored: Mapping[Where, float], sent: Mapping[Where, float]) -> floa
 
 
 def _batch_bytes(row: Row) -> float:
-    """Bytes of batches that a client sent."""
     return max(0.0, float(row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)))
 
 

@@ -13,7 +13,7 @@ from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_lead
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED
-from pipeline.replay.loads import UNKNOWN, Estimate, Loads
+from pipeline.replay.loads import UNKNOWN, Estimate, Loads, count_seeds
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
@@ -130,8 +130,9 @@ def partition_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[
     else:
         return
     count, led = source.partition_count, max(recorded.leaders, default=-1) + 1
-    batches = _BatchColumns(outcome.runs) if outcome.runs else None
-    for partition in range(max(count, len(was))):
+    all_count = max(count, len(was))
+    batches = list(_batch_columns(outcome.runs, all_count)) if outcome.runs else ()
+    for partition in range(all_count):
         number = partition if partition < count else None
         records, size_bytes = was[partition].tolist() if partition < len(was) else (0, 0)
         yield {
@@ -145,7 +146,7 @@ def partition_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[
             "recorded_record_count": records,
             "recorded_size_bytes": size_bytes,
             **(_key_columns(*keys, partition) if keys else {"key_count": None}),
-            **(batches.of_partition(partition) if batches else {}),
+            **(batches[partition] if batches else {}),
         }
 
 
@@ -160,22 +161,16 @@ def _key_columns(topic: KeyedTopic, keys: KeyedOutcome, partition: int) -> Row:
     }
 
 
-class _BatchColumns:
-    """Columns that only a simulation gives, computed once for all partitions or brokers of a candidate."""
-
-    def __init__(self, runs: SimulatedTopic) -> None:
-        self._runs, self._recorded = runs, runs.recorded
-        self._counts = runs.batch_counts()
-        self._shares = runs.shares(CELL_LOG_BYTES, of_brokers=False)
-
-    def of_partition(self, partition: int) -> Row:
-        """Of `gold.replay_results`."""
-        runs, recorded = self._runs, self._recorded
+def _batch_columns(runs: SimulatedTopic, count: int) -> Iterator[Row]:
+    """By partition, so many: columns of `gold.replay_results` that only a simulation gives."""
+    recorded, shares = runs.recorded, runs.shares(CELL_LOG_BYTES, of_brokers=False)
+    counts = [count_seeds(column) for column in runs.cells(CELL_BATCHES).T.tolist()]
+    for partition in range(count):
         is_there, was_there = partition < runs.partition_count, partition < recorded.partition_count
-        return {
-            **(self._counts[partition].columns("batch_count") if is_there else {}),
+        yield {
+            **(counts[partition].columns("batch_count") if is_there else {}),
             **runs.log_sizes.columns("log_size_bytes", partition if is_there else None),
-            **(self._shares[partition].columns("log_share") if is_there else {}),
+            **(shares[partition].columns("log_share") if is_there else {}),
             "recorded_batch_count": int(recorded.batches[partition]) if was_there else 0,
             "recorded_log_size_bytes": int(recorded.log_sizes[partition]) if was_there else 0,
         }
@@ -229,7 +224,6 @@ def _list_shares(sizes: Loads, total: int) -> list[Estimate]:
 
 
 def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
-    """Columns of `gold.replay_brokers` that only a simulation gives."""
     batches, log_sizes = runs.by_broker(CELL_BATCHES), runs.by_broker(CELL_LOG_BYTES)
     log_shares, was = runs.shares(CELL_LOG_BYTES, of_brokers=True), runs.recorded.broker_log_sizes
     total = sum(was.values())

@@ -247,7 +247,6 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
 def _refine(
     trials: Sequence[_Trial], *, read_arrivals: ReadRows, read_batches: ReadRows
 ) -> Iterator[tuple[SessionKey, dict[int, ServiceModel], Baseline]]:
-    """How long brokers take, and what each session uses."""
     for trial in trials:
         start_ms, producer_id, epoch, *_ = trial.key
         stored = read_batches(start_ms, [(producer_id, epoch)])

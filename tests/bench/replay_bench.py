@@ -25,7 +25,7 @@ from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.pipeline_config import PipelineConfig, Spark
 from pipeline.config.replay import Candidate
-from pipeline.jobs.replay.load import ReplayFiles
+from pipeline.jobs.replay.load import make_readers
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
@@ -131,8 +131,8 @@ def simulate(spark, run, record_count):
     recording = Recording(windows=run.windows, window_ms=HOUR_MS, leaders={session.topic_window: leaders})
     groups = make_groups(recording, [session], {session.key: SessionMetrics(models)}, {})
     plan = plan_simulations(groups, run.config.candidates, run_seeds(run.config.replay.seeds))
-    files = ReplayFiles(run, run.windows)
-    (runs,) = simulate_runs(spark, plan, read_arrivals=files.read_arrivals, read_hashes=files.read_hashes).values()
+    readers = make_readers(run, run.windows)
+    (runs,) = simulate_runs(spark, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes).values()
     return plan, runs
 
 
@@ -152,7 +152,7 @@ def plan_run(warehouse, seeds):
 
 def simulate_alone(run, plan):
     """The simulator by itself on the first minutes, each candidate with one seed: records a second."""
-    (traffic,) = iter_sessions(ReplayFiles(run, run.windows).read_arrivals(FIRST_MS, [(1, 0)]))
+    (traffic,) = iter_sessions(make_readers(run, run.windows).read_arrivals(FIRST_MS, [(1, 0)]))
     traffic = traffic.choose(traffic.elapsed_ms < ALONE_MINUTES * MINUTE_MS)
     group, variants = plan.groups[0], plan.variants[0]
     arrivals = prepare_arrivals(group, [traffic])

@@ -62,7 +62,6 @@ def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio
 
 
 def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
-    """Batches that begin in each bin."""
     if not len(at_ms):
         return np.zeros(0, np.int64)
     first_ms = int(at_ms[0])

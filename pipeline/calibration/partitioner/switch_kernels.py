@@ -41,7 +41,6 @@ HEADER_BYTES = 61
 
 @part
 def _end_of_ms(at_ms: Array, first: int) -> int:
-    """The first bin after those of a millisecond."""
     end = first
     while end < len(at_ms) and at_ms[end] == at_ms[first]:
         end += 1

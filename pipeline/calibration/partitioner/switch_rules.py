@@ -200,7 +200,6 @@ def _share(count: float, total: float) -> float:
 
 
 def _sum_logs(*terms: tuple[float, float]) -> float:
-    """The sum of count x log(chance)."""
     return float(sum(count * math.log(max(chance, 1e-300)) for count, chance in terms if count))
 
 
@@ -255,7 +254,6 @@ def _log_factorial(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _count_records(counts: NDArray[np.int64]) -> int:
-    """All records but the first."""
     events = (kernels.STAYS, kernels.JOINS, kernels.CHANGES, kernels.CHANGES_JOINING)
     return int(sum(counts[event] for event in events))
 

@@ -161,7 +161,6 @@ class _Estimate:
 
 
 def _estimate(latency: SettledLatency) -> _Estimate:
-    """The delay that a time's metrics show."""
     node = latency.node
     time = estimate_request_time(node.request_rate_per_s or 0.0, latency.own_ms)
     own_part = service_ms(node.request_bytes)

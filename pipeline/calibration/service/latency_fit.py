@@ -99,7 +99,6 @@ class _Trials:
 
     @property
     def model(self) -> ServiceModel:
-        """The broker's."""
         return self.models[self.broker_id]
 
     def fit_usual_level(self) -> ServiceModel:
@@ -136,7 +135,6 @@ class _Trials:
 
     @staticmethod
     def _is_open(latency: SettledLatency) -> bool:
-        """The connection was neither idle nor saturated."""
         return ALONE < (latency.node.request_rate_per_s or 0.0) * latency.own_ms / 1000 < SATURATED
 
     def _choose_minute(self, level_ms: float) -> SettledLatency | None:

@@ -158,7 +158,6 @@ def simulate_trial(
 
 
 def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded:
-    """The topics' records in the order of their times."""
     parts = []
     for number, topic in enumerate(topics):
         traffic = topic.traffic

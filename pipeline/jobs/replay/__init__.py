@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.jobs.replay.load import ReplayFiles, load_recording
+from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
 from pipeline.replay.rows import list_rows
@@ -59,10 +59,9 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     """
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
-    recording, files = load_recording(run, windows), ReplayFiles(run, windows)
-    reading = {"read_arrivals": files.read_arrivals, "read_batches": files.read_batches}
-
-    keyed = files.replay_keys(spark, recording)
+    recording, readers = load_recording(run, windows), make_readers(run, windows)
+    reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
+    keyed = replay_stored_keys(spark, run, recording)
     families = {
         where: topic.verdict.verdict for where, topic in keyed.items() if topic.verdict.verdict in _FAMILY_NAMES
     }
@@ -71,7 +70,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
-    runs = simulate_runs(spark, plan, read_arrivals=files.read_arrivals, read_hashes=files.read_hashes)
+    runs = simulate_runs(spark, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
     topics = replay_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan, runs=runs)
     rows = list_rows(keyed, topics, sessions, metrics)
     versions = {table.name: run.replace(table, found, windows) for table, found in rows.items()}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -96,7 +95,6 @@ def _topic_window(row: Mapping[str, Any]) -> TopicWindow:
 def _load_leaders(
     run: RunContext, windows: Sequence[TimeWindow]
 ) -> tuple[dict[TopicWindow, dict[int, int]], dict[TopicWindow, dict[int, int]]]:
-    """Leaders, and the least offset that some replica holds, by partition."""
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     for row in run.rows(CLUSTER_STATE, windows, _STATE_COLUMNS):
@@ -154,50 +152,48 @@ def _load_minutes(
     return dict(found)
 
 
-@dataclass(frozen=True)
-class ReplayFiles:
-    """The files of the tables that grow with the traffic; its readers are sent to where tasks run."""
+class Readers(NamedTuple):
+    """Readers of what grows with the traffic, sent to where tasks run: of some sessions' rows in a window, and of hashes."""
 
-    run: RunContext
-    windows: Sequence[TimeWindow]
+    read_arrivals: partial[pa.Table]
+    read_batches: partial[pa.Table]
+    read_hashes: partial[KeyHashes]
 
-    def _list(self, table: Table, windows: Sequence[TimeWindow] | None = None) -> tuple[str, ...]:
-        return list_files(self.run.warehouse, table, self.run.cluster_name, windows or self.windows)
 
-    @cached_property
-    def read_arrivals(self) -> partial[pa.Table]:
-        """Reads arrivals of some sessions in a window."""
-        return partial(_read_sessions, self._list(ARRIVALS), ARRIVAL_COLUMNS, every_epoch=False)
+def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
+    """Readers of some windows' files."""
+    arrivals, batches, hashes = (
+        list_files(run.warehouse, table, run.cluster_name, windows) for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
+    )
+    return Readers(
+        partial(_read_sessions, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
+        partial(_read_sessions, batches, BATCH_COLUMNS, every_epoch=True),  # arrivals pool transactional producers'
+        partial(_read_hashes, hashes),
+    )
 
-    @cached_property
-    def read_batches(self) -> partial[pa.Table]:
-        """Reads their record batches, those of other epochs too: arrivals pool those of transactional producers."""
-        return partial(_read_sessions, self._list(RECORD_BATCHES), BATCH_COLUMNS, every_epoch=True)
 
-    @cached_property
-    def read_hashes(self) -> partial[KeyHashes]:
-        """Reads the hashes of all keys."""
-        return partial(_read_hashes, self._list(KEY_HASHES))
+def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
+    """What recorded keys say; nothing where none are stored."""
+    windows, committed = recording.windows, committed_windows(run.warehouse, run.cluster_name)
+    before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows} & committed
+    span = tuple(sorted({*windows, *before}))
 
-    def replay_keys(self, spark: SparkSession, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
-        """What recorded keys say; nothing where none are stored."""
-        run = self.run
-        committed = committed_windows(run.warehouse, run.cluster_name)
-        before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in self.windows} & committed
-        span = tuple(sorted({*self.windows, *before}))
-        files = [(TRAFFIC, path) for path in self._list(KEY_TRAFFIC, span)]
-        plan = plan_keys(
-            self.windows,
-            committed,
-            recording.partition_counts(),
-            recording.candidates,
-            partitioners=recording.partitioners,
-            bucket_count=max(1, -(-count_file_rows([path for _, path in files]) // run.config.replay.rows_per_bucket)),
-        )
-        files += [(HASHES, path) for path in self._list(KEY_HASHES, span)]
-        if any(isinstance(column, AnswerColumn) for column in plan.columns):
-            files += [(ANSWERS, path) for path in self._list(KEY_ANSWERS, span)]
-        return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
+    def list_of(table: Table, content: str) -> list[tuple[str, str]]:
+        return [(content, path) for path in list_files(run.warehouse, table, run.cluster_name, span)]
+
+    files = list_of(KEY_TRAFFIC, TRAFFIC)
+    plan = plan_keys(
+        windows,
+        committed,
+        recording.partition_counts(),
+        recording.candidates,
+        partitioners=recording.partitioners,
+        bucket_count=max(1, -(-count_file_rows([path for _, path in files]) // run.config.replay.rows_per_bucket)),
+    )
+    files += list_of(KEY_HASHES, HASHES)
+    if any(isinstance(column, AnswerColumn) for column in plan.columns):
+        files += list_of(KEY_ANSWERS, ANSWERS)
+    return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
 
 
 def _read_sessions(
@@ -208,7 +204,6 @@ def _read_sessions(
     *,
     every_epoch: bool,
 ) -> pa.Table:
-    """Rows of some sessions in a window."""
     wanted = set(sessions)
     rows = read_window_rows(paths, columns, start_ms, {"producer_id": sorted({one for one, _ in wanted})})
     pairs = zip(rows["producer_id"].to_pylist(), rows["producer_epoch"].to_pylist(), strict=True)

@@ -56,8 +56,6 @@ class _Keys(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What decides where a key goes."""
-
     column: int
     partition_count: int
     mask: Mask

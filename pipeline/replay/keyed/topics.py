@@ -157,7 +157,6 @@ class KeyedTopic:
         return found
 
     def _leave(self) -> KeyedOutcome:
-        """What is in use where nothing is known of it: as recorded."""
         records, sizes = (known_loads(np.ascontiguousarray(column)) for column in self.recorded.T)
         outcome = KeyedOutcome(
             strategy=AS_RECORDED,
@@ -170,7 +169,6 @@ class KeyedTopic:
         return replace(outcome, assumptions=tuple(self._assume(outcome)))
 
     def _assign(self, number: int) -> KeyedOutcome:
-        """What becomes of the topic's records by an assignment."""
         assignment = self.plan.assignments[number]
         count = assignment.partition_counts[self.window]
         cells, moves = self.sums.assigned.get(number, (np.zeros((count, 3), np.int64), MoveTotals()))

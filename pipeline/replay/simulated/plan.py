@@ -143,7 +143,6 @@ def _choose_models(sessions: Sequence[tuple[SessionMetrics, Sequence[ProducerSes
 def _list_topics(
     recording: Recording, start_ms: int, topics: set[tuple[str, str]], key_families: Mapping[TopicWindow, str]
 ) -> tuple[GroupTopic, ...]:
-    """Topics with a leader, in order."""
     found = []
     for topic, topic_id in sorted(topics):
         where = start_ms, topic, topic_id

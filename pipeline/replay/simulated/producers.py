@@ -111,7 +111,6 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
 
 
 def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config, str | None]:
-    """Client, version, configuration and strategy under a candidate."""
     named, strategy = read_client(candidate), candidate.partitioner
     if strategy is None and named is None and not any(name.startswith("partitioner.") for name in candidate.config):
         strategy = baseline.strategy

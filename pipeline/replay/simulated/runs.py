@@ -110,7 +110,6 @@ def simulate_runs(
 
 
 def _merge(plan: SimulationPlan, results: Sequence[_TopicResult]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
-    """Adds up the groups that write to a topic, in their order."""
     parts: dict[tuple[TopicWindow, int, int], list[TopicRun]] = defaultdict(list)
     for run, topic, result in sorted(results, key=lambda found: (found.run, found.topic)):
         for candidate, variant in enumerate(plan.variants[run.group]):

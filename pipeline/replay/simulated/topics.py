@@ -63,10 +63,6 @@ class SimulatedTopic:
         """One number of each seed and partition: int64[seeds, partitions]."""
         return self._cells[:, :, column]
 
-    def batch_counts(self) -> list[Estimate]:
-        """Batches by partition."""
-        return [count_seeds(column) for column in self.cells(CELL_BATCHES).T.tolist()]
-
     @cached_property
     def broker_ids(self) -> tuple[int, ...]:
         """Brokers, ascending."""
