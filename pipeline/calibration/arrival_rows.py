@@ -37,18 +37,13 @@ CHUNK_SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
         ("topic_id", pa.string()),
-        ("partition", pa.int64()),
-        ("window_start_ms", pa.int64()),
-        ("minute_start_ms", pa.int64()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int64()),
+        *((name, pa.int64()) for name in ("partition", "window_start_ms", "minute_start_ms")),
+        *((name, pa.int64()) for name in ("producer_id", "producer_epoch")),
         ("timestamp_type", pa.string()),
         ("record_count", pa.int64()),
         *((name, pa.int64()) for name in COUNTS),
         ("first_ms", pa.int64()),
-        ("at_ms", pa.binary()),
-        ("body_bytes", pa.binary()),
-        ("key_number", pa.binary()),
+        *((name, pa.binary()) for name in ("at_ms", "body_bytes", "key_number")),
     ]
 )
 """A chunk of a segment, one group of it: arrays as the bytes of `PackedArrivals`; no `key_number` where all keys are null."""
@@ -59,10 +54,7 @@ ROW_SCHEMA = pa.schema(
         ("part", pa.int64()),
         ("record_count", pa.int64()),
         *((name, pa.int64()) for name in COUNTS),
-        ("gap_ms", pa.list_(pa.int32())),
-        ("body_bytes", pa.list_(pa.int32())),
-        ("partition", pa.list_(pa.int32())),
-        ("key_index", pa.list_(pa.int32())),
+        *((name, pa.list_(pa.int32())) for name in ("gap_ms", "body_bytes", "partition", "key_index")),
         ("keys", pa.list_(pa.int64())),
     ]
 )

@@ -12,7 +12,13 @@ from pipeline.model.trust import format_trust
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource
 from pipeline.replay.leaders import draw_leaders
-from pipeline.replay.loads import Estimate, known_loads, measure_effective_partitions, measure_peak_to_mean
+from pipeline.replay.loads import (
+    Estimate,
+    count_seeds,
+    known_loads,
+    measure_effective_partitions,
+    measure_peak_to_mean,
+)
 
 if TYPE_CHECKING:
     from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
@@ -134,13 +140,14 @@ def _describe_runs_skew(runs: SimulatedTopic) -> Row:
 
 def _describe_runs(runs: SimulatedTopic) -> Row:
     """What only a simulation gives: batches, throughput, latency."""
-    sent = runs.sent_counts()
+    sent = count_seeds(run.sent_count for run in runs.runs.values())
+    lost = count_seeds(run.failed_count + run.refused_count for run in runs.runs.values())
     low, median, high = (int(part.sum()) for part in runs.log_sizes)
     return {
         "seed_count": runs.seed_count,
         "replayed_record_count_low": sent.low,
         "replayed_record_count_high": sent.high,
-        **runs.lost_counts().columns("lost_record_count"),
+        **lost.columns("lost_record_count"),
         **Estimate(median, low, high).columns("log_size_bytes"),
         **runs.records_per_batch().columns("records_per_batch"),
         **runs.throughput_per_s().columns("throughput_records_per_s"),

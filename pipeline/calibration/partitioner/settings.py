@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.clients import rule_of
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.simulator.clients.client import Compression
@@ -263,7 +264,7 @@ def settle_linger(baseline: Baseline, queue_time_ms: float | None, under_way: fl
     waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {NEW_DEFAULT_MS:g}, not 0"
     changed = replace(linger, value=f"{NEW_DEFAULT_MS:g}")
     settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
-    if baseline.strategy is not None and baseline.strategy.startswith("java-builtin"):
+    if baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES:
         settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
     else:  # an old client has no such default: it was set
         changed = replace(changed, source=Origin.INFERRED)

@@ -27,7 +27,7 @@ import numpy as np
 from pipeline.calibration.partitioner import switch_kernels as kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -133,15 +133,20 @@ def weigh_rules(
     stays_ms, stays_bytes = _measure_stays(bins)
     tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
     tried_ms = {*_USUAL_MS, *_take_quantiles(stays_ms)}
-    by_bytes = {
-        limit: _weigh_bytes(_count_by_bytes(bins, limit), partition_count)
+    columns = (bins.at_ms, bins.partition, bins.record_count)
+    by_limit = {
+        limit: _count(kernels.count_by_bytes, *columns, bins.body_bytes, bins.opened_count, limit)
         for limit in sorted(tried_bytes)
         if limit >= least_bytes
     }
-    by_ms = {limit: _weigh_time(_count_by_time(bins, limit), partition_count) for limit in sorted(tried_ms)}
+    by_bytes = {limit: _weigh_bytes(counts, partition_count) for limit, counts in by_limit.items()}
+    by_ms = {}
+    for limit in sorted(tried_ms):
+        counts = _count(kernels.count_by_time, *columns, limit, max(1, limit // _TOLERANCE_PARTS))
+        by_ms[limit] = _weigh_time(counts, partition_count)
     limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
     limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
-    counts, openings = _count_by_bytes(bins, limit_bytes), _count_openings(bins)
+    counts, openings = by_limit[limit_bytes], _count(kernels.count_openings, *columns, bins.opened_count)
     weights = {
         SwitchRule.BATCH: _weigh_batch(openings, partition_count),
         SwitchRule.BYTES: by_bytes[limit_bytes],
@@ -161,23 +166,10 @@ def weigh_rules(
     )
 
 
-def _count_by_bytes(bins: KeylessBins, limit_bytes: int) -> NDArray[np.int64]:
+def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """What a kernel counts, by its numbers."""
     counts = np.zeros(kernels.COUNTS, np.int64)
-    columns = (bins.at_ms, bins.partition, bins.record_count, bins.body_bytes, bins.opened_count)
-    kernels.count_by_bytes(*columns, limit_bytes, counts)
-    return counts
-
-
-def _count_by_time(bins: KeylessBins, limit_ms: int) -> NDArray[np.int64]:
-    counts = np.zeros(kernels.COUNTS, np.int64)
-    tolerance_ms = max(1, limit_ms // _TOLERANCE_PARTS)
-    kernels.count_by_time(bins.at_ms, bins.partition, bins.record_count, limit_ms, tolerance_ms, counts)
-    return counts
-
-
-def _count_openings(bins: KeylessBins) -> NDArray[np.int64]:
-    counts = np.zeros(kernels.COUNTS, np.int64)
-    kernels.count_openings(bins.at_ms, bins.partition, bins.record_count, bins.opened_count, counts)
+    count(*arguments, counts)
     return counts
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.model.window import NS_PER_MS
-from pipeline.replay.loads import Estimate, Loads, count_effective, count_seeds, measure_seeds, spread_over_seeds
+from pipeline.replay.loads import Estimate, Loads, count_effective, measure_seeds, spread_over_seeds
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.simulator.clients.client import SECOND
 
@@ -135,14 +135,6 @@ class SimulatedTopic:
             run.client_latency_sum_ns / run.sent_count / NS_PER_MS if run.sent_count else None
             for run in self.runs.values()
         )
-
-    def sent_counts(self) -> Estimate:
-        """Records that were sent: those of the arrivals, by every seed."""
-        return count_seeds(run.sent_count for run in self.runs.values())
-
-    def lost_counts(self) -> Estimate:
-        """Records that never reached the log."""
-        return count_seeds(run.failed_count + run.refused_count for run in self.runs.values())
 
 
 def _median_total(values: NDArray[np.int64]) -> int:
