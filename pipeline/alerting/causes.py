@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pipeline.advice.candidate_effects import describe_partitioner
@@ -14,41 +15,54 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 5
 MOST_KEYS = 5
 NAME_LENGTH = 48
+
+
+class Cause(StrEnum):
+    """A part of what a broker has above its share, as a mail names it."""
+
+    LEADERS = "leaders"
+    TOPIC_MIX = "topic mix"
+    PARTITION_SKEW = "partition skew"
+    HEAVY_KEYS = "heavy keys"
+    HASH_LUCK = "hash luck"
+    REMAINDER = "remainder"
+
+
 _MEANINGS = {
-    "leaders": "it leads more partitions than its part; elect preferred leaders, or move some",
-    "topic mix": "it leads partitions of busier topics; spread these over the brokers",
-    "partition skew": "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
-    "heavy keys": "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
-    "hash luck": "chance gives this to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
-    "remainder": "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
+    Cause.LEADERS: "it leads more partitions than its part; elect preferred leaders, or move some",
+    Cause.TOPIC_MIX: "it leads partitions of busier topics; spread these over the brokers",
+    Cause.PARTITION_SKEW: "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
+    Cause.HEAVY_KEYS: "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
+    Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
+    Cause.REMAINDER: "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
 }
-_NAMES = {"remainder": "neither heavy keys nor hash luck"}
+_NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
 
 
-def _terms(causes: ShareCauses) -> dict[str, float]:
+def _terms(causes: ShareCauses) -> dict[Cause, float]:
     return {
-        "leaders": causes.leaders_term,
-        "topic mix": causes.topic_mix_term,
-        "partition skew": causes.partition_skew_term,
+        Cause.LEADERS: causes.leaders_term,
+        Cause.TOPIC_MIX: causes.topic_mix_term,
+        Cause.PARTITION_SKEW: causes.partition_skew_term,
     }
 
 
-def _skew_terms(causes: ShareCauses) -> dict[str, float]:
+def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
     """Parts of partition skew; empty where it was not split."""
     parts = {
-        "heavy keys": causes.heavy_keys_term,
-        "hash luck": causes.hash_luck_term,
-        "remainder": causes.remainder_term,
+        Cause.HEAVY_KEYS: causes.heavy_keys_term,
+        Cause.HASH_LUCK: causes.hash_luck_term,
+        Cause.REMAINDER: causes.remainder_term,
     }
     known = {name: points for name, points in parts.items() if points is not None}
     return known if len(known) == len(parts) else {}
 
 
-def _largest(causes: ShareCauses) -> tuple[str, str]:
+def _largest(causes: ShareCauses) -> tuple[Cause, Cause]:
     """The largest term, and of partition skew, where it is split, the largest part."""
     terms, parts = _terms(causes), _skew_terms(causes)
     largest = max(terms, key=lambda name: terms[name])
-    return largest, max(parts, key=lambda name: parts[name]) if largest == "partition skew" and parts else largest
+    return largest, max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
 
 
 def name_cause(evidence: BrokerShareEvidence) -> str:
@@ -77,7 +91,7 @@ def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
         f"Most of it is {largest}{part}: {_MEANINGS[meaning]}."
     )
     topic = evidence.topics[0].topic if evidence.topics else ""
-    is_placing = meaning in {"partition skew", "remainder", "hash luck"} and topic in evidence.partitioners
+    is_placing = meaning in {Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK} and topic in evidence.partitioners
     rows = [*terms.items(), *((f"· {name}", points) for name, points in parts.items())]
     return MailSection(
         title="Why it is hot",

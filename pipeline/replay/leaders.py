@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.loads import UNKNOWN, Estimate, Loads
+from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
 from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class DrawnLeaders(NamedTuple):
     def sum_by_broker(self, loads: Loads) -> Loads:
         """Load of each broker, in the order of `broker_ids`: the mean over the draws, least and most."""
         low, median, high = (self._sum_by_draw(part) for part in loads)
-        return Loads(low.min(axis=0), _mean(median), high.max(axis=0))
+        # means, not medians: those would leave a part without broker
+        return Loads(low.min(axis=0), apportion(median.sum(axis=0), int(median[0].sum())), high.max(axis=0))
 
     def measure_peak(self, loads: Loads) -> Estimate:
         """Largest over mean load of the brokers, and its range over the draws."""
@@ -96,12 +97,3 @@ def _draw(broker_count: int, count: int, stream: int) -> list[int]:
             order[last], order[other] = order[other], order[last]
         drawn += order
     return drawn[:count]
-
-
-def _mean(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Means over the draws, rounded so that they sum to what is led: medians would leave a part without broker."""
-    means, rests = np.divmod(sums.sum(axis=0), len(sums))
-    missing = int(rests.sum()) // len(sums)
-    means[np.argsort(-rests, kind="stable")[:missing]] += 1
-    found: NDArray[np.int64] = means
-    return found

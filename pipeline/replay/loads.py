@@ -67,9 +67,7 @@ def spread_unknown(known: NDArray[np.int64], unknown: int) -> Loads:
     >>> spread_unknown(np.array([5, 0, 1]), 4)
     Loads(low=array([5, 0, 1]), median=array([7, 1, 2]), high=array([9, 4, 5]))
     """
-    each, rest = divmod(unknown, len(known))
-    share = np.full(len(known), each, dtype=np.int64)
-    share[:rest] += 1
+    share = apportion(np.ones(len(known)), unknown)
     return Loads(known, known + share, known + unknown)
 
 

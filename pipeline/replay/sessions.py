@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -120,15 +122,12 @@ def find_sessions(
     if not recording.with_arrivals:
         return []
     partition_counts = {where: sum(one >= 0 for one in led.values()) for where, led in recording.leaders.items()}
-    topics = {topic for _, topic, _ in recording.leaders}
-    strategies = {topic: strategy_in_use(recording.partitioners, topic) for topic in topics}
+    strategies = {topic: strategy_in_use(recording.partitioners, topic) for _, topic, _ in recording.leaders}
     configured = {topic: name for topic, name in strategies.items() if name and is_simulated(name)}
 
     def look(sessions: Sequence[SessionWindow]) -> Iterator[ProducerSession]:
-        by_window: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for start_ms, producer_id, epoch in sessions:
-            by_window[start_ms].append((producer_id, epoch))
-        for start_ms, own in sorted(by_window.items()):
+        for start_ms, of_window in itertools.groupby(sorted(sessions), key=itemgetter(0)):
+            own = [(producer_id, epoch) for _, producer_id, epoch in of_window]
             stored = read_batches(start_ms, own)
             for traffic in iter_sessions(read_arrivals(start_ms, own)):
                 where = start_ms, traffic.topic, traffic.topic_id
