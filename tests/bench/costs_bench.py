@@ -26,7 +26,7 @@ import yaml
 from pipeline.cli.demo import prepare_demo
 from pipeline.environment import variable
 from pipeline.errors import HealthGateError
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, format_instant
 from tests.batches import START_MS, make_batch, make_records
 from tests.bench.replay_bench import PeakMemory
 from tests.bench.scan_bench import write_index, write_segment
@@ -172,9 +172,10 @@ def read_log(folder, partitions, records, key=b"k%d"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_segment(path, batches, count)
         write_index(path)
-    cluster = {"sources": [{"kind": "log_directories", "paths": [str(folder / "logs")]}]}
-    document = {"warehouse": "warehouse", "outbox": "outbox", "window": "PT1H", "clusters": {"bench": cluster}}
     start_ms = START_MS - START_MS % HOUR_MS
+    sources = [{"kind": "log_directories", "paths": [str(folder / "logs")]}]
+    cluster = {"as_of": format_instant(start_ms + HOUR_MS), "sources": sources}
+    document = {"warehouse": "warehouse", "outbox": "outbox", "window": "PT1H", "clusters": {"bench": cluster}}
     return Input(document=document, span=TimeWindow(start_ms, start_ms + HOUR_MS))
 
 
