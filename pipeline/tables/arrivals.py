@@ -25,9 +25,16 @@ ARRIVALS = Table(
         bigint("producer_id", "Producer id; -1 for all producers without idempotence, which look alike in batches."),
         bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: all epochs are one session."),
         timestamp("minute_start", "UTC minute the records were created in; their batch's window may be later."),
-        string("timestamp_type", "`CreateTime`, or `LogAppendTime`: a batch's records have the time of its append."),
+        string(
+            "timestamp_type",
+            "`CreateTime`; with `LogAppendTime` all records of a batch have the time of its append: how they arrived is lost.",
+        ),
         bigint("part", "0, 1, ... in order of time, where a minute has more than 1,048,576 records."),
-        bigint("record_count", "Length of the arrays; unreadable ones added, that of `partition_traffic`.", "records"),
+        bigint(
+            "record_count",
+            "Data records, the length of the arrays; with `unreadable_record_count` as many as in `silver.partition_traffic`.",
+            "records",
+        ),
         bigint("unreadable_record_count", "Records of unreadable batches by header; not in the arrays.", "records"),
         bigint("aborted_record_count", "Records of aborted transactions; in the arrays, as they were load.", "records"),
         bigint(
@@ -61,7 +68,7 @@ ARRIVALS = Table(
         Column(
             "key_index",
             "array<int>",
-            "By record: index into `keys`; -1 null; without key ids -2 a key, -3 empty.",
+            "By record: index into `keys` from 0; -1 a null key; where no key ids are stored -2 a key and -3 an empty one.",
             nullable=False,
         ),
         Column(

@@ -7,7 +7,11 @@ from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, 
 
 _SOURCE = string("source", "Source kind that reports it.")
 _INSTANCE = string("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
-_BROKER = bigint("broker_id", "Broker (`node.id`) by configuration, label, `app-info`; NULL if unknown.", nullable=True)
+_BROKER = bigint(
+    "broker_id",
+    "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where unknown.",
+    nullable=True,
+)
 _METERS = (
     double("bytes_in", "Increase of `BytesInPerSec`: compressed batches of producers, no replication.", "bytes"),
     double("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
@@ -89,8 +93,12 @@ BROKER_REQUEST_TIMES = Table(
         _BROKER,
         string("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
         double("request_count", "Produce requests: increase of the count.", "requests"),
-        double("time_mean_ms", "Mean over the window's requests: increase of count x mean; NULL without `Mean`.", "ms"),
-        double("time_p50_ms", "Mean of the samples of the median, each over about five minutes.", "ms"),
+        double(
+            "time_mean_ms",
+            "Mean over the window's requests: increase of count x mean; NULL where the exporter drops `Mean`, as its example rules do.",
+            "ms",
+        ),
+        double("time_p50_ms", "Mean of the samples of the median, each over some five decaying minutes.", "ms"),
         double("time_p99_ms", "Mean of the samples of the 99th percentile, each over about five minutes.", "ms"),
         RUN_ID,
     ),

@@ -22,7 +22,11 @@ INCIDENTS = Table(
         double("peak_value", "Largest measure since `since`."),
         double("limit_value", "Limit.", nullable=False),
         bigint("window_count", "Windows from `since` to this one.", "windows"),
-        string("silenced_by", "Why it is not reported: a mute, or a run without notices.", nullable=True),
+        string(
+            "silenced_by",
+            "Why nobody is notified: a mute with its end and reason, or a run without notices; NULL where people are.",
+            nullable=True,
+        ),
         RUN_ID,
     ),
 )

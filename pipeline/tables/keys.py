@@ -30,7 +30,11 @@ from pipeline.tables.table import (
 )
 
 KEY_ID = string("key_id", "BLAKE2b-128 of the key with the deployment secret, in hex; '' where not about one key.")
-_COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides; 0 is exact.", "records")
+_COUNT_ERROR = bigint(
+    "count_error",
+    "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.",
+    "records",
+)
 _STRATEGY_VERSION = string(
     "strategy_version", "Changes with the file of a user-defined strategy; '' for built-in ones."
 )
@@ -125,7 +129,10 @@ KEY_MATRICES = Table(
         string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
         bigint("partition_count", "What it was asked for.", "partitions"),
-        bigint("chosen_partition", "Where it would put them; -1: not by key, or refused; -2: keys without a name."),
+        bigint(
+            "chosen_partition",
+            "Where it would put the records; -1: the key does not decide or is refused; -2: keys the memory limit left without a name.",
+        ),
         bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
         bigint("record_count", "Keyed data records.", "records"),
         bigint("size_bytes", "As `silver.key_traffic.size_bytes`.", "bytes"),

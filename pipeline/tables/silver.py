@@ -46,7 +46,11 @@ RECORD_BATCHES = Table(
         bigint("producer_id", "Producer id; -1 without idempotence."),
         bigint("producer_epoch", "Producer epoch; -1 without idempotence."),
         bigint("base_sequence", "Sequence of the first record; -1 without idempotence."),
-        bigint("missing_offset_count", "Offsets before it (or after the segment's last) in no batch.", "offsets"),
+        bigint(
+            "missing_offset_count",
+            "Offsets before the batch (at a closed segment's end: also after it) that no batch covers.",
+            "offsets",
+        ),
         bigint("lateness_ms", "How far its max timestamp is behind the largest earlier one; 0 in order.", "ms"),
         boolean("is_crc_ok", "CRC matches; batches that fail are counted by their header and quarantined."),
         bigint("segment_base_offset", "Segment file the batch was read from."),
@@ -84,7 +88,7 @@ PARTITION_TRAFFIC = Table(
         bigint("producer_count", "Distinct producer ids (all without one count as one).", "producers"),
         double("records_per_batch", "Mean records per data batch.", "records"),
         double("fill_ratio", "Mean batch bytes over `batch.size` (or 16384); above 1 for one large record.", "ratio"),
-        double("batch_bytes_squared", "Sum of squares, for independent units.", "bytes^2", nullable=False),
+        double("batch_bytes_squared", "Sum of squared batch bytes, for independent units.", "bytes^2", nullable=False),
         bigint("max_lateness_ms", "Largest lateness of a batch.", "ms"),
         bigint("time_outlier_count", "Batches placed by append order.", "batches"),
         string(
@@ -92,7 +96,11 @@ PARTITION_TRAFFIC = Table(
             "`exact` = from record batches; `sampled` = from a part of them, divided by `sampling_rate`; `upper_bound` = from offsets (records) and log sizes (bytes; batches taken as full ones). NULL in rows of older versions: exact.",
             nullable=True,
         ),
-        double("sampling_rate", "Part of the window's time that was read; 0 where only offsets were.", "ratio"),
+        double(
+            "sampling_rate",
+            "Part of the window's time whose batches were read: 1 for all, 0 where only offsets were looked up.",
+            "ratio",
+        ),
         RUN_ID,
     ),
 )
@@ -134,14 +142,28 @@ PRODUCER_NODES = Table(
         double("requests_in_flight", "Client-wide `requests-in-flight`, mean of the scrapes.", "requests"),
         double("buffer_available_bytes", "Client-wide `buffer-available-bytes`, smallest scraped.", "bytes"),
         double("buffer_total_bytes", "`buffer-total-bytes`; librdkafka: `queue.buffering.max.kbytes`.", "bytes"),
-        double("buffer_blocked_ratio", "Part of time in `bufferpool-wait-time-ns-total`, all threads.", "ratio"),
+        double(
+            "buffer_blocked_ratio",
+            "Part of the observed time that threads waited for buffer memory (`bufferpool-wait-time-ns-total`); above 1 for several.",
+            "ratio",
+        ),
         double("record_rate_per_s", "Client-wide increase of `record-send-total` (librdkafka: `txmsgs`).", "1/s"),
-        double("error_rate_per_s", "Client-wide `record-error-total`; librdkafka: `txerrs` of the broker.", "1/s"),
-        double("retry_rate_per_s", "Client-wide `record-retry-total`; librdkafka: `txretries` of the broker.", "1/s"),
+        double(
+            "error_rate_per_s", "Client-wide `record-error-total` per second; librdkafka: the broker's `txerrs`.", "1/s"
+        ),
+        double(
+            "retry_rate_per_s",
+            "Client-wide `record-retry-total` per second; librdkafka: the broker's `txretries`.",
+            "1/s",
+        ),
         bigint("gap_count", "Intervals over three times the configured one.", "gaps", nullable=True),
         bigint("covered_ms", "Time that the increases stand for; less where samples are missing.", "ms", nullable=True),
-        string("client_version", "Version of the Java client, where known (`app-info`).", nullable=True),
-        Column("client_config", "map<string,string>", "Its settings by its own names, by metrics or configuration."),
+        string("client_version", "Version of the Java client, where a source names it (`app-info`).", nullable=True),
+        Column(
+            "client_config",
+            "map<string,string>",
+            "Settings of the client by its own names, from its metrics and the configuration; NULL where neither has any.",
+        ),
         RUN_ID,
     ),
 )
