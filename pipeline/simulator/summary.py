@@ -45,39 +45,24 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One seed's figures.
+    """One seed's figures."""
 
-    Attributes:
-        run: Of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes, and the recovery's.
-        brokers: By broker.
-        partitions: By partition, counted over all topics.
-        producers: By producer.
-    """
-
+    # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes, and the recovery's
     run: Figures
     brokers: tuple[Figures, ...]
-    partitions: tuple[Figures, ...]
+    partitions: tuple[Figures, ...]  # by partition, counted over all topics
     producers: tuple[Figures, ...]
 
 
 @dataclass(frozen=True)
 class VariantSummary:
-    """A variant over its seeds; as `RunFigures`, with ranges.
-
-    Attributes:
-        variant: What was simulated.
-        seeds: The seeds.
-        run: Of the whole run.
-        brokers: By broker.
-        partitions: By partition, counted over all topics.
-        producers: By producer.
-    """
+    """A variant over its seeds; as `RunFigures`, with ranges."""
 
     variant: ScenarioVariant
     seeds: tuple[int, ...]
     run: Mapping[str, Range]
     brokers: tuple[Mapping[str, Range], ...]
-    partitions: tuple[Mapping[str, Range], ...]
+    partitions: tuple[Mapping[str, Range], ...]  # by partition, counted over all topics
     producers: tuple[Mapping[str, Range], ...]
 
 

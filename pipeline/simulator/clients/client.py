@@ -22,96 +22,60 @@ class ClientFamily(IntEnum):
 
 @dataclass(frozen=True)
 class Compression:
-    """What a codec does to this traffic.
+    """What a codec does to this traffic."""
 
-    Attributes:
-        ratio_ppm: Compressed bytes of a batch's records per million uncompressed ones.
-        overhead_bytes: The codec's own frame in every batch.
-    """
-
-    ratio_ppm: int
-    overhead_bytes: int = 0
+    ratio_ppm: int  # compressed bytes of a batch's records per million uncompressed ones
+    overhead_bytes: int = 0  # the codec's own frame in every batch
 
 
 @dataclass(frozen=True)
 class ThreadCosts:
-    """What the client's two kinds of thread cost; measured: see `measured.py`.
+    """What the client's two kinds of thread cost; measured: see `measured.py`."""
 
-    Attributes:
-        append_ns: `send()` that joins a batch, from one record to the next.
-        wake_call_ns: What `send()` takes longer where it wakes the sender: a system call.
-        wake_ns: From that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before
-            the call returned, because the two threads share a core.
-        response_wake_ns: From a response's arrival until the sender looks.
-        loop_ns: One `runOnce` of the sender; at least 1.
-        request_ns: Added to it for each request it sends.
-        transit_ns: From a `runOnce` until its requests are at the broker.
-        timer_ns: How much longer than asked a poll sleeps.
-        metadata_ns: How long the first `send()` waits for metadata.
-        connect_ns: From the first wish to send to a broker until the connection is ready.
-        run_to_run_ppm: Factor between two runs, parts per million; see `run_to_run.py`.
-    """
-
-    append_ns: int = 1_000
+    append_ns: int = 1_000  # `send()` that joins a batch, from one record to the next
+    # what `send()` takes longer where it wakes the sender: a system call
     wake_call_ns: Distribution = field(default_factory=Distribution)
+    # from that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before the
+    # call returned, because the two threads share a core
     wake_ns: Distribution = field(default_factory=Distribution)
+    # from a response's arrival until the sender looks
     response_wake_ns: Distribution = field(default_factory=Distribution)
-    loop_ns: int = 1
-    request_ns: int = 0
-    transit_ns: int = 0
-    timer_ns: int = 0
-    metadata_ns: int = 0
-    connect_ns: int = 0
-    run_to_run_ppm: Distribution = ALIKE
+    loop_ns: int = 1  # one `runOnce` of the sender; at least 1
+    request_ns: int = 0  # added to it for each request it sends
+    transit_ns: int = 0  # from a `runOnce` until its requests are at the broker
+    timer_ns: int = 0  # how much longer than asked a poll sleeps
+    metadata_ns: int = 0  # how long the first `send()` waits for metadata
+    connect_ns: int = 0  # from the first wish to send to a broker until the connection is ready
+    run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A producer's configuration; a name without its unit is Kafka's (`linger_ns` is `linger.ms`).
+    """A producer's configuration; a name without its unit is Kafka's (`linger_ns` is `linger.ms`)."""
 
-    Attributes:
-        placement: The partitioner, by name in `engine/partitioners.py`.
-        is_adaptive: `partitioner.adaptive.partitioning.enable`.
-        availability_timeout_ns: `partitioner.availability.timeout.ms`; 0 is off.
-        ignores_keys: `partitioner.ignore.keys`, or a partitioner that looks at no key.
-        sticky_linger_ns: librdkafka's `sticky.partitioning.linger.ms`.
-        batch_bytes: `batch.size`.
-        batch_record_count: librdkafka's `batch.num.messages`; 0 is no limit.
-        acks: 0, 1, or -1 for all.
-        is_idempotent: `enable.idempotence`.
-        retry_count: `retries`.
-        backoff_ns: `retry.backoff.ms`.
-        backoff_max_ns: `retry.backoff.max.ms` from 3.7; before, the same as `backoff_ns`.
-        backoff_jitter_ppm: 200,000 from 3.7, before 0.
-        drains_from_shared_index: All nodes share one drain index: before 3.3.
-        throttles_itself: It holds back for the throttle time a response names: from 2.0.
-        reconnect_backoff_ns: `reconnect.backoff.ms`.
-        compression: Or None.
-    """
-
-    placement: str = "BUILT_IN"
-    is_adaptive: bool = True
-    availability_timeout_ns: int = 0
-    ignores_keys: bool = False
-    sticky_linger_ns: int = 10 * MS
-    batch_bytes: int = 16_384
-    batch_record_count: int = 0
+    placement: str = "BUILT_IN"  # the partitioner, by name in `engine/partitioners.py`
+    is_adaptive: bool = True  # `partitioner.adaptive.partitioning.enable`
+    availability_timeout_ns: int = 0  # `partitioner.availability.timeout.ms`; 0 is off
+    ignores_keys: bool = False  # `partitioner.ignore.keys`, or a partitioner that looks at no key
+    sticky_linger_ns: int = 10 * MS  # librdkafka's `sticky.partitioning.linger.ms`
+    batch_bytes: int = 16_384  # `batch.size`
+    batch_record_count: int = 0  # librdkafka's `batch.num.messages`; 0 is no limit
     linger_ns: int = 0
     buffer_memory_bytes: int = 33_554_432
     max_block_ns: int = 60 * SECOND
     max_request_bytes: int = 1_048_576
     max_in_flight_count: int = 5
-    acks: int = -1
-    is_idempotent: bool = True
-    retry_count: int = 2_147_483_647
-    backoff_ns: int = 100 * MS
-    backoff_max_ns: int = SECOND
-    backoff_jitter_ppm: int = 200_000
+    acks: int = -1  # 0, 1, or -1 for all
+    is_idempotent: bool = True  # `enable.idempotence`
+    retry_count: int = 2_147_483_647  # `retries`
+    backoff_ns: int = 100 * MS  # `retry.backoff.ms`
+    backoff_max_ns: int = SECOND  # `retry.backoff.max.ms` from 3.7; before, the same as `backoff_ns`
+    backoff_jitter_ppm: int = 200_000  # 200,000 from 3.7, before 0
     request_timeout_ns: int = 30 * SECOND
     delivery_timeout_ns: int = 120 * SECOND
-    drains_from_shared_index: bool = False
-    throttles_itself: bool = True
-    reconnect_backoff_ns: int = 50 * MS
+    drains_from_shared_index: bool = False  # all nodes share one drain index: before 3.3
+    throttles_itself: bool = True  # it holds back for the throttle time a response names: from 2.0
+    reconnect_backoff_ns: int = 50 * MS  # `reconnect.backoff.ms`
     compression: Compression | None = None
 
 

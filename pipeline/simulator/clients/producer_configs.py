@@ -56,27 +56,16 @@ class WrongSettingError(ConfigError):
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """A configuration in a span of versions.
+    """A configuration in a span of versions."""
 
-    Attributes:
-        name: Kafka's, or librdkafka's.
-        type: `boolean`, `short`, `int`, `long`, `double`, `float`, or another one that is taken as text.
-        valid: `least..most`, `least..`, names between `|`, or "" where the client checks nothing.
-        default: As text, or "".
-        since: First version, or "".
-        before: First version that has it no more or otherwise, or "".
-        alias_of: The name that librdkafka keeps the value under, or "".
-        effect: `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither.
-    """
-
-    name: str
-    type: str
-    valid: str
-    default: str
-    since: str
-    before: str
-    alias_of: str
-    effect: str
+    name: str  # Kafka's, or librdkafka's
+    type: str  # `boolean`, `short`, `int`, `long`, `double`, `float`, or another one that is taken as text
+    valid: str  # `least..most`, `least..`, names between `|`, or "" where the client checks nothing
+    default: str  # as text, or ""
+    since: str  # first version, or ""
+    before: str  # first version that has it no more or otherwise, or ""
+    alias_of: str  # the name that librdkafka keeps the value under, or ""
+    effect: str  # `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither
 
     def covers(self, version: str) -> bool:
         """Tells whether a version of the client has it so."""
@@ -143,21 +132,13 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ProducerConfiguration:
-    """A configuration, parsed.
-
-    Attributes:
-        client: Whose.
-        version: The client's.
-        values: By the name that others are aliases of, defaults filled in.
-        given: As they were written, the names that were configured, by the same.
-        notes: What of it has no effect in a simulation, in sentences.
-    """
+    """A configuration, parsed."""
 
     client: str
     version: str
-    values: Mapping[str, Any]
-    given: Mapping[str, str]
-    notes: tuple[str, ...]
+    values: Mapping[str, Any]  # by the name that others are aliases of, defaults filled in
+    given: Mapping[str, str]  # as they were written, the names that were configured, by the same
+    notes: tuple[str, ...]  # what of it has no effect in a simulation, in sentences
 
     @property
     def number(self) -> tuple[int, ...]:

@@ -65,19 +65,12 @@ _MOST_INT = 2**31 - 1
 
 @dataclass(frozen=True)
 class ResolvedProducer:
-    """A producer as the simulator takes it, and what of its configuration it does not.
-
-    Attributes:
-        family: Whose client.
-        settings: Resolved.
-        strategy: What it follows, by name.
-        notes: What of the configuration has no effect here, in sentences.
-    """
+    """A producer as the simulator takes it, and what of its configuration it does not."""
 
     family: ClientFamily
     settings: Settings
-    strategy: str
-    notes: tuple[str, ...]
+    strategy: str  # what it follows, by name
+    notes: tuple[str, ...]  # what of the configuration has no effect here, in sentences
 
 
 def resolve_producer(

@@ -1,4 +1,4 @@
-"""The batch trace of a variant, told by names instead of numbers: what `simulate --trace` writes."""
+"""The batch trace of a variant, with names instead of numbers: what `simulate --trace` writes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pipeline.simulator.engine.result import BATCH_TRACE
 from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:
@@ -22,36 +23,16 @@ NAMED_BATCH_TRACE = pa.schema(
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("broker_id", pa.int32()),  # the partition's leader
-        pa.field("batch_number", pa.int64()),  # of this producer and partition, by creation, from 0
-        pa.field("created_at_ns", pa.int64()),  # of the first record; times are since the run's start
-        pa.field("drained_at_ns", pa.int64()),  # into its last request; -1 if it never was
-        pa.field("done_at_ns", pa.int64()),
-        pa.field("record_count", pa.int64()),
-        pa.field("size_bytes", pa.int64()),  # as in the log
-        pa.field("attempt_count", pa.int32()),
-        pa.field("is_failed", pa.bool_()),
+        *list(BATCH_TRACE)[2:],
     ]
 )
-"""A row for each batch, in the order they were done."""
+"""A row for each batch, in the order they were done; times are since the run's start."""
 
 
 def trace_batches(variant: ScenarioVariant, seed: int) -> pa.Table:
-    """Simulates one seed; a row for every batch.
-
-    Args:
-        variant: What to simulate.
-        seed: The seed.
-
-    Returns:
-        Columns of `NAMED_BATCH_TRACE`.
-
-    Raises:
-        ValueError: The simulation gave no trace.
-    """
+    """Simulates one seed, and returns every batch with columns as in `NAMED_BATCH_TRACE`."""
     scenario = variant.scenario
-    trace = simulate(scenario, seed, traces=True).batch_trace
-    if trace is None:
-        raise ValueError("no trace")
+    trace = simulate(scenario, seed, traces=True).find_batch_trace()
     number = trace.column("partition").to_numpy()
     starts = np.array(scenario.partition_starts)
     topic = np.searchsorted(starts, number, side="right") - 1

@@ -40,19 +40,12 @@ def middle_of(bucket: int) -> int:
 
 @dataclass(frozen=True)
 class LatencyHistogram:
-    """Latencies of records, batches or requests.
+    """Latencies of records, batches or requests."""
 
-    Attributes:
-        counts: How many fell in each bucket, int64, `BUCKET_COUNT` long.
-        sum_ns: Of all of them.
-        min_ns: The least; 0 where there is none.
-        max_ns: The largest; 0 where there is none.
-    """
-
-    counts: NDArray[np.int64]
-    sum_ns: int
-    min_ns: int
-    max_ns: int
+    counts: NDArray[np.int64]  # how many fell in each bucket, int64, `BUCKET_COUNT` long
+    sum_ns: int  # of all of them
+    min_ns: int  # the least; 0 where there is none
+    max_ns: int  # the largest; 0 where there is none
 
     @property
     def count(self) -> int:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -84,21 +85,45 @@ class ProducerCounter(IntEnum):
     """Sum of the acknowledged records' bodies; see `record_size.py`."""
 
 
+BATCH_TRACE = pa.schema(
+    [
+        pa.field("producer", pa.int32()),  # index in the scenario
+        pa.field("partition", pa.int32()),  # counted over all topics
+        pa.field("batch_number", pa.int64()),  # within the partition queue, by creation, from 0
+        pa.field("created_at_ns", pa.int64()),
+        pa.field("drained_at_ns", pa.int64()),  # the last time; -1 if it never was
+        pa.field("done_at_ns", pa.int64()),
+        pa.field("record_count", pa.int64()),
+        pa.field("size_bytes", pa.int64()),  # as in the log
+        pa.field("attempt_count", pa.int32()),  # times it was sent
+        pa.field("is_failed", pa.bool_()),
+    ]
+)
+"""A row for each batch, in the order they were done; of one moment, as handled."""
+
+RECORD_TRACE = pa.schema(
+    [
+        pa.field("producer", pa.int32()),
+        pa.field("thread", pa.int32()),  # counted over all producers
+        pa.field("partition", pa.int32()),
+        pa.field("batch_number", pa.int64()),
+        pa.field("sent_at_ns", pa.int64()),  # before send()
+        pa.field("done_at_ns", pa.int64()),
+        pa.field("body_bytes", pa.int64()),
+        pa.field("is_failed", pa.bool_()),
+    ]
+)
+"""A row for each record that was put into a batch, in the order of its batch and place."""
+
+
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """A latency histogram for each unit.
+    """A latency histogram for each unit."""
 
-    Attributes:
-        counts: Shape (units, `latency_histogram.BUCKET_COUNT`).
-        sums_ns: As many as units, like the next two.
-        mins_ns: 0 where there is none.
-        maxs_ns: 0 where there is none.
-    """
-
-    counts: NDArray[np.int64]
-    sums_ns: NDArray[np.int64]
-    mins_ns: NDArray[np.int64]
-    maxs_ns: NDArray[np.int64]
+    counts: NDArray[np.int64]  # shape (units, `latency_histogram.BUCKET_COUNT`)
+    sums_ns: NDArray[np.int64]  # as many as units, like the next two
+    mins_ns: NDArray[np.int64]  # 0 where there is none
+    maxs_ns: NDArray[np.int64]  # 0 where there is none
 
     def of(self, unit: int) -> LatencyHistogram:
         """One unit's."""
@@ -113,39 +138,32 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """One run of a scenario with one seed.
-
-    Attributes:
-        scenario: Its name.
-        seed: The seed.
-        leaders: Of each partition, counted over all topics, the index of its broker.
-        producer_count: Rows of queues are producers x partitions.
-        end_ns: When the last thing happened.
-        queues: Shape (queues, `QueueCounter`), int64.
-        connections: Shape (producers x brokers, `ConnectionCounter`), int64.
-        producers: Shape (producers, `ProducerCounter`), int64.
-        latencies: By queue: from before `send()` until its acknowledgement is handled, by record.
-        queue_times: By queue: from a batch's first record until it is drained, by batch; its first attempt.
-        request_latencies: By connection: from a request's sending until its response is handled.
-        batch_trace: Or None; columns in `trace.py`.
-        record_trace: Or None.
-        marks: The queues' counters as they were at the times asked for.
-    """
+    """One run of a scenario with one seed."""
 
     scenario: str
     seed: int
-    leaders: tuple[int, ...]
-    producer_count: int
-    end_ns: int
-    queues: NDArray[np.int64]
-    connections: NDArray[np.int64]
-    producers: NDArray[np.int64]
-    latencies: Histograms
-    queue_times: Histograms
-    request_latencies: Histograms
-    batch_trace: pa.Table | None = None
-    record_trace: pa.Table | None = None
-    marks: tuple[NDArray[np.int64], ...] = ()
+    leaders: tuple[int, ...]  # of each partition, counted over all topics, the index of its broker
+    producer_count: int  # rows of queues are producers x partitions
+    end_ns: int  # when the last thing happened
+    queues: NDArray[np.int64]  # shape (queues, `QueueCounter`), int64
+    connections: NDArray[np.int64]  # shape (producers x brokers, `ConnectionCounter`), int64
+    producers: NDArray[np.int64]  # shape (producers, `ProducerCounter`), int64
+    latencies: Histograms  # by queue: from before `send()` until its acknowledgement is handled, by record
+    queue_times: Histograms  # by queue: from a batch's first record until it is drained, by batch; its first attempt
+    request_latencies: Histograms  # by connection: from a request's sending until its response is handled
+    batch_trace: pa.Table | None = None  # or None; columns as in `BATCH_TRACE`
+    record_trace: pa.Table | None = None  # or None; as in `RECORD_TRACE`
+    marks: tuple[NDArray[np.int64], ...] = ()  # the queues' counters as they were at the times asked for
+
+    def find_batch_trace(self) -> pa.Table:
+        """The batch trace.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self.batch_trace is None:
+            raise ValueError("simulated without traces")
+        return self.batch_trace
 
     def queues_of_broker(self, broker: int, producer: int | None = None) -> list[int]:
         """Queues of the partitions a broker leads: one producer's, or all."""

@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.result import (
+    BATCH_TRACE,
+    RECORD_TRACE,
     ConnectionCounter,
     Histograms,
     ProducerCounter,
@@ -21,7 +23,6 @@ from pipeline.simulator.engine.result import (
 )
 from pipeline.simulator.engine.run import FINISHED, OUT_OF_RECORDS, OUT_OF_ROOM, continue_run, start_run
 from pipeline.simulator.engine.state import ALL_FED, NEVER
-from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
 from pipeline.simulator.scenario.run_to_run import settle_run
 from pipeline.simulator.scenario.traffic import Recorded
 

@@ -419,7 +419,7 @@ class LatencyBuckets:
 
 
 class BatchRow:
-    """A row of the batch trace; named as in `trace.BATCH_TRACE`."""
+    """A row of the batch trace; named as in `result.BATCH_TRACE`."""
 
     rank: int  # by when it was done
     producer: int

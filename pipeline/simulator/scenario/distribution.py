@@ -22,15 +22,11 @@ PPM = 1_000_000
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of whole numbers, by quantiles with straight lines between them; or an exponential one.
+    """A distribution of whole numbers, by quantiles with straight lines between them; or an exponential one."""
 
-    Attributes:
-        points: Pairs of probability and value, both rising, from probability 0 to 1; empty if exponential.
-        mean: Of an exponential one, else 0.
-    """
-
+    # pairs of probability and value, both rising, from probability 0 to 1; empty if exponential
     points: tuple[tuple[float, int], ...] = ((0.0, 0), (1.0, 0))
-    mean: int = 0
+    mean: int = 0  # of an exponential one, else 0
 
     @property
     def is_constant(self) -> bool:
@@ -75,16 +71,12 @@ ALIKE = Distribution.constant(PPM)
 class Steps:
     """A value that holds until the next one: a constant, a schedule, or a recorded series.
 
-    Attributes:
-        starts_ns: When each value begins, rising, the first at 0.
-        values: As many.
-
     Raises:
         ConfigError: The starts do not rise from 0, or the values are not as many.
     """
 
-    starts_ns: tuple[int, ...] = (0,)
-    values: tuple[int, ...] = (0,)
+    starts_ns: tuple[int, ...] = (0,)  # when each value begins, rising, the first at 0
+    values: tuple[int, ...] = (0,)  # as many
 
     def __post_init__(self) -> None:
         rises = all(first < second for first, second in pairwise(self.starts_ns))

@@ -9,7 +9,6 @@ import numpy as np
 from pipeline.simulator.clients.client import SECOND
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from pipeline.simulator.engine.result import SimulationResult
@@ -41,7 +40,7 @@ def measure_recovery_s(
     Raises:
         ValueError: The result has no batch trace.
     """
-    trace = _trace_of(result)
+    trace = result.find_batch_trace()
     done_ns = trace.column("done_at_ns").to_numpy()
     after = done_ns >= from_ns
     step = (done_ns[after] - from_ns) // _STEP_NS
@@ -65,13 +64,7 @@ def _sum_windows(step: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray
 
 def measure_backlog_s(result: SimulationResult, from_ns: int) -> float:
     """Seconds until the last batch that was begun before is done; arguments as above."""
-    trace = _trace_of(result)
+    trace = result.find_batch_trace()
     before = trace.column("created_at_ns").to_numpy() < from_ns
     done_ns = trace.column("done_at_ns").to_numpy()[before]
     return max(0, int(done_ns.max(initial=from_ns)) - from_ns) / SECOND
-
-
-def _trace_of(result: SimulationResult) -> pa.Table:
-    if result.batch_trace is None:
-        raise ValueError("a recovery is measured on the batch trace")
-    return result.batch_trace

@@ -56,26 +56,18 @@ class Service:
     """How long a broker takes for a request, from the client's socket and back, without any delay.
 
     request + further partitions x partition + bytes x byte, all times the warm-up.
-
-    Attributes:
-        request_ns: For each request.
-        idle: Pairs, rising, of a time and what a request takes after the connection was idle for that time or longer:
-            threads that slept long wake slowly. While a response is held back the broker is idle, so one behind a delay
-            is never warm.
-        partition_ns: For each partition in the request beyond the first.
-        kib_ns: For each 1,024 bytes of batches, in proportion, rounded down.
-        warm_up_percent: Factor at time 0, falling in a straight line to 100 at `warm_up_ns`.
-        warm_up_ns: See there.
-        run_to_run_ppm: Factor between two runs, parts per million; see `run_to_run.py`.
     """
 
-    request_ns: Distribution = ZERO
+    request_ns: Distribution = ZERO  # for each request
+    # pairs, rising, of a time and what a request takes after the connection was idle for that time or longer: threads
+    # that slept long wake slowly. While a response is held back the broker is idle, so one behind a delay is never
+    # warm.
     idle: tuple[tuple[int, Distribution], ...] = ()
-    partition_ns: int = 0
-    kib_ns: int = 0
-    warm_up_percent: int = 100
-    warm_up_ns: int = 0
-    run_to_run_ppm: Distribution = ALIKE
+    partition_ns: int = 0  # for each partition in the request beyond the first
+    kib_ns: int = 0  # for each 1,024 bytes of batches, in proportion, rounded down
+    warm_up_percent: int = 100  # factor at time 0, falling in a straight line to 100 at `warm_up_ns`
+    warm_up_ns: int = 0  # see there
+    run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
 
     def mapped(self, change: Callable[[int], int]) -> Service:
         """A service whose every time is changed."""
@@ -94,58 +86,38 @@ class Service:
 
 @dataclass(frozen=True)
 class ErrorWindow:
-    """A time in which a broker answers requests with an error that the client may retry.
+    """A time in which a broker answers requests with an error that the client may retry."""
 
-    Attributes:
-        start_ns: First instant at which the service of an affected request begins.
-        end_ns: The first instant after the window.
-        chance_ppm: Affected requests per million.
-    """
-
-    start_ns: int
-    end_ns: int
-    chance_ppm: int = 1_000_000
+    start_ns: int  # first instant at which the service of an affected request begins
+    end_ns: int  # the first instant after the window
+    chance_ppm: int = 1_000_000  # affected requests per million
 
 
 @dataclass(frozen=True)
 class SimulatedBroker:
-    """A broker as its clients see it. It takes one request at a time from each connection.
-
-    Attributes:
-        broker_id: Kafka's.
-        service: How long a request takes.
-        handler_count: Requests in service at a time over all connections, first come first served; 0 is no limit.
-            A delay and a replica's answer hold the connection, not the handler.
-        delay_ns: How long the response is held back, by the instant at which the service ends.
-        oversleep_ns: How much longer than that it is held, where there is a delay.
-        replica_wait_ns: With acks=all: until the in-sync replicas have the batches.
-        quota_bytes_per_s: `producer_byte_rate` of each client; 0 is none.
-        errors: Rising, not overlapping.
-    """
+    """A broker as its clients see it. It takes one request at a time from each connection."""
 
     broker_id: int
-    service: Service = field(default_factory=Service)
+    service: Service = field(default_factory=Service)  # how long a request takes
+    # requests in service at a time over all connections, first come first served; 0 is no limit. A delay and a
+    # replica's answer hold the connection, not the handler.
     handler_count: int = 0
+    # how long the response is held back, by the instant at which the service ends
     delay_ns: Steps = field(default_factory=Steps)
-    oversleep_ns: Distribution = ZERO
-    replica_wait_ns: Distribution = ZERO
-    quota_bytes_per_s: int = 0
-    errors: tuple[ErrorWindow, ...] = ()
+    oversleep_ns: Distribution = ZERO  # how much longer than that it is held, where there is a delay
+    replica_wait_ns: Distribution = ZERO  # with acks=all: until the in-sync replicas have the batches
+    quota_bytes_per_s: int = 0  # `producer_byte_rate` of each client; 0 is none
+    errors: tuple[ErrorWindow, ...] = ()  # rising, not overlapping
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic.
-
-    Attributes:
-        name: Its name.
-        leaders: For each partition, the index of its leader among the scenario's brokers, or -1 without one.
-        listed: The partitions with a leader in the order of the metadata, or () for ascending.
-    """
+    """A topic."""
 
     name: str
+    # for each partition, the index of its leader among the scenario's brokers, or -1 without one
     leaders: tuple[int, ...]
-    listed: tuple[int, ...] = ()
+    listed: tuple[int, ...] = ()  # the partitions with a leader in the order of the metadata, or () for ascending
 
     @property
     def available(self) -> tuple[int, ...]:
@@ -155,43 +127,28 @@ class Topic:
 
 @dataclass(frozen=True)
 class Producer:
-    """A producer: one client, and the threads that send through it.
+    """A producer: one client, and the threads that send through it."""
 
-    Attributes:
-        name: Its `client.id`.
-        family: Whose client.
-        version: For people; all that follows from it is in `settings`.
-        settings: Resolved.
-        traffic: One for each thread that calls `send()`.
-        costs: Of its threads.
-    """
-
-    name: str
-    traffic: tuple[Traffic, ...]
+    name: str  # its `client.id`
+    traffic: tuple[Traffic, ...]  # one for each thread that calls `send()`
     family: ClientFamily = ClientFamily.JAVA
-    version: str = ""
+    version: str = ""  # for people; all that follows from it is in `settings`
     settings: Settings = field(default_factory=Settings)
-    costs: ThreadCosts = field(default_factory=ThreadCosts)
+    costs: ThreadCosts = field(default_factory=ThreadCosts)  # of its threads
 
 
 @dataclass(frozen=True)
 class Scenario:
     """What is simulated. A run ends when all traffic has ended and every batch is done, as after `close()`.
 
-    Attributes:
-        name: For people.
-        brokers: At least one.
-        topics: At least one.
-        producers: At least one.
-
     Raises:
         ConfigError: A leader, a target or a setting points nowhere or can never end.
     """
 
-    name: str
-    brokers: tuple[SimulatedBroker, ...]
-    topics: tuple[Topic, ...]
-    producers: tuple[Producer, ...]
+    name: str  # for people
+    brokers: tuple[SimulatedBroker, ...]  # at least one
+    topics: tuple[Topic, ...]  # at least one
+    producers: tuple[Producer, ...]  # at least one
 
     def __post_init__(self) -> None:
         if not (self.brokers and self.topics and self.producers):

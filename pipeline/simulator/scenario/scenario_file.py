@@ -36,55 +36,33 @@ AS_CONFIGURED = "as configured"
 
 @dataclass(frozen=True)
 class Recovery:
-    """What to watch after a disturbance.
+    """What to watch after a disturbance."""
 
-    Attributes:
-        broker: Index of the broker that was disturbed.
-        from_ns: When the disturbance ended.
-    """
-
-    broker: int
-    from_ns: int
+    broker: int  # index of the broker that was disturbed
+    from_ns: int  # when the disturbance ended
 
 
 @dataclass(frozen=True)
 class ScenarioVariant:
-    """One of the runs that a scenario file compares.
-
-    Attributes:
-        name: Its name.
-        summary: A sentence, or "".
-        clients: Of each kind of producer: client, version and strategy.
-        scenario: What is simulated.
-        fair_shares: Of each broker, by capacity.
-        notes: What of the configuration has no effect here, in sentences.
-        comparisons: Figures from elsewhere to compare with.
-    """
+    """One of the runs that a scenario file compares."""
 
     name: str
-    summary: str
-    clients: tuple[str, ...]
-    scenario: Scenario
-    fair_shares: tuple[float, ...]
-    notes: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
+    summary: str  # a sentence, or ""
+    clients: tuple[str, ...]  # of each kind of producer: client, version and strategy
+    scenario: Scenario  # what is simulated
+    fair_shares: tuple[float, ...]  # of each broker, by capacity
+    notes: tuple[str, ...]  # what of the configuration has no effect here, in sentences
+    comparisons: tuple[Comparison, ...]  # figures from elsewhere to compare with
 
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """What a scenario file says.
-
-    Attributes:
-        name: Its name.
-        summary: A sentence, or "".
-        variants: At least one.
-        recovery: What to watch, or None.
-    """
+    """What a scenario file says."""
 
     name: str
-    summary: str
-    variants: tuple[ScenarioVariant, ...]
-    recovery: Recovery | None
+    summary: str  # a sentence, or ""
+    variants: tuple[ScenarioVariant, ...]  # at least one
+    recovery: Recovery | None  # what to watch, or None
 
     def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
         """The variants of those names, in the file's order; all for none.

@@ -24,56 +24,36 @@ class PerfTest:
     After a record's `send()` returned, its clock in whole milliseconds is the one taken before: if records so far /
     elapsed > rate, the deficit grows by 1 / rate; at 2 ms or more the tool sleeps it off. `Object.wait` rounds a sleep up
     to whole milliseconds. So there are bursts, and after a stall the tool goes unthrottled until it has caught up.
-
-    Attributes:
-        rate_per_s: `--throughput`, or 0 for no throttle.
-        oversleep_ns: How much longer than asked a sleep takes.
     """
 
-    rate_per_s: int
-    oversleep_ns: Distribution = field(default_factory=Distribution)
+    rate_per_s: int  # `--throughput`, or 0 for no throttle
+    oversleep_ns: Distribution = field(default_factory=Distribution)  # how much longer than asked a sleep takes
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Records apart by a gap from a distribution: constant, or exponential for a Poisson process.
+    """Records apart by a gap from a distribution: constant, or exponential for a Poisson process."""
 
-    Attributes:
-        gap_ns: Between two records' due times. A blocked sender catches up after.
-    """
-
-    gap_ns: Distribution
+    gap_ns: Distribution  # between two records' due times. A blocked sender catches up after.
 
 
 @dataclass(frozen=True)
 class OnOff:
-    """Records come while on, and not while off; both last as long as their distributions say.
+    """Records come while on, and not while off; both last as long as their distributions say."""
 
-    Attributes:
-        gap_ns: Between two records while on.
-        on_ns: How long it is on; it begins so.
-        off_ns: How long it is off.
-    """
-
-    gap_ns: Distribution
-    on_ns: Distribution
-    off_ns: Distribution
+    gap_ns: Distribution  # between two records while on
+    on_ns: Distribution  # how long it is on; it begins so
+    off_ns: Distribution  # how long it is off
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A recorded series: all arrays alike in length, a row per record; of any whole numbers, stretched ones too.
+    """A recorded series: all arrays alike in length, a row per record; of any whole numbers, stretched ones too."""
 
-    Attributes:
-        due_ns: When the application sent it, not falling.
-        body_bytes: See `record_size.measure_body_bytes`.
-        partition: Within the topic, or `KEYLESS`.
-        target: Index into `Traffic.targets`, for the topic only; what else the target says is not looked at.
-    """
-
-    due_ns: NDArray[np.integer[Any]]
-    body_bytes: NDArray[np.integer[Any]]
-    partition: NDArray[np.integer[Any]]
+    due_ns: NDArray[np.integer[Any]]  # when the application sent it, not falling
+    body_bytes: NDArray[np.integer[Any]]  # see `record_size.measure_body_bytes`
+    partition: NDArray[np.integer[Any]]  # within the topic, or `KEYLESS`
+    # index into `Traffic.targets`, for the topic only; what else the target says is not looked at
     target: NDArray[np.integer[Any]]
 
 
@@ -82,40 +62,24 @@ Arrivals = PerfTest | Gaps | OnOff | Recorded
 
 @dataclass(frozen=True)
 class Target:
-    """Where a part of the records goes.
+    """Where a part of the records goes."""
 
-    Attributes:
-        topic: Index of the topic in the scenario.
-        weight: Of this target among the traffic's, as a whole number.
-        partition: That the key's hash or the record itself names, or `KEYLESS`.
-        key_bytes: Length of the key, or `NO_KEY`.
-        is_explicit: The record names the partition. Where `partitioner.ignore.keys` or a partitioner that looks at no
-            key is set, other records with a partition go where the partitioner says.
-    """
-
-    topic: int = 0
-    weight: int = 1
-    partition: int = KEYLESS
-    key_bytes: int = NO_KEY
+    topic: int = 0  # index of the topic in the scenario
+    weight: int = 1  # of this target among the traffic's, as a whole number
+    partition: int = KEYLESS  # that the key's hash or the record itself names, or `KEYLESS`
+    key_bytes: int = NO_KEY  # length of the key, or `NO_KEY`
+    # the record names the partition. Where `partitioner.ignore.keys` or a partitioner that looks at no key is set,
+    # other records with a partition go where the partitioner says.
     is_explicit: bool = False
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one sending thread of an application does.
+    """What one sending thread of an application does."""
 
-    Attributes:
-        arrivals: When it sends.
-        value_bytes: The values' lengths. Not looked at if recorded.
-        targets: Where to, drawn by weight for every record if there are several.
-        record_count: It stops after as many; 0 is no limit. Recorded arrivals stop at their end.
-        start_ns: When it begins.
-        end_ns: It stops before the first record due then; 0 is no limit.
-    """
-
-    arrivals: Arrivals
-    value_bytes: Distribution = field(default_factory=Distribution)
-    targets: tuple[Target, ...] = (Target(),)
-    record_count: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
+    arrivals: Arrivals  # when it sends
+    value_bytes: Distribution = field(default_factory=Distribution)  # the values' lengths. Not looked at if recorded.
+    targets: tuple[Target, ...] = (Target(),)  # where to, drawn by weight for every record if there are several
+    record_count: int = 0  # it stops after as many; 0 is no limit. Recorded arrivals stop at their end.
+    start_ns: int = 0  # when it begins
+    end_ns: int = 0  # it stops before the first record due then; 0 is no limit

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.engine.result import (
+    BATCH_TRACE,
+    RECORD_TRACE,
     ConnectionCounter,
     Histograms,
     ProducerCounter,
     QueueCounter,
     SimulationResult,
 )
-from pipeline.simulator.engine.trace import BATCH_TRACE, RECORD_TRACE
 from tests.oracles.simulator.latencies import bucket_of
 
 if TYPE_CHECKING:
