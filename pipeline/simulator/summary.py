@@ -74,17 +74,10 @@ def summarise_variants(
     on_done: Callable[[], None] = lambda: None,
     worker_count: int | None = None,
 ) -> list[VariantSummary]:
-    """Simulates every variant with every seed, side by side over the cores there are.
+    """Simulates every variant with every seed, side by side over the cores there are; a summary for each variant.
 
-    Args:
-        variants: What to simulate.
-        seeds: At least one; the same for every variant.
-        recovery: What to watch, or None.
-        on_done: Called after every run, in any thread.
-        worker_count: Threads; as many as cores by default. The result does not depend on it.
-
-    Returns:
-        A summary for each variant, in their order.
+    The result does not depend on the count of workers: threads, as many as cores by default. `on_done` is called after
+    every run, in any thread.
     """
 
     def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
@@ -106,12 +99,7 @@ def summarise_variants(
 
 
 def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigures:
-    """One seed's figures.
-
-    Args:
-        result: Of the run.
-        variant: What was simulated.
-    """
+    """One seed's figures."""
     scenario = variant.scenario
     brokers = range(len(scenario.brokers))
     queues_by_broker = [result.queues_of_broker(broker) for broker in brokers]

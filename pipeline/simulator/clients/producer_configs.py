@@ -41,12 +41,7 @@ Value = bool | int | float | str | None
 
 
 class WrongSettingError(ConfigError):
-    """A setting that the client or the simulator refuses.
-
-    Args:
-        name: Its key, as it was given.
-        problem: What was found, and what is expected.
-    """
+    """A setting that the client or the simulator refuses: its key as given, what was found and what is expected."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")

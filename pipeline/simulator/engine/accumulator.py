@@ -78,17 +78,10 @@ def append_new_batch(
 def append(
     sim: Simulation, producer: ProducerState, thread: ThreadState, queue_number: int, now_ns: int, buffer_bytes: int
 ) -> Outcome:
-    """Appends a record (`append`), to a partition that stands, or to the sticky one of KIP-794.
+    """Appends a record (`append`), to a partition that stands, or to the sticky one of KIP-794 if the queue is `NONE`.
 
-    The sticky partition may change before, between and after the two attempts.
-
-    Args:
-        sim: The run.
-        producer: Whose queues.
-        thread: With the record.
-        queue_number: Or `NONE`, where the built-in partitioner picks it.
-        now_ns: The time.
-        buffer_bytes: Memory that the thread waited for, and got; or 0.
+    The sticky partition may change before, between and after the two attempts. `buffer_bytes` is memory that the thread
+    waited for, and got; or 0.
     """
     topic = sim.topics[thread.topic]
     is_sticky = queue_number == NONE

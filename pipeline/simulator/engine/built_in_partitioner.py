@@ -44,13 +44,7 @@ def update_partition_info(producer: ProducerState, topic: TopicInfo, appended_by
 
 @njit
 def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: bool) -> bool:
-    """The sticky partition has had its bytes.
-
-    Args:
-        producer: Whose partitioner.
-        topic: What was appended is counted there.
-        enable_switch: The partition's queue is empty, or its newest batch full.
-    """
+    """The sticky partition has had its bytes; `enable_switch`: its queue is empty, or its newest batch full."""
     sticky_bytes = max(producer.batch_bytes, 1)
     if producer.partitioner == BUILT_IN_DRAFT:
         return topic.produced_bytes >= sticky_bytes

@@ -47,12 +47,7 @@ Row = Any  # an item of a structured array
 
 
 class _Layout:
-    """Objects that are laid out: those whose number is known at once in arrays, others in lists.
-
-    Args:
-        scenario: What to simulate.
-        seed: Chance.
-    """
+    """Objects that are laid out: those whose number is known at once in arrays, others in lists."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self._seed = scenario, seed
@@ -103,14 +98,7 @@ class _Layout:
 
 
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
-    """Lays a scenario out.
-
-    Args:
-        scenario: What to simulate.
-        seed: Chance.
-        traces: Rows for traces will be kept.
-        fed_record_count: Recorded arrivals of a thread that are in memory at a time.
-    """
+    """Lays a scenario out, with room for so many recorded arrivals of a thread at a time."""
     layout = _Layout(scenario, seed)
     for index, broker in enumerate(scenario.brokers):
         _fill_broker(layout, layout.brokers[index], broker, np.flatnonzero(layout.leaders == index))

@@ -59,14 +59,10 @@ class LatencyHistogram:
         return self.sum_ns / count if count else None
 
     def find_quantile_ns(self, probability: float) -> int | None:
-        """Finds the latency that this part of all stays within.
+        """Finds the latency that a part of all, from 0 to 1, stays within; None where there is no latency.
 
-        Args:
-            probability: From 0 to 1.
-
-        Returns:
-            Nanoseconds, off by at most 1/256 of it: that of place `int(probability * count)` in rising order, as
-            `kafka-producer-perf-test` picks it. None where there is no latency.
+        Off by at most 1/256 of it: that of place `int(probability * count)` in rising order, as `kafka-producer-perf-test`
+        picks it.
         """
         count = self.count
         if not count:

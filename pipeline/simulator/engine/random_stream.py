@@ -44,15 +44,9 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def derive_stream(seed: int, purpose: str, unit: int | str = 0) -> int:
-    """Derives the key of a stream.
+    """Derives the key of a stream, 64 bits, unsigned, from the run's seed, what the numbers are for, and whose they are.
 
-    Args:
-        seed: The run's.
-        purpose: What the numbers are for, such as "service time".
-        unit: Whose they are, such as a producer's place in the scenario.
-
-    Returns:
-        An unsigned number of 64 bits: the first half of MurmurHash3 (x64, 128 bits) of the text "seed/purpose/unit".
+    It is the first half of MurmurHash3 (x64, 128 bits) of the text "seed/purpose/unit".
 
     >>> derive_stream(1, "service time", 0) == derive_stream(1, "service time", 1)
     False
@@ -62,11 +56,7 @@ def derive_stream(seed: int, purpose: str, unit: int | str = 0) -> int:
 
 
 def draw_bits(stream: int, count: int) -> int:
-    """The stream's number at a count, unsigned, of 64 bits.
-
-    Args:
-        stream: From `derive_stream`.
-        count: From 0.
+    """The stream's number at a count, from 0 on: unsigned, of 64 bits.
 
     >>> [hex(draw_bits(1234567, count)) for count in range(2)]  # as published for SplitMix64 with this seed
     ['0x599ed017fb08fc85', '0x2c73f08458540fa5']
@@ -83,16 +73,10 @@ def draw_index(stream: int, count: int, length: int) -> int:
 
 
 def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:
-    """A whole number from a distribution.
+    """A whole number from a distribution, whose table `make_quantile_table` made: the quantile at a uniform draw.
 
-    Args:
-        stream: From `derive_stream`.
-        count: From 0.
-        table: Its quantiles, from `make_quantile_table`.
-
-    Returns:
-        The quantile at a uniform draw. The draw's leading ones pick the level, the next bits the step, the next ones the
-        place within it, which is interpolated and rounded down.
+    The draw's leading ones pick the level, the next bits the step, the next ones the place within it, which is
+    interpolated and rounded down.
     """
     bits = draw_bits(stream, count)
     level = 0
@@ -121,13 +105,10 @@ def list_probabilities() -> tuple[float, ...]:
 
 
 def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
-    """Makes the table of a distribution that is known at some quantiles, straight lines between them.
+    """Makes the table of a distribution known at some quantiles, straight lines between: `TABLE_LENGTH` rising numbers.
 
     Args:
         points: Pairs of a probability and a whole number, both rising: the least value with 0, the largest with 1.
-
-    Returns:
-        Whole numbers, `TABLE_LENGTH` of them, rising.
 
     Raises:
         InputError: The points do not begin at 0, do not end at 1, fall, or leave 0 to `MAX_TABLE_VALUE`.

@@ -48,10 +48,7 @@ def measure_varint_bytes(value: int) -> int:
 def measure_body_bytes(key_bytes: int, value_bytes: int, header_bytes: int = 1) -> int:
     """Bytes of a record's body with deltas of one byte.
 
-    Args:
-        key_bytes: Length of the key, or -1 for none.
-        value_bytes: Length of the value, or -1 for none.
-        header_bytes: The count of headers as a varint, and the headers; 1 is no header.
+    A length of -1 is no key, or no value. The headers are their count as a varint and themselves: 1 byte is none.
     """
     return FIXED_BODY_BYTES + _measure_field_bytes(key_bytes) + _measure_field_bytes(value_bytes) + header_bytes
 
@@ -83,11 +80,7 @@ def estimate_batch_bytes(body_bytes: int) -> int:
 
 @portable
 def estimate_compressed_bytes(records_bytes: int, ratio: np.float32) -> int:
-    """A compressed batch's bytes while it is being filled, header included.
-
-    Args:
-        records_bytes: Of its records, uncompressed.
-        ratio: The compression ratio assumed when the batch was begun.
+    """A compressed batch's bytes while it is being filled, header included, by the ratio assumed when it was begun.
 
     >>> estimate_compressed_bytes(1000, FIRST_RATIO)
     1111

@@ -40,9 +40,8 @@ class Bits(Protocol):
 def layout_of(record: type) -> np.dtype[Any]:
     """Returns the layout of a record class.
 
-    Args:
-        record: Its annotations are `int` (8 bytes), `bool` (1 byte), `np.float32`, `np.uint64`, another
-            record class, or `Annotated[Items[int], length]`.
+    Its annotations are `int` (8 bytes), `bool` (1 byte), `np.float32`, `np.uint64`, another record class, or
+    `Annotated[Items[int], length]`.
     """
     if record in _SCALARS:
         return np.dtype(_SCALARS[record])
@@ -56,11 +55,7 @@ def layout_of(record: type) -> np.dtype[Any]:
 
 
 def type_of(arrays: type) -> NumbaType:
-    """Returns the Numba type of a `NamedTuple` of records and arrays.
-
-    Args:
-        arrays: Its annotations are record classes, `Items` of them or of `int`, or `Bits`.
-    """
+    """Returns the Numba type of a `NamedTuple` of record classes, `Items` of them or of `int`, and `Bits`."""
     members = []
     for hint in get_type_hints(arrays).values():
         if hint is Bits:

@@ -51,11 +51,7 @@ def start_run(sim: Simulation) -> None:
 
 @kernel(types.int64(SIMULATION, types.int64), allocates=False)
 def continue_run(sim: Simulation, event_count: int) -> int:
-    """Makes one event after the other happen.
-
-    Args:
-        sim: A run that was started.
-        event_count: How many, at most.
+    """Makes so many events of a started run happen, at most, one after the other.
 
     Returns:
         `FINISHED`; `UNFINISHED`: to be called again; `OUT_OF_ROOM`: again with longer arrays; `OUT_OF_RECORDS`: again when

@@ -114,13 +114,7 @@ def make_room(sim: Arrays) -> Arrays:
 
 
 def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
-    """Puts recorded arrivals into memory: of each thread the one that is due, and those after it.
-
-    Args:
-        sim: The state.
-        scenario: What is simulated.
-        record_count: Of a thread, at a time.
-    """
+    """Puts recorded arrivals into memory, so many of a thread: the one that is due, and those after it."""
     number, start = 0, 0
     for owner, producer in enumerate(scenario.producers):
         for traffic in producer.traffic:

@@ -172,11 +172,7 @@ class TopicSection(ScenarioPart):
 
 
 def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) -> tuple[Topic, ...]:
-    """The topics as the simulator takes them.
-
-    Args:
-        sections: As written.
-        broker_ids: Of the scenario, in their order.
+    """The topics as the simulator takes them, led by brokers of these ids.
 
     Raises:
         WrongValuesError: A broker leads no partition.

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
     """Reads a recording in the order of at_ms: columns at_ms and value_bytes; where there, key and partition.
 
-    Args:
-        path: A `.parquet` file, or one in CSV.
-        topic: Where the records go.
-        strategy: Places the keys, by name.
+    The file is Parquet if it is named so, else CSV. The strategy, by name, places the keys.
 
     Raises:
         ConfigError: The file cannot be read, a column is missing, or a value is not possible.

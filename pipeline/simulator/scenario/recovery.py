@@ -26,16 +26,10 @@ def measure_recovery_s(
 ) -> tuple[float, bool] | None:
     """Seconds until a broker's share of the records is even again, and stays so.
 
-    Args:
-        result: With a batch trace.
-        broker: Index of the broker.
-        from_ns: When the disturbance ended.
-        fair_share: The broker's, by capacity.
-
     Returns:
-        Seconds from `from_ns` until the broker's share of any `WINDOW_S` seconds stays within `TOLERANCE` of its fair
-        share, and True; or the seconds until the last whole window begins, and False; None where no whole window follows.
-        A record counts when it is acknowledged: what waited for the broker is its load too.
+        Seconds from `from_ns`, when the disturbance ended, until the broker's share of any `WINDOW_S` seconds stays within
+        `TOLERANCE` of its fair share, and True; or the seconds until the last whole window begins, and False; None where
+        no whole window follows. A record counts when it is acknowledged: what waited for the broker is its load too.
 
     Raises:
         ValueError: The result has no batch trace.

@@ -84,10 +84,7 @@ def list_built_ins() -> tuple[str, ...]:
 
 
 def load_scenario(name: str) -> ScenarioFile:
-    """Reads a scenario.
-
-    Args:
-        name: One of `list_built_ins()`, else the path of a file.
+    """Reads a scenario: one of `list_built_ins()`, else the file at that path.
 
     Raises:
         ConfigError: There is none, or what is wrong with it.
@@ -102,11 +99,7 @@ def load_scenario(name: str) -> ScenarioFile:
 
 
 def parse_scenario(text: str, file: str) -> ScenarioFile:
-    """Parses a scenario.
-
-    Args:
-        text: The document.
-        file: Its path, for errors and for the files it names.
+    """Parses a scenario; its path is for errors and for the files it names.
 
     Raises:
         ConfigError: What is wrong with it, a line for each problem.

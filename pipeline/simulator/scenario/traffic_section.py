@@ -150,11 +150,7 @@ class TrafficSection(ScenarioPart):
         return self
 
     def build(self, topics: Sequence[Topic], strategy: str) -> tuple[Traffic, ...]:
-        """The traffic of each of its threads as the simulator takes it.
-
-        Args:
-            topics: Of the scenario.
-            strategy: The producer's, by name: it places the keys.
+        """The traffic of each of its threads as the simulator takes it; the producer's strategy, by name, places the keys.
 
         Raises:
             WrongValuesError: There is no such topic or partition, or a recording holds what cannot be.
