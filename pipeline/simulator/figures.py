@@ -15,23 +15,3 @@ RUN_FIGURES = (
 """Of a whole run, as the perf test's last line has them."""
 LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")
 """Of a broker or a partition."""
-MORE_LOAD_FIGURES = (
-    "records_per_batch",
-    "fill_ratio",
-    "queue_time_avg_ms",
-    "queue_time_p99_ms",
-    "latency_avg_ms",
-    "latency_p99_ms",
-)
-"""Of a broker or a partition, beside those that are printed."""
-REQUEST_FIGURES = ("request_count", "request_latency_avg_ms", "request_latency_p99_ms")
-"""Of a broker."""
-PRODUCER_FIGURES = (
-    "throughput_records_per_s",
-    "record_count",
-    "failed_record_count",
-    "refused_record_count",
-    "blocked_ms",
-    "buffer_max_bytes",
-)
-"""Of a producer."""

@@ -12,13 +12,7 @@ from pipeline.environment import count_cores
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.figures import (
-    LATENCY_QUANTILES,
-    LOAD_FIGURES,
-    MORE_LOAD_FIGURES,
-    PRODUCER_FIGURES,
-    REQUEST_FIGURES,
-)
+from pipeline.simulator.figures import LATENCY_QUANTILES
 from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 
 if TYPE_CHECKING:
@@ -140,7 +134,7 @@ def _measure_load(result: SimulationResult, queues: list[int], total_bytes: int)
     batches = result.count(queues, QueueCounter.DONE_BATCHES)
     size_bytes = result.count(queues, QueueCounter.DONE_BYTES)
     latencies, queue_times = result.latencies.merge(queues), result.queue_times.merge(queues)
-    figures: Figures = {
+    return {
         "bytes_share": _divide(size_bytes, total_bytes),
         "record_count": records,
         "batch_count": batches,
@@ -154,18 +148,16 @@ def _measure_load(result: SimulationResult, queues: list[int], total_bytes: int)
         "latency_avg_ms": _to_ms(latencies.mean_ns),
         "latency_p99_ms": _to_ms(latencies.find_quantile_ns(0.99)),
     }
-    return {name: figures[name] for name in (*LOAD_FIGURES, *MORE_LOAD_FIGURES)}
 
 
 def _measure_requests(result: SimulationResult, broker: int, broker_count: int) -> Figures:
     connections = [producer * broker_count + broker for producer in range(result.producer_count)]
     latencies: LatencyHistogram = result.request_latencies.merge(connections)
-    values = (
-        int(result.connections[connections, ConnectionCounter.REQUESTS].sum()),
-        _to_ms(latencies.mean_ns),
-        _to_ms(latencies.find_quantile_ns(0.99)),
-    )
-    return dict(zip(REQUEST_FIGURES, values, strict=True))
+    return {
+        "request_count": int(result.connections[connections, ConnectionCounter.REQUESTS].sum()),
+        "request_latency_avg_ms": _to_ms(latencies.mean_ns),
+        "request_latency_p99_ms": _to_ms(latencies.find_quantile_ns(0.99)),
+    }
 
 
 def _measure_producer(result: SimulationResult, producer: int) -> Figures:
@@ -173,15 +165,14 @@ def _measure_producer(result: SimulationResult, producer: int) -> Figures:
     row = result.producers[producer]
     records = result.count(queues, QueueCounter.DONE_RECORDS)
     elapsed_ns = int(row[ProducerCounter.LAST_DONE_AT_NS]) - int(row[ProducerCounter.FIRST_SENT_AT_NS])
-    values = (
-        _divide(records * _NS_PER_S, elapsed_ns),
-        records,
-        result.count(queues, QueueCounter.FAILED_RECORDS),
-        int(row[ProducerCounter.REFUSED_RECORDS]),
-        _to_ms(int(row[ProducerCounter.BLOCKED_NS])),
-        int(row[ProducerCounter.MAX_BUFFER_BYTES]),
-    )
-    return dict(zip(PRODUCER_FIGURES, values, strict=True))
+    return {
+        "throughput_records_per_s": _divide(records * _NS_PER_S, elapsed_ns),
+        "record_count": records,
+        "failed_record_count": result.count(queues, QueueCounter.FAILED_RECORDS),
+        "refused_record_count": int(row[ProducerCounter.REFUSED_RECORDS]),
+        "blocked_ms": _to_ms(int(row[ProducerCounter.BLOCKED_NS])),
+        "buffer_max_bytes": int(row[ProducerCounter.MAX_BUFFER_BYTES]),
+    }
 
 
 def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> float:

@@ -81,14 +81,10 @@ def resolve_producer(
     strategy: str | None = None,
     compression: Compression | None = None,
 ) -> ResolvedProducer:
-    """Resolves a producer's configuration as its client does.
+    """Resolves a producer's configuration, texts by the client's own names, as its client does.
 
-    Args:
-        client: One of `producer_configs.CLIENTS`.
-        version: Its version.
-        config: Texts by the client's own names; None where a value is null.
-        strategy: Followed in place of what the configuration says, by name.
-        compression: What the codec does to this traffic; needed where one is configured.
+    A strategy, by name, is followed in place of what the configuration says. Where a codec is configured, `compression`
+    says what it does to this traffic.
 
     Raises:
         ConfigError: A key no version has, a value the client refuses, or a strategy the simulator does not follow.

@@ -95,7 +95,8 @@ def append(
         if is_sticky:
             queue_number = topic.first_queue + topic.sticky_partition
         queue = sim.queues[queue_number]
-        _make_queue(topic, queue)
+        topic.made_count += not queue.is_made  # the client knows a queue once it was asked for (`getOrCreateDeque`)
+        queue.is_made = True
         moves_on = is_sticky and _partition_changed(sim, producer, topic, queue)
         if moves_on:
             continue
@@ -115,14 +116,6 @@ def append(
         moves_on = is_sticky and update_partition_info(
             producer, topic, appended_bytes, all_batches_full(sim, producer, queue)
         )
-
-
-@njit
-def _make_queue(topic: TopicInfo, queue: PartitionQueue) -> None:
-    """The client knows a queue once it was asked for (`getOrCreateDeque`)."""
-    if not queue.is_made:
-        queue.is_made = True
-        topic.made_count += 1
 
 
 @njit

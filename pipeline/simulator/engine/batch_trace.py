@@ -39,8 +39,8 @@ def trace_batches(variant: ScenarioVariant, seed: int) -> pa.Table:
     broker_ids = np.array([broker.broker_id for broker in scenario.brokers])
     leaders = np.array(scenario.leaders)[number]
     named = {
-        "variant": _repeat(variant.name, len(number)),
-        "seed": pa.array(np.full(len(number), seed, np.int64)),
+        "variant": pa.repeat(variant.name, len(number)),
+        "seed": pa.repeat(seed, len(number)),
         "client_id": _pick([producer.name for producer in scenario.producers], trace.column("producer").to_numpy()),
         "topic": _pick([one.name for one in scenario.topics], topic),
         "partition": pa.array(number - starts[topic], pa.int32()),
@@ -52,7 +52,3 @@ def trace_batches(variant: ScenarioVariant, seed: int) -> pa.Table:
 
 def _pick(names: list[str], numbers: NDArray[np.int64]) -> pa.Array:
     return pa.array(names).take(pa.array(numbers))
-
-
-def _repeat(text: str, count: int) -> pa.Array:
-    return pa.array([text]).take(pa.array(np.zeros(count, np.int64)))

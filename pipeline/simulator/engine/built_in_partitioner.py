@@ -55,8 +55,11 @@ def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: 
 def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> None:
     """Draws the sticky partition, the present one perhaps (`nextPartition`)."""
     drawn = _ALIKE
-    if topic.has_load_stats:
-        drawn = _draw_by_load(sim, producer, topic)
+    if topic.has_load_stats and topic.partition_count > 1:
+        if topic.is_led and producer.availability_timeout_ms == 0:
+            drawn = _draw_by_busy_queues(sim, producer, topic)
+        else:
+            drawn = _draw_by_load_stats(sim, producer, topic)
     if drawn == _ALIKE:
         drawn = draw_available(sim, topic)
     topic.sticky_partition = drawn
@@ -75,15 +78,6 @@ def keep_queue_size(producer: ProducerState, queue: PartitionQueue) -> None:
 def _queue_size(producer: ProducerState, queue: PartitionQueue) -> int:
     """The size a queue had at the last `ready()`."""
     return queue.length_at_ready if queue.changed_at == producer.ready_count else queue.length
-
-
-@njit
-def _draw_by_load(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
-    if topic.partition_count < 2:
-        return _ALIKE
-    if topic.is_led and producer.availability_timeout_ms == 0:
-        return _draw_by_busy_queues(sim, producer, topic)
-    return _draw_by_load_stats(sim, producer, topic)
 
 
 @njit

@@ -12,9 +12,7 @@ from pipeline.simulator.engine.state import NEVER, Simulation
 
 def make_clocks(clock_count: int) -> list[int]:
     """Returns the nodes of clocks none of which shows a time."""
-    leaf_count = 2
-    while leaf_count < clock_count:
-        leaf_count *= 2
+    leaf_count = 1 << max((clock_count - 1).bit_length(), 1)
     return [leaf_count] + [NEVER] * (2 * leaf_count - 1)
 
 

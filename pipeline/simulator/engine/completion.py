@@ -60,20 +60,12 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
         if not is_cut:
             arrived_count -= 1
             is_error = request.is_error
-            _handle_response(sim, producer, connection, request, now_ns)
+            if producer.throttles_itself:  # from 2.0 on
+                until_ns = now_ns + request.throttle_ns
+                connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
+            count_response(sim, connection, request, is_error or has_refused(sim, request), now_ns)
         _complete_batches(sim, producer, request, now_ns, is_error)
         release_request(sim, number)
-
-
-@njit
-def _handle_response(
-    sim: Simulation, producer: ProducerState, connection: NodeConnection, request: ClientRequest, now_ns: int
-) -> None:
-    """Takes the throttle time that a response names to heart, from 2.0 on, and counts it."""
-    if producer.throttles_itself:
-        until_ns = now_ns + request.throttle_ns
-        connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
-    count_response(sim, connection, request, request.is_error or has_refused(sim, request), now_ns)
 
 
 @njit

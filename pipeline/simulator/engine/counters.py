@@ -125,11 +125,7 @@ def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None
 
 @njit
 def _trace_batch(
-    sim: Simulation,
-    producer: ProducerState,
-    queue: PartitionQueue,
-    batch: ProducerBatch,
-    now_ns: int,
+    sim: Simulation, producer: ProducerState, queue: PartitionQueue, batch: ProducerBatch, now_ns: int
 ) -> None:
     row = sim.batch_rows[batch.row]
     row.rank = sim.run.done_batch_count

@@ -32,14 +32,11 @@ _KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Reco
 _OLD_START_BITS = 31
 _EMPTY_VALUE_BYTES = 1
 """What a value of no bytes adds to a body: its length."""
-_SETS = (
-    "queues_with_batches",
-    "queues_at_ready",
-    "brokers_with_batches",
-    "ready_brokers",
-    "in_flight_brokers",
-)
+_SETS = ("queues_with_batches", "queues_at_ready", "brokers_with_batches", "ready_brokers", "in_flight_brokers")
 """A producer's bit sets."""
+_LISTED: dict[str, type] = {"partitions": int, "idle_levels": state.IdleLevel, "delays": state.DelayStep}
+_LISTED |= {"error_spans": state.ErrorSpan, "handlers": int, "targets": state.SendTarget}
+"""What is numbered as it comes."""
 _FIRST_LENGTH = 256
 """Of pools that grow: batches, blocks, requests and the rows of traces."""
 
@@ -63,9 +60,7 @@ class _Layout:
         self.connections = make_items(state.NodeConnection, 1 + producer_count * self.broker_count)
         self.queues = make_items(state.PartitionQueue, 1 + producer_count * len(self.leaders))
         self.threads = make_items(state.ThreadState, 1 + thread_count)
-        self.lists: dict[str, list[Any]] = {
-            name: [] for name in ("partitions", "idle_levels", "delays", "error_spans", "handlers", "targets")
-        }
+        self.lists: dict[str, list[Any]] = {name: [] for name in _LISTED}
         self.distributions: dict[Distribution, int] = {}
 
     def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
@@ -262,15 +257,7 @@ def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simu
     }
     for name in ("brokers", "producers", "topics", "connections", "queues", "threads"):
         arrays[name] = getattr(layout, name)
-    for name, record in (
-        ("partitions", int),
-        ("idle_levels", state.IdleLevel),
-        ("delays", state.DelayStep),
-        ("error_spans", state.ErrorSpan),
-        ("handlers", int),
-        ("targets", state.SendTarget),
-    ):
-        arrays[name] = np.array(layout.lists[name], layout_of(record))
+    arrays |= {name: np.array(layout.lists[name], layout_of(record)) for name, record in _LISTED.items()}
     return state.Simulation(**arrays)
 
 

@@ -7,6 +7,7 @@ from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.bitset import add_member, find_next, remove_member
 from pipeline.simulator.engine.broker import submit_request
 from pipeline.simulator.engine.clocks import set_clock
+from pipeline.simulator.engine.counters import count_queue_times
 from pipeline.simulator.engine.state import MS, NONE, ClientRequest, NodeConnection, ProducerState, Simulation
 
 
@@ -64,7 +65,9 @@ def free_request(sim: Simulation, number: int) -> None:
 
 
 @njit
-def send_request(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int) -> None:
+def send_request(
+    sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int
+) -> None:
     """Puts a request in flight (`InFlightRequests.add`)."""
     request = sim.requests[number]
     if connection.last_in_flight == NONE:
@@ -82,6 +85,7 @@ def send_request(sim: Simulation, producer: ProducerState, connection: NodeConne
     connection.batches += request.batch_count
     connection.bytes += request.size_bytes
     connection.max_in_flight = max(connection.max_in_flight, connection.in_flight_count)
+    count_queue_times(sim, request, now_ns)
 
 
 @njit

@@ -41,7 +41,8 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
             stop_waiting(sim, producer, number, now_ns)
             return _refuse(sim, producer, thread, now_ns)
         buffer_bytes = thread.needed_bytes
-    if buffer_bytes == 0 and _is_too_large(producer, thread):
+    limit_bytes = min(producer.max_request_bytes, producer.buffer_memory_bytes)
+    if buffer_bytes == 0 and estimate_batch_bytes(thread.body_bytes) > limit_bytes:  # `ensureValidRecordSize`
         return _refuse(sim, producer, thread, now_ns)
     queue_number, needed_bytes, unused_bytes = _do_send(sim, producer, thread, now_ns, buffer_bytes)
     if needed_bytes:
@@ -69,13 +70,6 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
     take_record(sim, thread, now_ns)
     thread.created_at_ns = max(now_ns, producer.metadata_at_ns)
     count_send(producer, now_ns)
-
-
-@njit
-def _is_too_large(producer: ProducerState, thread: ThreadState) -> bool:
-    """`ensureValidRecordSize`."""
-    limit_bytes = min(producer.max_request_bytes, producer.buffer_memory_bytes)
-    return estimate_batch_bytes(thread.body_bytes) > limit_bytes
 
 
 @njit

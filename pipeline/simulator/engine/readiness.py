@@ -116,7 +116,8 @@ def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, 
             head = sim.batches[queue.head]
             if queue.is_muted or _is_backing_off(head, now_ns):
                 continue
-            if is_next(head) and _fits(producer, request, head):
+            fits = request.size_bytes + head.estimated_bytes <= producer.max_request_bytes
+            if is_next(head) and (fits or request.batch_count == 0):  # it takes its first batch whatever its size
                 add_to_request(sim, request, drain_batch(sim, producer, queue, now_ns))
             else:
                 last = place
@@ -127,12 +128,6 @@ def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, 
         producer.shared_drain_index = (last + 1) % count
     else:
         connection.drain_index = last % count
-
-
-@njit
-def _fits(producer: ProducerState, request: ClientRequest, batch: ProducerBatch) -> bool:
-    """A request takes its first batch whatever its size."""
-    return request.batch_count == 0 or request.size_bytes + batch.estimated_bytes <= producer.max_request_bytes
 
 
 @njit

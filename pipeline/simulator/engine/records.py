@@ -27,15 +27,6 @@ class Items(Protocol[Item]):
     def __setitem__(self, number: int, item: Item) -> None: ...
 
 
-class Bits(Protocol):
-    """An array of shape (rows, words)."""
-
-    shape: tuple[int, int]
-
-    def __getitem__(self, place: tuple[int, int]) -> int: ...
-    def __setitem__(self, place: tuple[int, int], word: int) -> None: ...
-
-
 @functools.cache
 def layout_of(record: type) -> np.dtype[Any]:
     """Returns the layout of a record class.
@@ -55,10 +46,10 @@ def layout_of(record: type) -> np.dtype[Any]:
 
 
 def type_of(arrays: type) -> NumbaType:
-    """Returns the Numba type of a `NamedTuple` of record classes, `Items` of them or of `int`, and `Bits`."""
+    """Returns the Numba type of a `NamedTuple` of record classes, `Items` of them or of `int`, or with two dimensions an `NDArray`."""
     members = []
     for hint in get_type_hints(arrays).values():
-        if hint is Bits:
+        if get_origin(hint) is np.ndarray:
             members.append(nb.types.Array(nb.types.int64, 2, "C"))
         elif get_origin(hint) is Items:
             members.append(nb.types.Array(nb.from_dtype(layout_of(get_args(hint)[0])), 1, "C"))

@@ -20,7 +20,6 @@ from pipeline.simulator.engine.accumulator import drain_batch, round_time
 from pipeline.simulator.engine.bitset import find_next, is_empty
 from pipeline.simulator.engine.clocks import read_clock, set_clock
 from pipeline.simulator.engine.completion import complete_requests, find_first_expiry_ns, give_up_expired_batches
-from pipeline.simulator.engine.counters import count_queue_times
 from pipeline.simulator.engine.draws import draw
 from pipeline.simulator.engine.network_client import (
     find_timeout_ns,
@@ -58,8 +57,8 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
         due_ns = _find_poll_end_ns(sim, producer, now_ns, next_check_ns)
     if request_count:
         poll(sim, producer)
-    if producer.is_closing and _is_idle(sim, producer):
-        due_ns = NEVER
+    if producer.is_closing and is_empty(sim, producer.queues_with_batches):
+        due_ns = NEVER if is_empty(sim, producer.in_flight_brokers) else due_ns
     set_clock(sim, producer.clock, due_ns)
 
 
@@ -100,8 +99,7 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
         if sim.requests[number].batch_count == 0:
             free_request(sim, number)
             return 0
-        send_request(sim, producer, connection, number)
-        count_queue_times(sim, sim.requests[number], now_ns)
+        send_request(sim, producer, connection, number, now_ns)
         return 1
     count = 0
     broker = sim.brokers[connection.broker]
@@ -110,8 +108,7 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
         if can_send_message(sim, producer, queue, now_ns):
             number = take_request(sim, producer, now_ns)
             add_to_request(sim, sim.requests[number], drain_batch(sim, producer, queue, now_ns))
-            send_request(sim, producer, connection, number)
-            count_queue_times(sim, sim.requests[number], now_ns)
+            send_request(sim, producer, connection, number, now_ns)
             count += 1
     return count
 
@@ -140,11 +137,3 @@ def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, nex
     if timeout_ns <= 0:
         return producer.busy_until_ns
     return producer.busy_until_ns + timeout_ns + producer.timer_ns
-
-
-@njit
-def _is_idle(sim: Simulation, producer: ProducerState) -> bool:
-    """Nothing waits, and nothing is in flight."""
-    if not is_empty(sim, producer.queues_with_batches):
-        return False
-    return is_empty(sim, producer.in_flight_brokers)

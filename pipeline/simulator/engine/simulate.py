@@ -65,9 +65,6 @@ def simulate(
             nothing else.
         marks_ns: Times, rising, at which the queues' counters are kept, too.
 
-    Returns:
-        Counters, latencies and traces; see `SimulationResult`.
-
     Raises:
         InputError: A distribution's points do not rise.
 

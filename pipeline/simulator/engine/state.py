@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np  # noqa: TC002 - `records` reads the annotations
+from numpy.typing import NDArray  # noqa: TC002
 
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.engine.random_stream import TABLE_LENGTH
-from pipeline.simulator.engine.records import Bits, Items, type_of
+from pipeline.simulator.engine.records import Items, type_of
 
 NONE = 0
 NEVER = 1 << 62
@@ -457,7 +458,7 @@ class Simulation(NamedTuple):
     batches: Items[ProducerBatch]
     blocks: Items[RecordBlock]
     requests: Items[ClientRequest]
-    bitsets: Bits
+    bitsets: NDArray[np.int64]  # a set in a row
     partitions: Items[int]
     queue_sizes: Items[int]  # room to weigh a topic's queues
     partition_ids: Items[int]

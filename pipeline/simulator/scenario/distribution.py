@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -87,11 +86,3 @@ class Steps:
     def constant(cls, value: int) -> Steps:
         """One value for good."""
         return cls((0,), (value,))
-
-    def at(self, time_ns: int) -> int:
-        """The value that holds at a time.
-
-        >>> Steps((0, 1_000), (20, 0)).at(999)
-        20
-        """
-        return self.values[bisect_right(self.starts_ns, time_ns) - 1]

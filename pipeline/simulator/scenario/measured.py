@@ -59,8 +59,7 @@ MEASURED_COSTS = ThreadCosts(
     loop_ns=53 * _US,  # from look to look of a sender that need not sleep
     transit_ns=84 * _US,  # from the look to the request's arrival at the proxy
     timer_ns=60 * _US,  # `epoll_wait`'s slack of 50 us and a wake-up
-    metadata_ns=165_000
-    * _US,  # records sent unthrottled to catch up at the start / rate: 127 to 190 ms in 4 quiet runs
+    metadata_ns=165_000 * _US,  # what is caught up unthrottled at the start / rate: 127 to 190 ms in 4 quiet runs
     connect_ns=10_000 * _US,  # not measured alone; 30 ms change no figure
     run_to_run_ppm=_RUN_TO_RUN_PPM,
 )

@@ -6,6 +6,7 @@ goes out at once and names the throttle time; the connection is then deaf for so
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from tests.oracles.simulator.chance import Stream
 
 if TYPE_CHECKING:
     from pipeline.simulator.clients.client import Settings
+    from pipeline.simulator.scenario.distribution import Steps
     from pipeline.simulator.scenario.scenario import SimulatedBroker
     from tests.oracles.simulator.batch import Batch
 
@@ -43,6 +45,11 @@ class Request:
     is_error: bool = False
     refused: list[Batch] = field(default_factory=list)
     throttle_ns: int = 0
+
+
+def value_at(steps: Steps, time_ns: int) -> int:
+    """The value that holds at a time."""
+    return steps.values[bisect_right(steps.starts_ns, time_ns) - 1]
 
 
 class Handlers:
@@ -139,7 +146,7 @@ class Connection:
                 batch.is_written = batch.is_written or batch not in request.refused
         done_ns = start_ns + service_ns
         self._idle_since_ns = done_ns
-        delay_ns = self._broker.delay_ns.at(done_ns)
+        delay_ns = value_at(self._broker.delay_ns, done_ns)
         if delay_ns:
             done_ns += delay_ns + self._oversleep.draw(self._broker.oversleep_ns)
         if self._acks < 0 and not request.is_error:

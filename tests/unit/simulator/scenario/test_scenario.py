@@ -9,6 +9,7 @@ from pipeline.simulator.clients.client import MS, ThreadCosts
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Target, Traffic
+from tests.oracles.simulator.connection import value_at
 
 SENDING = Traffic(PerfTest(1000), record_count=10)
 
@@ -48,7 +49,7 @@ def test_a_turn_must_take_time():
 
 
 def test_a_schedule_rises_from_zero():
-    assert [Steps((0, 10), (5, 6)).at(time_ns) for time_ns in (0, 9, 10, 99)] == [5, 5, 6, 6]
+    assert [value_at(Steps((0, 10), (5, 6)), time_ns) for time_ns in (0, 9, 10, 99)] == [5, 5, 6, 6]
     for starts_ns, values in (((1,), (1,)), ((0, 5, 5), (1, 2, 3)), ((0, 5), (1,)), ((), ())):
         with pytest.raises(ConfigError, match="must rise from 0"):
             Steps(starts_ns, values)
