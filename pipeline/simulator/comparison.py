@@ -34,8 +34,7 @@ class Comparison(ScenarioPart):
     @property
     def figures(self) -> Mapping[str, float]:
         """What is known of the whole run, by names of `RUN_FIGURES`."""
-        figures = {name: getattr(self, name) for name in RUN_FIGURES}
-        return {name: figure for name, figure in figures.items() if figure is not None}
+        return {name: getattr(self, name) for name in RUN_FIGURES if getattr(self, name) is not None}
 
     @property
     def loads(self) -> dict[str, dict[int, float]]:

@@ -165,11 +165,7 @@ class ProducerConfiguration:
 
 
 def check_client(client: str, version: str) -> None:
-    """Checks that the simulator knows a client in that version.
-
-    Raises:
-        ConfigError: It does not.
-    """
+    """Raises ConfigError unless the simulator knows a client in that version."""
     if client not in CLIENTS:
         raise ConfigError(f"client {client!r}; expected {join_options(CLIENTS)}")
     if parse_version(version) < parse_version(OLDEST[client]):

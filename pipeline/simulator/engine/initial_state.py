@@ -87,10 +87,6 @@ class _Layout:
                 purpose = name.removesuffix("_stream").replace("_", " ")
                 row[name]["key"] = derive_stream(self._seed, purpose, unit)
 
-    def draw_start(self, unit: int) -> int:
-        """Where an old client's round robin begins: the first draw of its stream."""
-        return draw_index(derive_stream(self._seed, "partition", unit), 0, 1 << _OLD_START_BITS)
-
 
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
     """Lays a scenario out, with room for so many recorded arrivals of a thread at a time."""
@@ -155,8 +151,9 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
         unit = number * layout.topic_count + index
         row = layout.topics[unit]
         layout.key_streams(row, unit)
-        row["partition_stream"]["count"] = starts_anywhere
-        row["counter"] = layout.draw_start(unit) if starts_anywhere else 0
+        if starts_anywhere:  # an old client's round robin: the first draw of its stream
+            row["counter"] = draw_index(int(row["partition_stream"]["key"]), 0, 1 << _OLD_START_BITS)
+            row["partition_stream"]["count"] = 1
         row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
         row["partition_count"] = len(topic.leaders)
         row["first_available"], row["available_count"] = layout.put("partitions", topic.available)

@@ -126,9 +126,7 @@ def find_timeout_ns(sim: Simulation, producer: ProducerState, connection: NodeCo
 @njit
 def has_timed_out(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
     """The oldest request in flight is older than `request.timeout.ms` (`hasExpiredRequest`)."""
-    if connection.in_flight_count == 0:
-        return False
-    return round_time(producer, now_ns) >= find_timeout_ns(sim, producer, connection)
+    return connection.in_flight_count > 0 and round_time(producer, now_ns) >= find_timeout_ns(sim, producer, connection)
 
 
 @njit

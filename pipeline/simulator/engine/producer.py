@@ -107,9 +107,8 @@ def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState,
 @njit
 def _wakes_sender(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> bool:
     """A batch was opened or is full."""
-    if queue.length > 1 or sim.batches[queue.tail].record_count == 1:
-        return True
-    return is_full(sim.batches[queue.tail], producer.batch_record_count)
+    newest = sim.batches[queue.tail]
+    return queue.length > 1 or newest.record_count == 1 or is_full(newest, producer.batch_record_count)
 
 
 @njit

@@ -148,6 +148,6 @@ def add_to_request(sim: Simulation, request: ClientRequest, number: int) -> None
 @njit
 def can_send_message(sim: Simulation, producer: ProducerState, queue: PartitionQueue, now_ns: int) -> bool:
     """librdkafka: the head batch is ready itself, and may be sent."""
-    if queue.head == NONE or check_queue(sim, producer, queue, now_ns) != READY:
-        return False
-    return is_next(sim.batches[queue.head])
+    return (
+        queue.head != NONE and check_queue(sim, producer, queue, now_ns) == READY and is_next(sim.batches[queue.head])
+    )

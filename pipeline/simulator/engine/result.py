@@ -156,11 +156,7 @@ class SimulationResult:
     marks: tuple[NDArray[np.int64], ...] = ()  # the queues' counters as they were at the times asked for
 
     def find_batch_trace(self) -> pa.Table:
-        """The batch trace.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """The batch trace; raises ValueError where none was kept."""
         if self.batch_trace is None:
             raise ValueError("simulated without traces")
         return self.batch_trace

@@ -65,11 +65,7 @@ class ScenarioFile:
     recovery: Recovery | None  # what to watch, or None
 
     def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
-        """The variants of those names, in the file's order; all for none.
-
-        Raises:
-            ConfigError: There is no such variant.
-        """
+        """The variants of those names, in the file's order, all for none; raises ConfigError where one is not there."""
         known = [variant.name for variant in self.variants]
         for name in names:
             if name not in known:

@@ -120,6 +120,9 @@ class Traced:
             }
         )
 
+    def find_batch_trace(self):
+        return self.batch_trace
+
 
 @pytest.mark.parametrize(
     ("uneven_until_s", "first_records", "recovery"),
