@@ -65,6 +65,7 @@ def deliver_queued(now_ms: int) -> list[str]:
     """Sends what is queued in `gold.alert_outbox`; a line per message."""
     config = load_config()
     report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)
+    report.check()
     return [*(f"{message.subject_line} -> {place}" for message, place in report.deliveries), *report.notes]
 
 

@@ -98,6 +98,10 @@ class UnusableServerError(DeliveryError):
     """A mail server or webhook cannot be used at all (unreachable, no TLS, no login); the next message would fail too."""
 
 
+class StorageError(PipelineError):
+    """The warehouse could not be read or written; the message says where, why and what to do."""
+
+
 class StorageConflictError(PipelineError):
     """Another writer committed first; a retry may succeed."""
 

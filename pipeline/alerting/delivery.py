@@ -1,7 +1,7 @@
 """The one door mail leaves by: an SMTP server, or files in the outbox folder.
 
-At least once: the caller marks a message as delivered after `deliver` has returned. A crash between the two repeats the
-message, with the same Message-ID, by which mail programs recognise it.
+At least once: the caller notes the attempt before, and the delivery after `deliver` has returned. A crash between the two
+repeats the message, with the same Message-ID, by which mail programs recognise it.
 
 References:
     RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.alerting.message import WINDOW_HEADER
+from pipeline.durable_files import sync_path
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name, format_slug
 
@@ -52,7 +53,8 @@ def deliver(
     Raises:
         UnusableServerError: if the server could not be reached, or TLS or login failed.
         DeliveryError: if no recipient got it: refused, cut off or timed out before the server's answer. Also if the server
-            put off (4xx) a part of the recipients: the repeat reaches them, and the others once more.
+            put off (4xx) a part of the recipients: the repeat reaches them, and the others once more. Also if an address of
+            the message cannot be sent.
         ConfigError: if the environment lacks the password.
     """
     if smtp is None:
@@ -103,7 +105,7 @@ def file_name_of(payload: bytes, message_id: str) -> str:
 def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
     target = folder / file_name_of(payload, message_id)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
             written = Path(part.name)
             try:
@@ -111,6 +113,7 @@ def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
                 part.flush()
                 os.fsync(part.fileno())
                 written.replace(target)
+                sync_path(folder)
             except OSError:
                 written.unlink(missing_ok=True)
                 raise
@@ -124,11 +127,16 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
     """A session after TLS and login. An error during QUIT is ignored: the server has answered by then."""
     try:
         server = _open(smtp)
-    except (smtplib.SMTPException, OSError) as error:
+    except (smtplib.SMTPException, OSError, ValueError) as error:  # the last: a user or password smtplib cannot send
         raise UnusableServerError(_describe_error(error, smtp)) from error
     try:
         yield server
-    except (smtplib.SMTPException, OSError) as error:
+    except (
+        smtplib.SMTPException,
+        OSError,
+        ValueError,
+        LookupError,
+    ) as error:  # the last two: addresses smtplib cannot send
         server.close()
         raise DeliveryError(_describe_error(error, smtp)) from error
     with contextlib.suppress(smtplib.SMTPException, OSError):
@@ -137,14 +145,14 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
 
 def _open(smtp: Smtp) -> smtplib.SMTP:
     password = smtp.password if smtp.user is not None else None
+    context = ssl.create_default_context(cafile=smtp.ca_file)
     if smtp.tls == "tls":
-        context = ssl.create_default_context()
         server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_s, context=context)
     else:
         server = smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_s)
     try:
         if smtp.tls == "starttls":
-            server.starttls(context=ssl.create_default_context())
+            server.starttls(context=context)
         if smtp.user is not None:
             server.login(smtp.user, password or "")
     except BaseException:

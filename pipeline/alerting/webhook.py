@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import httpx
@@ -29,6 +30,8 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
 _REASON_LIMIT = 300
 
+logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs the address of every request, which is a secret
+
 
 def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
     """Renders content as the JSON document a webhook gets, in its form. The same content gives the same bytes."""
@@ -48,14 +51,19 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         DeliveryError: if the answer is not 2xx.
         ConfigError: if the environment lacks the address.
     """
-    headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "Idempotency-Key": message_id,
+        "Accept-Encoding": "identity",
+    }
     try:
-        answer = httpx.post(webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        with httpx.stream("POST", webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s) as answer:
+            body = b"" if answer.is_success else next(answer.iter_raw(_REASON_LIMIT * 4), b"")
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
         raise UnusableServerError(reason) from error
     if not answer.is_success:
-        reason = format_name(answer.text, _REASON_LIMIT)
+        reason = format_name(body.decode("utf-8", "replace"), _REASON_LIMIT)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
 

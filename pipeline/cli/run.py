@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         "row_counts": count_rows(config.warehouse),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))
+    delivered.check()
     if errors:
         raise errors[0]
     unhealthy = [entry["verdict"] for entry in clusters if not entry["is_healthy"]]

@@ -2,30 +2,71 @@
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import timedelta
+from email.message import EmailMessage
+from email.policy import SMTP
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 
 
+def _check_address(text: str) -> str:
+    header = EmailMessage(policy=SMTP)
+    try:
+        header["To"] = text
+        (address,) = header["To"].addresses
+        address.addr_spec.encode("ascii")
+        is_sound = bool(address.username and address.domain) and not header["To"].defects
+    except (ValueError, LookupError):
+        is_sound = False
+    if not is_sound:
+        raise ValueError(f"found {text!r}; expected one address in ASCII, such as ops@example.org (domain as xn--...)")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+"""A mail address, with a display name or without: checked here, so that a message can always be addressed."""
+
+
 class Smtp(Section):
-    """The mail server. The password comes from the environment variable named here, never from the file."""
+    """The mail server. The password comes from the environment variable named here, never from the file.
+
+    Attributes:
+        tls: `starttls`, `tls` from the first byte, or `none`; with `user` only on this machine, as the password would
+            be sent in clear.
+        ca_file: PEM file of the authority that signed the server's certificate; the system's by default.
+    """
 
     host: str
     port: int = Field(25, gt=0, lt=65536)
     user: str | None = None
     password_variable: str | None = None
     tls: Literal["none", "starttls", "tls"] = "starttls"
+    ca_file: ConfigPath | None = None
     timeout_s: float = Field(20, gt=0)
+
+    @model_validator(mode="after")
+    def _keep_password_secret(self) -> Self:
+        if self.user is not None and self.tls == "none" and not _is_this_machine(self.host):
+            raise ValueError("the password would be sent in clear: set tls to starttls or tls")
+        return self
 
     @property
     def password(self) -> str | None:
         """The secret, read when it is used; `ConfigError` where the variable is named but not set."""
         return environment_secret(self.password_variable)
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Webhook(Section):
@@ -60,8 +101,8 @@ class Mail(Section):
         give_up_after: A message that cannot be delivered for that long is given up, with a note.
     """
 
-    sender: str = "partition-health@localhost"
-    to: tuple[str, ...] = ("platform@localhost",)
+    sender: Address = "partition-health@localhost"
+    to: tuple[Address, ...] = ("platform@localhost",)
     smtp: Smtp | None = None
     webhooks: tuple[Webhook, ...] = ()
     digest_above: int = Field(10, ge=1)

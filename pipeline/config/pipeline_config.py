@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from pipeline.config.keys import KeySettings
-from pipeline.config.mail import Mail
+from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
@@ -33,7 +33,7 @@ class Cluster(Section):
     capacity: dict[int, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
-    mail_to: tuple[str, ...] = ()
+    mail_to: tuple[Address, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
     rules: Annotated[dict[str, RuleSettings], BeforeValidator(over_defaults)] = Field(

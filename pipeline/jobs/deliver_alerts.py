@@ -1,7 +1,7 @@
 """Delivers what is queued in `gold.alert_outbox`: by SMTP or as files, and to webhooks. No Spark.
 
-At least once: a message is marked after its delivery. A crash in between repeats that message, with the same Message-ID
-(over SMTP) or into the same file.
+At least once: an attempt is noted before it begins, the delivery after it. A crash in between repeats that message once,
+with the same Message-ID (over SMTP) or into the same file. While the outbox cannot be written nothing is handed over.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL
-from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from pipeline.model.window import milliseconds_of
-from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, pending
+from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending
 
 if TYPE_CHECKING:
     from pipeline.config.mail import Smtp
@@ -27,22 +27,31 @@ _LONGEST_WAIT_MS = 6 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """What a run delivered: messages, each with where it went (`smtp://host:port`, a webhook, the file's path)."""
+    """What a run delivered.
+
+    Attributes:
+        deliveries: Messages, each with where it went (`smtp://host:port`, a webhook, the file's path).
+        notes: What people should know.
+        failure: How many messages failed and why the first did, else None.
+    """
 
     deliveries: tuple[tuple[AlertMessage, str], ...] = ()
     notes: tuple[str, ...] = ()
+    failure: str | None = None
+
+    def check(self) -> None:
+        """Raises `DeliveryError` if a message or a part of its recipients failed."""
+        if self.failure is not None:
+            raise DeliveryError(self.failure)
 
 
 def run(config: PipelineConfig, smtp: Smtp | None, *, now_ms: int) -> DeliveryReport:
     """Delivers every message that is due once; a failing one does not stop the others.
 
-    A server that cannot be used at all is tried once: the messages behind would each wait for the same timeout. After a
-    failure a message waits, 30 s at first and twice as long each time, at most 6 hours, until it is given up.
-
-    Raises:
-        DeliveryError: at the end, if a message or a part of its recipients failed, with the first reason. What failed
-            stays in the outbox and goes out with a later run, but for recipients refused for good.
-        ConfigError: if the environment lacks a password or an address.
+    A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
+    behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
+    time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
+    recipients refused for good.
     """
     with delivering(config.warehouse) as is_ours:
         if not is_ours:
@@ -59,25 +68,28 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
     for message in due:
         if message.channel in unusable:
             continue
+        wait_ms = min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
+        mark_attempt(config.warehouse, message.message_id, retry_at_ms=now_ms + wait_ms)
         try:
             delivery = _deliver(config, smtp, message)
-        except DeliveryError as error:
-            failures.append(f"{message.message_id}: {_put_off(config, message, str(error), now_ms)}")
-            if isinstance(error, UnusableServerError):
+        except (DeliveryError, ConfigError) as error:
+            failures.append(f"{message.message_id}: {_keep_failure(config, message, str(error), now_ms)}")
+            if isinstance(error, UnusableServerError | ConfigError):
                 unusable.add(message.channel)
             continue
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         mark_delivered(config.warehouse, message.message_id, delivered_to=place, now_ms=now_ms)
         failures += [f"{message.message_id}: {answer}" for answer in delivery.refused]
         delivered.append((message, delivery.delivered_to))
+    left_count = len(waiting) - len(due)
+    notes = (f"{left_count} messages wait for their next attempt: partition-health outbox",) if left_count else ()
+    failure = None
     if failures:
-        raise DeliveryError(
+        failure = (
             f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox; "
             f"first failure: {failures[0]}"
         )
-    left_count = len(waiting) - len(due)
-    notes = (f"{left_count} messages wait for their next attempt: partition-health outbox",) if left_count else ()
-    return DeliveryReport(deliveries=tuple(delivered), notes=notes)
+    return DeliveryReport(deliveries=tuple(delivered), notes=notes, failure=failure)
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage) -> Delivery:
@@ -92,10 +104,10 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage) -
     raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration")
 
 
-def _put_off(config: PipelineConfig, message: AlertMessage, reason: str, now_ms: int) -> str:
-    """Marks a failed attempt: tried again later, or given up. Returns the reason as stored."""
-    retry_at_ms: int | None = now_ms + min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
-    if now_ms - message.queued_at_ms >= milliseconds_of(config.mail.give_up_after):
-        retry_at_ms, reason = None, f"given up after {message.attempt_count + 1} attempts: {reason}"
-    mark_attempt(config.warehouse, message.message_id, error=reason, retry_at_ms=retry_at_ms, now_ms=now_ms)
+def _keep_failure(config: PipelineConfig, message: AlertMessage, reason: str, now_ms: int) -> str:
+    """Notes why an attempt failed, and gives up what has waited too long. Returns the reason as stored."""
+    is_over = now_ms - message.queued_at_ms >= milliseconds_of(config.mail.give_up_after)
+    if is_over:
+        reason = f"given up after {message.attempt_count + 1} attempts: {reason}"
+    mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms if is_over else None)
     return reason

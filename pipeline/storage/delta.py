@@ -20,9 +20,9 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from deltalake import DeltaTable
 
 from pipeline.errors import StorageConflictError
+from pipeline.storage.durability import open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -83,6 +83,7 @@ def replace_spread_rows(
     # One file per date below the target size, whatever number of Spark partitions the rows come in.
     writer = frame.hint("rebalance", "window_date").write.format("delta").mode("overwrite")
     path = table_path(warehouse, table)
+    before = open_table(path).version()
     conflict: Exception | None = None
     for _ in range(_ATTEMPTS):
         try:
@@ -90,7 +91,9 @@ def replace_spread_rows(
         except _CONFLICTS as error:
             conflict = error
         else:
-            return DeltaTable(path).version()
+            version = open_table(path).version()
+            sync_commits(path, after=before, to=version)
+            return version
     raise StorageConflictError(f"{table.name}: other writers came first {_ATTEMPTS} times") from conflict
 
 

@@ -9,6 +9,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from pipeline.model.cluster import EarlierState
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
+from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
@@ -27,10 +28,10 @@ def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[
     `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.
     `before_ms`: start of the run, UTC milliseconds.
     """
-    path = str(table_path(warehouse, CLUSTER_STATE))
-    if not DeltaTable.is_deltatable(path):
+    path = table_path(warehouse, CLUSTER_STATE)
+    if not DeltaTable.is_deltatable(str(path)):
         return ()
-    stored = DeltaTable(path)
+    stored = open_table(path)
     if not {*_COLUMNS} <= {field.name for field in stored.schema().fields}:
         return ()
     reach = TimeWindow(max(0, before_ms - LOOK_BACK_MS), before_ms)

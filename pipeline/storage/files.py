@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from pipeline.model.window import format_instant, spanning
+from pipeline.storage.durability import open_table
 from pipeline.storage.tables_on_disk import table_path
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def list_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[Ti
     first, last = format_instant(span.start_ms)[:10], format_instant(span.end_ms - 1)[:10]
     escaped = cluster.replace("'", "''")
     predicate = f"cluster = '{escaped}' AND window_date >= DATE '{first}' AND window_date <= DATE '{last}'"
-    return tuple(sorted(DeltaTable(table_path(warehouse, table)).file_uris(file_pruning_predicate=predicate)))
+    return tuple(sorted(open_table(table_path(warehouse, table)).file_uris(file_pruning_predicate=predicate)))
 
 
 def count_file_rows(paths: Sequence[str]) -> int:

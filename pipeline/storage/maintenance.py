@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from pipeline.errors import ConfigError
+from pipeline.storage.durability import open_table
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
@@ -75,14 +76,14 @@ def maintain_tables(
 
 def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -> Upkeep:
     path = table_path(warehouse, table)
-    before_count = len(DeltaTable(path).file_uris())
+    before_count = len(open_table(path).file_uris())
     closed = [("window_date", "<", today)] if "window_date" in table.partitioned_by else None
 
     def compact(on_disk: DeltaTable) -> None:
         on_disk.optimize.compact(partition_filters=closed, target_size=TARGET_FILE_BYTES)
 
     commit(warehouse, table, compact)
-    on_disk = DeltaTable(path)
+    on_disk = open_table(path)
     deleted = on_disk.vacuum(retention_hours=retention_hours, dry_run=False, full=True)
     return Upkeep(
         table=table.name,
@@ -113,7 +114,7 @@ def drop_expired_keys(warehouse: Path, *, as_of_ms: int, retention_ms: int) -> t
         path = table_path(warehouse, table)
         if not DeltaTable.is_deltatable(str(path)):
             continue
-        dates = [row["window_date"] for row in DeltaTable(path).partitions()]
+        dates = [row["window_date"] for row in open_table(path).partitions()]
         expired = sorted({day for day in dates if str(day) < last})
         if expired:
             commit(warehouse, table, drop)

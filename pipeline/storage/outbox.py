@@ -1,6 +1,7 @@
 """`gold.alert_outbox`: messages that wait, attempts, what is delivered or given up. No Spark.
 
-A message is marked after its delivery: a crash in between repeats it, and never loses it.
+An attempt is noted before the hand-over and the delivery after it: a crash in between repeats the message once, and
+never loses it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from deltalake import DeltaTable
+
+UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
+"""`last_error` from the beginning of an attempt to its end."""
 
 
 def undelivered(warehouse: Path) -> list[AlertMessage]:
@@ -59,10 +63,16 @@ def delivering(warehouse: Path) -> Iterator[bool]:
         yield True
 
 
-def mark_attempt(warehouse: Path, message_id: str, *, error: str, retry_at_ms: int | None, now_ms: int) -> int:
-    """Counts an attempt that failed, and keeps why; without a time to try again the message is given up."""
-    later = {"given_up_at": _instant(now_ms)} if retry_at_ms is None else {"next_attempt_at": _instant(retry_at_ms)}
-    return _update(warehouse, message_id, {"attempt_count": "attempt_count + 1", "last_error": _quoted(error), **later})
+def mark_attempt(warehouse: Path, message_id: str, *, retry_at_ms: int) -> int:
+    """Counts an attempt before it begins, so that one whose end cannot be noted is repeated later, not at once."""
+    begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": _instant(retry_at_ms)}
+    return _update(warehouse, message_id, {**begun, "last_error": _quoted(UNCONFIRMED)})
+
+
+def mark_failed(warehouse: Path, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
+    """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
+    end = {} if given_up_at_ms is None else {"given_up_at": _instant(given_up_at_ms)}
+    return _update(warehouse, message_id, {"last_error": _quoted(error), **end})
 
 
 def mark_retry(warehouse: Path, message_id: str) -> int:
@@ -73,7 +83,7 @@ def mark_retry(warehouse: Path, message_id: str) -> int:
 def mark_delivered(warehouse: Path, message_id: str, *, delivered_to: str, now_ms: int) -> int:
     """Takes a message out of the pending ones; of two marks the first one stays. Returns the table's version."""
     done = {"delivered_at": _instant(now_ms), "delivered_to": _quoted(delivered_to), "last_error": "NULL"}
-    return _update(warehouse, message_id, {"attempt_count": "attempt_count + 1", **done})
+    return _update(warehouse, message_id, done)
 
 
 def _update(warehouse: Path, message_id: str, changes: dict[str, str]) -> int:

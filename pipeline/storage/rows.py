@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
+from pipeline.storage.durability import ON_READ, StorageErrors, open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -22,6 +23,8 @@ from pipeline.storage.tables_on_disk import table_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from deltalake import DeltaTable
 
     from pipeline.model.window import TimeWindow
     from pipeline.tables import Table
@@ -52,8 +55,10 @@ def load_rows(
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
     listed = ", ".join(f'"{name}"' for name in schema.names)
-    query = QueryBuilder().register("stored", DeltaTable(table_path(warehouse, table)))
-    found = pa.table(query.execute(f"SELECT {listed} FROM stored{where}").read_all())  # noqa: S608 - declared names, quoted values
+    path = table_path(warehouse, table)
+    query = QueryBuilder().register("stored", open_table(path))
+    with StorageErrors(path, ON_READ):
+        found = pa.table(query.execute(f"SELECT {listed} FROM stored{where}").read_all())  # noqa: S608 - declared names, quoted values
     return found.cast(schema)  # from the views that DataFusion answers with
 
 
@@ -64,8 +69,9 @@ def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Tab
     """
     query = QueryBuilder()
     for name, table in tables.items():
-        query.register(name, DeltaTable(table_path(warehouse, table)))
-    found = pa.table(query.execute(sql).read_all())
+        query.register(name, open_table(table_path(warehouse, table)))
+    with StorageErrors(warehouse, ON_READ):
+        found = pa.table(query.execute(sql).read_all())
     # from the views that DataFusion answers with
     kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in found.schema]
     return found.cast(pa.schema(kinds))
@@ -106,7 +112,7 @@ def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bo
     _refuse_repeated_keys(rows, table)
     _refuse_nulls(rows, table)
     if rows.num_rows == 0:
-        return DeltaTable(table_path(warehouse, table)).version()
+        return open_table(table_path(warehouse, table)).version()
     same_key = " AND ".join(f"stored.{name} = new.{name}" for name in table.key)
     compared = [name for name in table.column_names if name not in (*table.key, "run_id")]
     changed = " OR ".join(f"(stored.{name} IS DISTINCT FROM new.{name})" for name in compared)
@@ -121,23 +127,29 @@ def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bo
 
 
 def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
-    """Makes one commit, again on the newest version where another writer came first.
+    """Makes one commit, again on the newest version where another writer came first; on disk when this returns.
 
     Returns:
         The table's version afterwards.
 
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
+        StorageError: if the table cannot be written.
     """
+    path = table_path(warehouse, table)
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):
-        on_disk = DeltaTable(table_path(warehouse, table))
+        on_disk = open_table(path)
+        before = on_disk.version()
         try:
-            write(on_disk)
+            with StorageErrors(path, "nothing was committed: make room or mend the folder, then run again"):
+                write(on_disk)
         except CommitFailedError as error:
             conflict = error
         else:
-            on_disk.update_incremental()
+            with StorageErrors(path, "the commit may not survive a power cut: mend the disk, then run again"):
+                on_disk.update_incremental()
+                sync_commits(path, after=before, to=on_disk.version())
             return on_disk.version()
     raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
 

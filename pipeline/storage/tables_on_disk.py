@@ -10,6 +10,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import ArrayType, MapType, PrimitiveType
 
 from pipeline.errors import TableMismatchError
+from pipeline.storage.durability import StorageErrors, open_table, sync_commits
 from pipeline.tables import TABLES
 from pipeline.tables.keys import EXPIRING
 
@@ -59,6 +60,11 @@ def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[st
 
 def _ensure(warehouse: Path, table: Table) -> bool:
     path = table_path(warehouse, table)
+    with StorageErrors(path, "make room or mend the folder, then run again"):
+        return _ensure_at(path, table)
+
+
+def _ensure_at(path: Path, table: Table) -> bool:
     if not DeltaTable.is_deltatable(str(path)):
         path.mkdir(parents=True, exist_ok=True)
         if table in EXPIRING:
@@ -69,8 +75,15 @@ def _ensure(warehouse: Path, table: Table) -> bool:
             if not DeltaTable.is_deltatable(str(path)):  # else another process made it just now
                 raise
         else:
+            sync_commits(path, after=-1, to=0)
             return True
-    return _extend(DeltaTable(path), table)
+    on_disk = open_table(path)
+    before = on_disk.version()
+    is_changed = _extend(on_disk, table)
+    if is_changed:
+        on_disk.update_incremental()
+        sync_commits(path, after=before, to=on_disk.version())
+    return is_changed
 
 
 def _create(path: Path, table: Table) -> None:

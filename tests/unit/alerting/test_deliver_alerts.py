@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections import Counter
 from email import message_from_bytes
 from email.policy import default
 
@@ -13,7 +15,8 @@ import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
-from pipeline.config.mail import Smtp
+from pipeline.alerting.webhook import render_webhook
+from pipeline.config.mail import Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError
 from pipeline.jobs import deliver_alerts
@@ -27,6 +30,7 @@ from pipeline.storage.values import row_of
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
+from tests.unit.alerting.test_webhook import receiving
 
 NOW_MS = T0_MS + 3_600_000
 
@@ -58,14 +62,20 @@ def stored(config):
     return {row["state"]: row for row in rows}
 
 
+def send(config, smtp, now_ms=NOW_MS):
+    report = deliver_alerts.run(config, smtp, now_ms=now_ms)
+    report.check()
+    return report
+
+
 def message_ids(mailbox):
     return [message_from_bytes(kept, policy=default)["Message-ID"] for kept in mailbox.kept]
 
 
 def test_messages_go_out_by_window_are_marked_and_not_sent_again(config):
     with serving(mailbox := Mailbox()) as smtp:
-        report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
-        again = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        report = send(config, smtp)
+        again = send(config, smtp)
 
     assert [message.subject_line.partition("]")[0] for message, _ in report.deliveries] == ["[FAIL", "[RESOLVED"]
     assert message_ids(mailbox) == [f"<{message.message_id}>" for message, _ in report.deliveries]
@@ -80,7 +90,7 @@ def test_messages_go_out_by_window_are_marked_and_not_sent_again(config):
 
 
 def test_without_a_server_every_message_is_a_file(config):
-    report = deliver_alerts.run(config, None, now_ms=NOW_MS)
+    report = send(config, None)
 
     files = sorted(config.outbox.iterdir())
     assert [place for _, place in report.deliveries] == [str(path) for path in files]
@@ -94,7 +104,7 @@ def test_a_message_that_fails_does_not_stop_the_others_and_stays(config):
         serving(mailbox := Picky(answers={"gone@x.org": "550 no such user"})) as smtp,
         pytest.raises(DeliveryError, match=r"2 of 3 messages delivered, 1 stay in the outbox.*550 no such user"),
     ):
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        send(config, smtp)
 
     assert len(mailbox.kept) == 2
     (left,) = pending(config.warehouse)
@@ -106,9 +116,9 @@ def test_a_message_that_fails_does_not_stop_the_others_and_stays(config):
 def test_greylisted_messages_arrive_with_the_next_run(config):
     with serving(mailbox := Greylist()) as smtp:
         with pytest.raises(DeliveryError, match="1 of 2"):
-            deliver_alerts.run(config, smtp, now_ms=NOW_MS)
-        too_early = deliver_alerts.run(config, smtp, now_ms=NOW_MS + 29_999)
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS + 30_000)
+            send(config, smtp)
+        too_early = send(config, smtp, NOW_MS + 29_999)
+        send(config, smtp, NOW_MS + 30_000)
 
     assert (too_early.deliveries, too_early.notes) == (
         (),
@@ -123,7 +133,7 @@ def test_a_server_that_is_not_there_stops_the_run_at_the_first_message(config):
     smtp = config.mail.model_validate({"smtp": config_smtp}).smtp
 
     with pytest.raises(DeliveryError, match="0 of 2 messages delivered"):
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        send(config, smtp)
 
     assert sorted(row["attempt_count"] for row in stored(config).values()) == [0, 1]
 
@@ -134,7 +144,7 @@ def test_a_recipient_refused_for_good_is_told_and_not_tried_again(config):
         serving(Picky(answers={"gone@x.org": "550 gone"})) as smtp,
         pytest.raises(DeliveryError, match=r"3 of 3 messages delivered, 0 stay.*gone@x\.org: 550 gone"),
     ):
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        send(config, smtp)
 
     assert pending(config.warehouse) == []
     places = {row["delivered_to"] for row in load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()}
@@ -148,7 +158,7 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
         mark_delivered(config.warehouse, waiting[0].message_id, delivered_to="elsewhere", now_ms=now_ms)
     while pending(config.warehouse):
         with pytest.raises(DeliveryError, match="stay in the outbox"):
-            deliver_alerts.run(config, smtp, now_ms=now_ms)
+            send(config, smtp, now_ms)
         (left,) = undelivered(config.warehouse)
         waits.append((left.next_attempt_at_ms - now_ms) // 1000)
         now_ms = max(now_ms, left.next_attempt_at_ms)
@@ -159,13 +169,13 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
     assert given_up.last_error.startswith(f"given up after {len(waits)} attempts")
     mark_retry(config.warehouse, given_up.message_id)
     with serving(mailbox := Mailbox()) as working:
-        deliver_alerts.run(config, working, now_ms=now_ms)
+        send(config, working, now_ms)
     assert len(mailbox.kept) == 1
 
 
 def test_one_process_delivers_at_a_time(config):
     with delivering(config.warehouse) as is_ours, serving(mailbox := Mailbox()) as smtp:
-        report = deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        report = send(config, smtp)
 
     assert is_ours
     assert (report.deliveries, report.notes) == ((), ("another process is delivering",))
@@ -185,6 +195,7 @@ class KillsAfterAnswering(Mailbox):
 SENDER = """
 import sys
 from pathlib import Path
+from pipeline.errors import StorageError
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.config.mail import Smtp
@@ -193,20 +204,99 @@ from pipeline.config.mail import Smtp
 base = Path(sys.argv[1])
 config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",
     clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(base,))]}})
-sys.stdin.readline()
-deliver_alerts.run(config, Smtp(host="127.0.0.1", port=int(sys.argv[2]), tls="none"), now_ms=0)
+for line in sys.stdin:
+    try:
+        deliver_alerts.run(config, Smtp(host="127.0.0.1", port=int(sys.argv[2]), tls="none"), now_ms=int(line))
+        print("done", flush=True)
+    except StorageError as error:
+        print(error, flush=True)
 """
+
+
+def start_sender(folder, smtp):
+    arguments = [sys.executable, "-c", SENDER, str(folder), str(smtp.port)]
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def test_a_kill_between_the_servers_250_and_the_mark_repeats_one_message_with_its_id(config, tmp_path):
     with serving(mailbox := KillsAfterAnswering()) as smtp:
-        sender = subprocess.Popen([sys.executable, "-c", SENDER, str(tmp_path), str(smtp.port)], stdin=subprocess.PIPE)
+        sender = start_sender(tmp_path, smtp)
         mailbox.victim = sender.pid
-        sender.communicate(b"go\n", timeout=60)
+        sender.communicate("0\n", timeout=60)
     with serving(later := Mailbox()) as smtp:
-        deliver_alerts.run(config, smtp, now_ms=NOW_MS)
+        send(config, smtp)
 
     assert sender.returncode == -signal.SIGKILL
     assert message_ids(mailbox) == message_ids(later)[:1]
     assert len(later.kept) == 2
     assert mailbox.kept[0] == later.kept[0]
+
+
+class FillsTheDisk(Mailbox):
+    """Takes the sender's disk away when it has the message: from then on no file of the sender may hold a byte."""
+
+    victim: int
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd calls it so
+        resource.prlimit(self.victim, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        return await super().handle_DATA(server, session, envelope)
+
+
+def test_a_full_disk_repeats_one_message_once_however_many_runs_it_lasts(config, tmp_path):
+    with serving(mailbox := FillsTheDisk()) as smtp:
+        sender = start_sender(tmp_path, smtp)
+        mailbox.victim = sender.pid
+
+        def run(now_ms):
+            sender.stdin.write(f"{now_ms}\n")
+            sender.stdin.flush()
+            return sender.stdout.readline()
+
+        answers = [run(NOW_MS + hour * 3_600_000) for hour in range(10)]
+        in_the_meantime = message_ids(mailbox)
+        mailbox.victim = os.getpid()  # not its disk any more
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.prlimit(sender.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        mailbox.__class__ = Mailbox
+        last = run(NOW_MS + 10 * 3_600_000)
+        sender.communicate(timeout=60)
+
+    assert limits == resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert all("alert_outbox" in answer and "make room" in answer for answer in answers)
+    assert in_the_meantime == message_ids(mailbox)[:1]
+    assert last == "done\n"
+    assert sorted(Counter(message_ids(mailbox)).values()) == [1, 2]
+    assert pending(config.warehouse) == []
+
+
+def test_what_cannot_be_sent_is_counted_and_stops_nothing_else(config, monkeypatch):
+    """Rows queued by a version that did not check addresses; a password and a webhook's address that are not set."""
+    queue(config, message_for(new_evidence(cluster="other"), ["j\u00fcrgen@x.org"]))
+    hook = Webhook(name="pager", url_variable="PAGER_URL")
+    config = config.model_copy(update={"mail": config.mail.model_copy(update={"webhooks": (hook,)})})
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    monkeypatch.setenv("PAGER_URL", "http://127.0.0.1:1/s\u00e9cret\udce9")
+    with serving(mailbox := Mailbox()) as smtp, pytest.raises(DeliveryError, match="2 of 4 messages delivered"):
+        send(config, smtp)
+
+    assert len(mailbox.kept) == 2
+    left = {message.cluster: message for message in pending(config.warehouse)}
+    assert {cluster: message.attempt_count for cluster, message in left.items()} == {"other": 1, "third": 1}
+    assert "UnicodeEncodeError" in left["other"].last_error
+    assert left["third"].last_error == "webhook pager: UnicodeEncodeError; check PAGER_URL"
+
+
+def test_a_password_that_is_not_set_stops_its_channel_only_and_is_shown(config, monkeypatch):
+    monkeypatch.delenv("SMTP_PASSWORD", raising=False)
+    smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", user="alerts", password_variable="SMTP_PASSWORD")
+    hook = Webhook(name="pager", url_variable="PAGER_URL")
+    config = config.model_copy(update={"mail": config.mail.model_copy(update={"webhooks": (hook,)})})
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    with receiving() as (url, got):
+        monkeypatch.setenv("PAGER_URL", url)
+        with pytest.raises(DeliveryError, match=r"1 of 3 messages delivered, 2 stay.*SMTP_PASSWORD"):
+            send(config, smtp)
+
+    assert len(got) == 1
+    errors = [message.last_error for message in pending(config.warehouse)]
+    assert [("SMTP_PASSWORD" in error) for error in errors if error] == [True]

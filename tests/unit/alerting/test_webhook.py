@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
+import tracemalloc
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -31,7 +33,8 @@ def receiving(status=200, answer=b"ok"):
             got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(answer)
+            with contextlib.suppress(OSError):  # the client has read enough
+                self.wfile.write(answer)
 
         def log_message(self, *_args):
             pass
@@ -79,6 +82,26 @@ def test_any_answer_but_2xx_is_an_error_with_the_servers_words_and_without_the_a
         with pytest.raises(DeliveryError, match=rf"webhook pager answered {status}: no\\nsuch hook") as raised:
             post(b"{}", GENERIC, message_id="x")
     assert "s3cr3t" not in str(raised.value)
+
+
+def test_an_endless_answer_is_read_only_as_far_as_it_is_shown(monkeypatch):
+    with receiving(500, b"no" * 10_000_000) as (url, _):
+        monkeypatch.setenv("PAGER_URL", url)
+        tracemalloc.start()
+        with pytest.raises(DeliveryError, match="webhook pager answered 500: nono"):
+            post(b"{}", GENERIC, message_id="x")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_the_address_is_in_no_log(monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    with receiving() as (url, got):
+        monkeypatch.setenv("PAGER_URL", url)
+        post(b"{}", GENERIC, message_id="x")
+    assert len(got) == 1
+    assert "s3cr3t" not in caplog.text
 
 
 def test_no_server_and_no_address(monkeypatch):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipeline.storage.frames import rows_of
-from pipeline.storage.outbox import mark_attempt, mark_delivered, pending
+from pipeline.storage.outbox import mark_attempt, mark_delivered, mark_failed, pending
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -48,21 +48,22 @@ def test_messages_come_in_the_order_of_their_windows_with_their_bytes(warehouse)
 
 def test_a_failed_attempt_is_counted_and_leaves_the_message_pending(warehouse):
     queue(warehouse, "it's")
-    mark_attempt(warehouse, "it's", error="450 'try\nlater'", retry_at_ms=NOON_MS, now_ms=NOON_MS)
-    mark_attempt(warehouse, "it's", error="451", retry_at_ms=NOON_MS, now_ms=NOON_MS)
+    for error in ("450 'try\nlater'", "451"):
+        mark_attempt(warehouse, "it's", retry_at_ms=NOON_MS)
+        mark_failed(warehouse, "it's", error=error, given_up_at_ms=None)
     (row,) = load_rows(warehouse, ALERT_OUTBOX).to_pylist()
     assert (ids(warehouse), row["attempt_count"], row["last_error"]) == (["it's"], 2, "451")
 
 
 def test_a_delivered_message_is_done_and_queueing_it_again_changes_nothing(warehouse):
     queue(warehouse, "a", "b")
-    mark_attempt(warehouse, "a", error="450", retry_at_ms=NOON_MS, now_ms=NOON_MS)
+    mark_attempt(warehouse, "a", retry_at_ms=NOON_MS)
     for place in ("smtp://first:25", "smtp://second:25"):
         mark_delivered(warehouse, "a", delivered_to=place, now_ms=NOON_MS + 1)
     queue(warehouse, "a", "b")
     row = next(row for row in load_rows(warehouse, ALERT_OUTBOX).to_pylist() if row["message_id"] == "a")
     assert ids(warehouse) == ["b"]
-    assert (row["delivered_to"], row["attempt_count"], row["last_error"]) == ("smtp://first:25", 2, None)
+    assert (row["delivered_to"], row["attempt_count"], row["last_error"]) == ("smtp://first:25", 1, None)
     assert row["delivered_at"] == NOON + dt.timedelta(milliseconds=1)
 
 
@@ -70,6 +71,7 @@ def test_marks_made_at_the_same_time_are_all_kept(warehouse):
     names = [f"m{number}" for number in range(8)]
     queue(warehouse, *names)
     with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: mark_attempt(warehouse, name, retry_at_ms=NOON_MS), names))
         list(pool.map(lambda name: mark_delivered(warehouse, name, delivered_to="x", now_ms=NOON_MS), names))
     assert ids(warehouse) == []
     assert {row["attempt_count"] for row in load_rows(warehouse, ALERT_OUTBOX).to_pylist()} == {1}

@@ -1,0 +1,108 @@
+"""Commits on the disk, and damaged tables. Oracle: the files a commit leaves, and what a person reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import StorageError
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.incidents import ALERT_OUTBOX
+from tests.unit.storage.test_outbox import queue
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """Paths that were synced, in order."""
+    paths = []
+    real = os.fsync
+
+    def fsync(descriptor):
+        paths.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return paths
+
+
+def files_of(folder):
+    return {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
+
+
+def test_all_that_a_commit_writes_is_synced_and_the_folders_that_name_it(tmp_path, synced):
+    folder = table_path(tmp_path, ALERT_OUTBOX)
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    made = set(synced)
+    synced.clear()
+    before = files_of(folder)
+    queue(tmp_path, "a", "b")
+
+    assert before <= made
+    written = files_of(folder) - before
+    assert {path.suffix for path in written} == {".parquet", ".json"}
+    assert written <= set(synced)
+    assert {path.parent for path in written} <= set(synced)
+    commits = [index for index, path in enumerate(synced) if path.suffix == ".json"]
+    data = [index for index, path in enumerate(synced) if path.suffix == ".parquet"]
+    assert max(data) < min(commits)
+
+
+def last_commit(folder):
+    return max((folder / "_delta_log").glob("*.json"))
+
+
+def cut(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def remove_data(folder):
+    for path in folder.rglob("*.parquet"):
+        path.unlink()
+
+
+DAMAGES = {
+    "last commit empty": (
+        lambda folder: cut(last_commit(folder), 0),
+        r"the last commit is empty or cut.*delete that file",
+    ),
+    "last commit cut": (
+        lambda folder: cut(last_commit(folder), 40),
+        r"the last commit is empty or cut.*delete that file",
+    ),
+    "a commit gone": (
+        lambda folder: sorted((folder / "_delta_log").glob("*.json"))[0].unlink(),
+        r"restore this folder",
+    ),
+    "data gone": (remove_data, r"not found.*restore this folder"),
+    "log gone": (lambda folder: shutil.rmtree(folder / "_delta_log"), r"restore this folder"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_table_is_refused_in_one_line_with_what_to_do(tmp_path, damage):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    queue(tmp_path, "a")
+    queue(tmp_path, "b")
+    harm, words = DAMAGES[damage]
+    harm(table_path(tmp_path, ALERT_OUTBOX))
+
+    with pytest.raises(StorageError, match=words) as raised:
+        load_rows(tmp_path, ALERT_OUTBOX)
+    assert "\n" not in str(raised.value)
+    assert str(table_path(tmp_path, ALERT_OUTBOX)) in str(raised.value)
+
+
+def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    queue(tmp_path, "a")
+    cut(last_commit(table_path(tmp_path, ALERT_OUTBOX)), 0)
+
+    with pytest.raises(StorageError, match="delete that file"):
+        merge_rows(rows_of(ALERT_OUTBOX, [], run_id="r"), tmp_path, ALERT_OUTBOX)
+    with pytest.raises(StorageError, match="delete that file"):
+        ensure_tables(tmp_path, (ALERT_OUTBOX,))
