@@ -98,6 +98,10 @@ class UnusableServerError(DeliveryError):
     """A mail server or webhook cannot be used at all (unreachable, no TLS, no login); the next message would fail too."""
 
 
+class SparkFailedError(PipelineError):
+    """Spark, its JVM or one of its tasks failed; nothing of the step is trusted."""
+
+
 class StorageError(PipelineError):
     """The warehouse could not be read or written; the message says where, why and what to do."""
 

@@ -11,7 +11,10 @@ from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.model.number_text import format_slug
+from pipeline.storage.locks import holding
 from pipeline.storage.session import count_tasks, running_session
+from pipeline.storage.spark_errors import SparkErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,7 +52,16 @@ def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
 
 
 def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
-    """Measures trusted windows, judges them, and queues messages about incidents."""
+    """Measures trusted windows, judges them, and queues messages about incidents.
+
+    One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
+    other's would make two incidents of one.
+    """
+    with holding(run.warehouse, f"judging-{format_slug(run.cluster_name)}", wait=True):
+        return _judge_windows(spark, run)
+
+
+def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     windows = score_health.pending_windows(run)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
@@ -105,7 +117,7 @@ def take_steps(
             for step in steps:
                 try:
                     doing = f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"
-                    with progress.step(doing, count_tasks):
+                    with progress.step(doing, count_tasks), SparkErrors():
                         reports.append(step(spark, run))
                 except PipelineError as error:
                     on_error(run, step, error)

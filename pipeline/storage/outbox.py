@@ -7,13 +7,13 @@ never loses it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import format_instant
+from pipeline.storage.locks import holding
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -53,14 +53,8 @@ def reported_changes(warehouse: Path, cluster: str) -> dict[str, set[str]]:
 @contextlib.contextmanager
 def delivering(warehouse: Path) -> Iterator[bool]:
     """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
-    warehouse.mkdir(parents=True, exist_ok=True)
-    with (warehouse / ".delivering").open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+    with holding(warehouse, "delivering", wait=False) as is_ours:
+        yield is_ours
 
 
 def mark_attempt(warehouse: Path, message_id: str, *, retry_at_ms: int) -> int:
