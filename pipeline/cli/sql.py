@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from pipeline.cli.options import add_config_option
+from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements
 from pipeline.cli.text_table import format_table
 from pipeline.config_file import load_config
@@ -30,7 +31,8 @@ _SHOWN_ROWS = 1000
 _CELL_WIDTH = 100
 _DESCRIPTION = """\
 Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
-such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC.
+such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
+queries run: nothing is written, and no file outside the tables is read.
 """
 
 
@@ -47,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     with running_session(config.spark, app_name="sql") as spark:
         names = register_tables(spark, config.warehouse, _named_in(args.statement or ""))
+        restrict_session(spark)
         if args.statement is not None:
             sys.stdout.write(_answer(spark, args.statement, as_json=args.json))
             return 0
@@ -69,7 +72,9 @@ def _named_in(statement: str) -> tuple[Table, ...]:
 
 def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     try:
-        frame = spark.sql(statement.strip().removesuffix(";"))
+        query = statement.strip().removesuffix(";")
+        refuse_changes(spark, query)
+        frame = spark.sql(query)
         # one row more than is shown: it says whether there are more
         found: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
     except PySparkException as error:

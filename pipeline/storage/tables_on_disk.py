@@ -40,8 +40,8 @@ def table_path(warehouse: Path, table: Table) -> Path:
 
 def count_rows(warehouse: Path, tables: Iterable[Table] = TABLES) -> dict[str, int]:
     """Rows of each table that exists, by name, in the order given."""
-    paths = {table.name: str(table_path(warehouse, table)) for table in tables}
-    return {name: DeltaTable(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(path)}
+    paths = {table.name: table_path(warehouse, table) for table in tables}
+    return {name: open_table(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(str(path))}
 
 
 def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:

@@ -1,0 +1,95 @@
+"""What `sql` may run: queries over the tables. It writes nothing, runs no program and reads no other file.
+
+References:
+    Spark parses `INSERT OVERWRITE DIRECTORY` and `SELECT TRANSFORM ... USING 'program'` as plans that are no commands, so
+    the kinds of plan that may stand at the top are listed. Paths in place of tables (``text.`/etc/passwd` ``) are refused
+    by `spark.sql.runSQLOnFiles`, `delta.` ones included; `reflect` and its kin call any static method of the JVM.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERIES = frozenset(
+    [
+        "Aggregate",
+        "Distinct",
+        "Except",
+        "Filter",
+        "GlobalLimit",
+        "Intersect",
+        "LimitAll",
+        "LocalLimit",
+        "LocalRelation",
+        "Offset",
+        "OneRowRelation",
+        "Project",
+        "RepartitionByExpression",
+        "Sort",
+        "SubqueryAlias",
+        "Union",
+        "UnresolvedHaving",
+        "UnresolvedHint",
+        "UnresolvedInlineTable",
+        "UnresolvedRelation",
+        "UnresolvedWith",
+        "WithWindowDefinition",
+    ]
+)
+_LISTINGS = frozenset(
+    [
+        "DescribeFunction",
+        "DescribeNamespace",
+        "DescribeQueryCommand",
+        "DescribeRelation",
+        "DescribeRelationCommand",
+        "ExplainCommand",
+        "ShowColumns",
+        "ShowFunctions",
+        "ShowNamespaces",
+        "ShowNamespacesCommand",
+        "ShowTables",
+        "ShowTablesCommand",
+        "ShowViews",
+    ]
+)
+_INSIDE = re.compile(
+    "ScriptTransformation|InsertInto(Dir|Statement)|DeleteFromTable|UpdateTable|MergeIntoTable|table_changes_by_path",
+    re.IGNORECASE,
+)
+"""What may stand below a query's node and is none, such as `WITH ... INSERT`. Also refused where a text in the query says so."""
+_CALLS = ("reflect", "java_method", "try_reflect")
+
+
+def restrict_session(spark: SparkSession) -> None:
+    """Takes from a session what reads files by path or calls the JVM."""
+    spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    registry = _session_state(spark).functionRegistry()
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+    for name in _CALLS:
+        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+
+
+def refuse_changes(spark: SparkSession, statement: str) -> None:
+    """Refuses a statement that is not a query, or that runs a program.
+
+    Raises:
+        ConfigError: saying what is allowed.
+        ParseException: if it is not SQL.
+    """
+    plan = _session_state(spark).sqlParser().parsePlan(statement)
+    kind = plan.nodeName()
+    inside = _INSIDE.search(plan.toString()) if kind in _QUERIES else None
+    if inside is not None or kind not in _QUERIES | _LISTINGS:
+        found = inside.group() if inside else kind
+        raise ConfigError(f"sql only queries the tables (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); found {found}")
+
+
+def _session_state(spark: SparkSession) -> Any:  # noqa: ANN401  (the JVM's)
+    return spark._jsparkSession.sessionState()  # noqa: SLF001  (pyspark has no parser and no registry of its own)

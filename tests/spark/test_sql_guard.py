@@ -1,0 +1,79 @@
+"""What `sql` lets through. Oracle: Spark's own parser and catalog, in a session of the project's."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from pipeline.cli.sql_guard import refuse_changes, restrict_session
+from pipeline.errors import ConfigError
+
+QUERIES = """\
+SELECT 1
+VALUES (1)
+WITH a AS (SELECT 1) SELECT * FROM a
+TABLE gold.verdicts
+FROM a SELECT b
+SELECT 1 UNION SELECT 2 EXCEPT SELECT 3
+SELECT * FROM a ORDER BY 1 LIMIT 3 OFFSET 2
+SELECT a, count(*) FROM b GROUP BY a HAVING count(*) > 1
+SELECT a, sum(b) OVER w FROM t WINDOW w AS (PARTITION BY a)
+FROM a |> WHERE b > 1
+SHOW TABLES IN gold
+SHOW DATABASES
+DESCRIBE EXTENDED gold.verdicts
+EXPLAIN SELECT 1""".splitlines()
+
+CHANGES = """\
+DELETE FROM gold.verdicts
+WITH a AS (SELECT 1) DELETE FROM b
+UPDATE a SET b = 1
+WITH a AS (SELECT 1) UPDATE b SET c = 1
+MERGE INTO a USING b ON a.x = b.x WHEN MATCHED THEN DELETE
+INSERT INTO a SELECT 1
+INSERT OVERWRITE DIRECTORY '/tmp/x' USING csv SELECT 1
+WITH a AS (SELECT 1) INSERT INTO b SELECT * FROM a
+FROM a INSERT INTO b SELECT * INSERT INTO c SELECT *
+SELECT TRANSFORM(a) USING 'cat' FROM b
+SELECT (SELECT TRANSFORM(a) USING 'cat' AS (x) FROM b)
+WITH q AS (SELECT TRANSFORM(a) USING 'cat' AS (x) FROM b) SELECT * FROM q
+BEGIN DELETE FROM a; END
+EXECUTE IMMEDIATE 'DELETE FROM gold.verdicts'
+CREATE TABLE a (b int)
+CREATE TEMP VIEW a USING csv OPTIONS (path '/etc/hostname')
+DROP TABLE a
+SET a = b
+ADD JAR 'x'
+CACHE TABLE a
+VACUUM a
+RESTORE TABLE a TO VERSION AS OF 1
+SELECT * FROM table_changes_by_path('/tmp', 0)""".splitlines()
+
+
+@pytest.mark.parametrize("statement", QUERIES)
+def test_a_query_is_let_through(spark, statement):
+    refuse_changes(spark, statement)
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+def test_what_changes_anything_or_runs_a_program_is_refused(spark, statement):
+    with pytest.raises(ConfigError, match="sql only queries the tables"):
+        refuse_changes(spark, statement)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM text.`{file}`",
+        "SELECT * FROM binaryFile.`{file}`",
+        "SELECT reflect('java.lang.System', 'getProperty', 'user.home')",
+        "SELECT java_method('java.lang.System', 'getProperty', 'user.home')",
+        "SELECT try_reflect('java.lang.System', 'getProperty', 'user.home')",
+    ],
+)
+def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
+    (tmp_path / "secret").write_text("secret")
+    of_sql = spark.newSession()
+    restrict_session(of_sql)
+    with pytest.raises(AnalysisException):
+        of_sql.sql(query.format(file=tmp_path / "secret")).toArrow()
