@@ -65,6 +65,20 @@ def format_instant(instant_ms: int) -> str:
     return instant.isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, which dates can hold. A producer may write any int64: what lies beyond, or below 0,
+is no instant."""
+
+
+def known_instant_of(instant_ms: int | None) -> datetime | None:
+    """The instant of a timestamp that a client wrote; None where it is none.
+
+    >>> known_instant_of(2**62), known_instant_of(-1)
+    (None, None)
+    """
+    return instant_of(instant_ms) if instant_ms is not None and 0 <= instant_ms <= LATEST_MS else None
+
+
 def instant_of(instant_ms: int) -> datetime:
     """The instant as an aware datetime, the form in which rows carry it.
 

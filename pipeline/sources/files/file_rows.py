@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import DirectoryKind
-from pipeline.model.window import instant_of
+from pipeline.model.window import known_instant_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from pipeline.model.log_tree import LogTree
 
@@ -102,12 +101,8 @@ def iter_segment_rows(
             "is_scanned": bool(facts),
             "is_active": segment.is_active,
             "problem_count": problem_counts[segment.path],
-            "deletable_at": None if newest_ms is None or kept_ms is None else instant_of(newest_ms + kept_ms),
-            "min_timestamp": _instant(facts.get("min_timestamp_ms")),
-            "max_timestamp": _instant(newest_ms),
+            "deletable_at": None if newest_ms is None or kept_ms is None else known_instant_of(newest_ms + kept_ms),
+            "min_timestamp": known_instant_of(facts.get("min_timestamp_ms")),
+            "max_timestamp": known_instant_of(newest_ms),
             **{name: facts.get(name) for name in FACTS},
         }
-
-
-def _instant(instant_ms: int | None) -> datetime | None:
-    return None if instant_ms is None else instant_of(instant_ms)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import Codec
+from pipeline.model.window import LATEST_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
 
@@ -31,7 +32,6 @@ BATCH_SCHEMA = pa.schema(
     [(column.name, ARROW_TYPES[column.type]) for column in RECORD_BATCHES.columns if column.name not in _FILLED_LATER]
 )
 _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
-_LATEST_MS = np.iinfo(np.int64).max // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +124,5 @@ def make_batch_rows(
 def _array(values: NDArray[Any], field: pa.Field) -> pa.Array:
     if field.name not in _INSTANTS:
         return pa.array(values).cast(field.type)
-    is_none = (values < 0) | (values > _LATEST_MS)  # Kafka's "none", and what no calendar holds
+    is_none = (values < 0) | (values > LATEST_MS)  # Kafka's "none", and what no calendar holds
     return pa.array(np.where(is_none, 0, values) * 1000, mask=is_none).cast(field.type)

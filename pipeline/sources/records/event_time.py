@@ -1,6 +1,6 @@
 """The instant that decides a batch's window: its max timestamp, unless that is out of line with its neighbours.
 
-Clients may set any timestamp. A batch whose max timestamp lies more than a day outside what the batches around it
+Clients may set any timestamp. One below 0 or beyond the year 9999 counts as none. A batch whose max timestamp lies more than a day outside what the batches around it
 say is placed by append order instead: it takes the instant of the last batch in line before it.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.model.window import DAY_MS
+from pipeline.model.window import DAY_MS, LATEST_MS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def assign_event_times(max_timestamp_ms: NDArray[np.int64], as_of_ms: int) -> Ev
     stamps = np.asarray(max_timestamp_ms, dtype=np.int64)
     if stamps.size == 0:
         return EventTimes(stamps, np.zeros(0, dtype=np.bool_), stamps)
-    known = stamps != NO_TIMESTAMP
+    known = (stamps >= 0) & (stamps <= LATEST_MS)  # so that no difference overflows
     outlier = ~known
     outlier[known] = _out_of_line(stamps[known], as_of_ms)
     in_line = np.flatnonzero(~outlier)

@@ -47,11 +47,20 @@ def test_by_hand(stamps_h, events_h, outliers, lateness_h):
         ([-1, -1], [-1, -1], [0, 1]),  # record format 0
         ([-1, 5, -1, 7], [5, 5, 5, 7], [0, 2]),  # a converted segment: by append order
         ([5, -1], [5, 5], [1]),
+        ([5, 2**62, 6, 2**63 - 1, -(2**62), -(2**63)], [5, 5, 6, 6, 6, 6], [1, 3, 4, 5]),  # whatever a producer writes
     ],
 )
 def test_batches_without_a_timestamp_go_by_append_order(stamps, events, outliers):
     times = assign_event_times(np.array(stamps, dtype=np.int64), as_of_ms=100)
     assert (times.event_time_ms.tolist(), np.flatnonzero(times.is_outlier).tolist()) == (events, outliers)
+
+
+def test_timestamps_beyond_all_calendars_do_not_hide_another_that_is_out_of_line():
+    today_ms = 20_000 * 24 * HOUR_MS
+    stamps = np.array([today_ms, today_ms + 1, 5000, today_ms + 2, today_ms + 3, 2**63 - 1, -(2**62)], np.int64)
+    times = assign_event_times(stamps, as_of_ms=today_ms + HOUR_MS)
+    assert np.flatnonzero(times.is_outlier).tolist() == [2, 5, 6]
+    assert (times.event_time_ms - today_ms).tolist() == [0, 1, 1, 2, 3, 3, 3]
 
 
 def out_of_line(stamps, as_of_ms):
