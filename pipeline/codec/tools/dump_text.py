@@ -1,8 +1,8 @@
 """What `kafka-dump-log` prints of segments: their batches.
 
-A key or payload is printed as it is: it may hold line ends, and then its text goes on over the next lines. Such lines
-are taken as text of the record before, as long as its sizes allow. What fits nothing is returned with its line number:
-nothing is passed over in silence.
+Keys, payloads and names of record headers are printed as they are: with line ends in them they can look like any line of
+the tool. So no text of records is read. From the first line that is not one the tool prints about a segment or a batch,
+nothing is believed; that line is not repeated anywhere, as it may be a record's.
 
 References:
     `DumpLogSegments` (Kafka 2.8 to 4.1).
@@ -24,18 +24,20 @@ _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkp
 _DUMPING = re.compile(_DUMPED)
 _DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
 _START = re.compile(r"(?:Log s|S)tarting offset: [0-9]+")
-_PAIR = re.compile(r"(\w+): ?(\S+)")
-_RECORD = re.compile(
-    r"\| offset: [0-9]+ (?:isValid: \w+ crc: \w+ )?(?:CreateTime|LogAppendTime|NoTimestampType): "
-    r"-?[0-9]+ key[sS]ize: (?P<key>-?[0-9]+) value[sS]ize: (?P<value>-?[0-9]+)"
-    r"(?: sequence: -?[0-9]+)?(?: headerKeys: \[.*?\])?(?P<text>.*)"
-)
-_PAYLOAD = re.compile(r"\s*payload: ?.*")
+_RECORD = re.compile(r"\||\s*(?:key|payload):")
 _COMPLAINT = re.compile(
     r"Non-consecutive offsets in |Mismatches in ?:|Found timestamp mismatch in ?:|Found out of order timestamp in ?:"
 )
 _FENCE = "~~~~"
 _TIMESTAMPS = ("CreateTime", "LogAppendTime", "NoTimestampType")
+_NAMES = frozenset(
+    {
+        *("baseOffset", "lastOffset", "count", "baseSequence", "lastSequence", "producerId", "producerEpoch", "offset"),
+        *("partitionLeaderEpoch", "isTransactional", "isControl", "deleteHorizonMs", "position", "size", "magic"),
+        *("compresscodec", "crc", "isvalid", *_TIMESTAMPS),
+    }
+)
+_MOST_DIGITS = len(f"OptionalLong[{-(2**63)}]")
 _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 
 
@@ -46,13 +48,11 @@ class DumpedSegment(NamedTuple):
         batches: Headers; what the tool does not print (the first timestamp) is -1.
         wrong_checksums: Indexes in `batches` of those whose checksum the tool found wrong.
         complaints: What the tool found wrong, such as gaps.
-        unexplained: Line number and text of what fits nothing.
     """
 
     batches: list[BatchHeader]
     wrong_checksums: list[int]
     complaints: list[str]
-    unexplained: list[tuple[int, str]]
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
@@ -68,54 +68,41 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
     """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
 
     Raises:
-        InputError: No `Dumping` line, or a batch line that does not parse; `position` is the line number.
+        InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
-    found = DumpedSegment([], [], [], [])
-    text_left = 0  # characters that the text of the last record may still have
+    found = DumpedSegment([], [], [])
     for number, line in _list_quoted(text, path):
-        record = _RECORD.match(line)
-        if line.startswith(("baseOffset: ", "offset: ")) and " magic: " in line:
+        if line.startswith(("baseOffset: ", "offset: ")):
             try:
-                batch = _parse_batch(line)
-            except (KeyError, ValueError) as error:
-                reason = f"a line that does not parse ({error}): {line[:200]!r}"
-                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+                batch = _parse_batch(line.split())
+            except (KeyError, ValueError):  # their words are the line's
+                raise InputError("a batch's line that does not parse", path=path, position=number) from None
             found.wrong_checksums.extend([] if "isvalid: true" in line else [len(found.batches)])
             found.batches.append(batch)
-        elif record:
-            text_left = _count_left(record)
-        elif text_left > 0:
-            text_left -= len(line) + 1
         elif _COMPLAINT.match(line) or (found.complaints and line.startswith("  ")):
             found.complaints.append(line)
-        elif not _is_passed_over(line, found.batches):
-            found.unexplained.append((number, line))
+        elif _RECORD.match(line):
+            reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
+            reason += "without --print-data-log, --deep-iteration and decoders"
+            raise InputError(reason, path=path, position=number)
+        elif line.strip() and not _START.fullmatch(line.strip()):
+            raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
     return found
 
 
 def _list_quoted(text: str, path: Path | str | None) -> list[tuple[int, str]]:
     """The lines, with their numbers, from the `Dumping` line to a fence."""
-    lines = list(enumerate(text.splitlines(), start=1))
+    lines = list(enumerate(text.split("\n"), start=1))
     start = next((number for number, line in lines if _DUMPING.fullmatch(line.strip())), None)
     if start is None:
-        raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path, first_bytes=text.encode())
+        raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path)
     return list(takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines[start:]))
 
 
-def _count_left(record: re.Match[str]) -> int:
-    """How many characters key and payload may still have after this line: each takes a byte at least."""
-    printed = len(record["text"].removeprefix(" key: ").removeprefix(" payload: "))
-    most = max(int(record["key"]), 0) + max(int(record["value"]), 0) + len(" payload: ")
-    return most - printed if record["text"] else 0
-
-
-def _is_passed_over(line: str, batches: list[BatchHeader]) -> bool:
-    """Whether a line says nothing about batches; with --skip-record-metadata nothing but payloads is printed of records."""
-    return not line.strip() or bool(_START.fullmatch(line.strip()) or (batches and _PAYLOAD.fullmatch(line)))
-
-
-def _parse_batch(line: str) -> BatchHeader:
-    shown = dict(_PAIR.findall(line))
+def _parse_batch(words: list[str]) -> BatchHeader:
+    shown = {name.removesuffix(":"): value for name, value in zip(words[::2], words[1::2], strict=True)}
+    if not shown.keys() <= _NAMES or any(len(value) > _MOST_DIGITS for value in shown.values()):
+        raise ValueError
     stamp = next((name for name in _TIMESTAMPS if name in shown), None)
     attributes = _CODECS[shown["compresscodec"].lower()] | (8 if stamp == "LogAppendTime" else 0)
     attributes |= 0x10 if shown.get("isTransactional") == "true" else 0

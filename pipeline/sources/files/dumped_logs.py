@@ -1,8 +1,9 @@
 """Segments as texts of `kafka-dump-log` show them: a tree of log directories, as if the disks themselves were there.
 
 A text holds one file after another, each under the path that was dumped; the driver finds where each begins and ends,
-and tasks parse the parts they scan. What a dump does not print is not known: keys, the batches' first timestamps, topic
-ids. Side files, the metadata log and directories on their way in or out are no load and left out.
+and tasks parse the parts they scan. A text is believed up to the first line that is not about segments or batches: a
+record's text could look like any line that follows. What a dump does not print is not known: keys, the batches' first
+timestamps, topic ids. Side files, the metadata log and directories on their way in or out are no load and left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pipeline.codec.tools.dump_text import DumpedSegment
     from pipeline.model.cluster import PartitionState
     from pipeline.sources.kinds.dump_log import DumpLog
 
@@ -147,8 +149,7 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         return
     starts = find_dumped_files(data)
     if not starts:
-        reason = "no `Dumping` line: not the output of kafka-dump-log"
-        problems.append(Problem(path=str(path), reason=reason, first_bytes=data[:64]))
+        problems.append(Problem(path=str(path), reason="no `Dumping` line: not the output of kafka-dump-log"))
         return
     ends = [start for start, _ in starts[1:]] + [len(data)]
     line, counted = 1, 0
@@ -156,19 +157,28 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         part = TextPart(str(path), start, end)
         line, counted = line + data.count(b"\n", counted, start), start
         try:
-            yield from _read_segment(part, dumped, line, broker_id, problems)
+            file = parse_dumped_segment(_read_part(part)) if dumped.endswith(".log") else None
         except InputError as error:
-            found = Problem.of_error(path, error)
-            problems.append(replace(found, position=line + (error.position or 1) - 1))
+            reason = f"{error.reason}; nothing from here on is read"
+            problems.append(
+                replace(Problem.of_error(path, error), position=line + (error.position or 1) - 1, reason=reason)
+            )
+            return
+        try:
+            if file is not None:
+                if file.complaints:
+                    said = f"{file.complaints[0].strip()} ({len(file.complaints):,} lines of complaint)"
+                    problems.append(
+                        Problem(path=part.path, position=line, reason=f"the tool says: {said}", severity="suspect")
+                    )
+                yield from _read_segment(part, dumped, broker_id, file)
+        except InputError as error:
+            problems.append(replace(Problem.of_error(path, error), position=line))
 
 
-def _read_segment(
-    part: TextPart, dumped: str, line: int, broker_id: int, problems: list[Problem]
-) -> Iterator[_Segment]:
+def _read_segment(part: TextPart, dumped: str, broker_id: int, file: DumpedSegment) -> Iterator[_Segment]:
     """The segment a part shows; none for what is no load; `InputError` where it is not clear."""
     path = PurePath(dumped)
-    if path.suffix != ".log":
-        return
     name = SEGMENT_NAME.fullmatch(path.name)
     if name is None:
         raise InputError(f"{dumped} is no segment: <20 digits>.log is expected")
@@ -179,14 +189,6 @@ def _read_segment(
         raise InputError(reason) from error
     if directory.kind is not DirectoryKind.LIVE or directory.topic == CLUSTER_METADATA_TOPIC:
         return
-    file = parse_dumped_segment(_read_part(part), path=part.path)
-    problems += [
-        Problem(path=part.path, position=line + number - 1, reason=f"not a line of kafka-dump-log: {text[:100]!r}")
-        for number, text in file.unexplained
-    ]
-    if file.complaints:
-        said = f"{file.complaints[0].strip()} ({len(file.complaints):,} lines of complaint)"
-        problems.append(Problem(path=part.path, position=line, reason=f"the tool says: {said}", severity="suspect"))
     last = file.batches[-1] if file.batches else None
     base_offset = int(name["offset"])
     size_bytes = last.position + last.size_bytes if last else 0

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class DumpLog(RecordSource):
     """Texts of `kafka-dump-log --files …` of one broker's segments: files, or folders of `*.txt`.
 
-    Batch lines suffice; lines of records are passed over. The paths that were dumped name topic and partition.
+    Only lines of batches are read; a text with lines of records (`--print-data-log`, `--deep-iteration`, decoders) is
+    refused from the first of them on. The paths that were dumped name topic and partition.
     `broker` is whose disk was dumped; without it no leader is known unless another source names one.
     """
 

@@ -14,19 +14,21 @@ BATCH = (
 )
 
 
-def test_batches_records_and_texts_over_several_lines():
+RECORD = "| offset: 1 CreateTime: 5 keySize: 2 valueSize: 20 sequence: 0 headerKeys: []"
+
+
+def test_batches():
+    second = BATCH.replace("lz4", "NONE").replace("CreateTime", "LogAppendTime")
     text = "\n".join(
         (
             "some log line",
             "Dumping b/t-0/00000000000000000000.log",
             "Log starting offset: 1",
             BATCH,
-            "| offset: 1 CreateTime: 5 keySize: 2 valueSize: 20 sequence: 0 headerKeys: [a,b] key: k1 payload: one",
-            "Dumping is what this value says",
-            "| offset: 2 CreateTime: 6 keySize: -1 valueSize: -1 sequence: 1 headerKeys: []",
-            BATCH.replace("lz4", "NONE")
-            .replace("CreateTime", "LogAppendTime")
-            .replace("isvalid: true", "isvalid: false"),
+            "",
+            second.replace("isvalid: true", "isvalid: false") + "\r",
+            "~~~~",
+            "words after a fence",
         )
     )
     file = parse_dumped_segment(text)
@@ -34,21 +36,31 @@ def test_batches_records_and_texts_over_several_lines():
     assert (first.base_offset, first.last_offset, first.codec, first.is_transactional, first.crc) == (1, 2, 3, True, 12)
     assert (second.codec, int(second.timestamp_type)) == (0, 1)
     assert file.wrong_checksums == [1]
-    assert file.unexplained == []
-    after = parse_dumped_segment(f"{text}\nno text of the last record, which has none")
-    assert after.unexplained == [(9, "no text of the last record, which has none")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        RECORD,  # the name of a header may have ended here, and its rest may look like a batch
+        f"{RECORD} key: k1 payload: secret",
+        "| key: secret",
+        " key: k1 payload: secret",
+        " payload: secret",
+    ],
+)
+def test_lines_of_records_are_refused_with_the_way_out(line):
+    with pytest.raises(InputError, match="without --print-data-log, --deep-iteration") as raised:
+        parse_dumped_segment(f"Dumping x.log\n{BATCH}\n{line}\n{BATCH}\n")
+    assert raised.value.position == 3
+    assert "secret" not in str(raised.value)
+    assert raised.value.first_bytes == b""
 
 
 def test_complaints():
     text = f"Dumping a.log\n{BATCH}\nNon-consecutive offsets in a.log\n  8 is followed by 10\n"
     dump = parse_dumped_segment(text)
     assert dump.complaints == ["Non-consecutive offsets in a.log", "  8 is followed by 10"]
-    assert dump.unexplained == []
-
-
-def test_what_fits_nothing_is_told_with_its_line():
-    dump = parse_dumped_segment(f"Dumping x.log\n{BATCH}\nwhat is this\n")
-    assert dump.unexplained == [(3, "what is this")]
+    assert len(dump.batches) == 1
 
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind\n"])
@@ -57,7 +69,22 @@ def test_other_text_is_refused(text):
         parse_dumped_segment(text)
 
 
-def test_a_batch_line_that_lacks_a_field_is_refused_with_its_line():
-    with pytest.raises(InputError) as raised:
-        parse_dumped_segment("Dumping x.log\nbaseOffset: 1 magic: 2 compresscodec: none\n")
-    assert raised.value.position == 2
+@pytest.mark.parametrize(
+    "line",
+    [
+        "what is the secret",
+        "baseOffset: 1 magic: 2 compresscodec: none",
+        f"{BATCH} payload: secret",
+        f"{BATCH} secret",
+        BATCH.replace("size: 565", "size: secret"),
+        BATCH.replace("size: 565", f"size: {'9' * 5000}"),
+        "a:" * 40 + " ! !",  # forty nested choices of a regular expression
+        "baseOffset: " + "a" * 1_000_000,
+    ],
+)
+def test_other_lines_are_refused_by_number_and_not_repeated(line):
+    with pytest.raises(InputError, match=r"not a line of kafka-dump-log|does not parse") as raised:
+        parse_dumped_segment(f"Dumping x.log\n{BATCH}\n{line}\n")
+    assert raised.value.position == 3
+    assert raised.value.first_bytes == b""
+    assert "secret" not in str(raised.value)

@@ -106,6 +106,32 @@ def test_what_is_wrong_costs_itself_only(tmp_path, text, position, reason):
     assert reason in problem.reason
 
 
+RECORD = (
+    "| offset: 0 CreateTime: 5 keySize: 11 valueSize: 9 sequence: -1 headerKeys: [] key: card-number payload: secret "
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        dump("x", (2, True)),  # a segment goes on
+        dump("/d/payments-7/00000000000000000000.log", (0, True)),  # a partition nobody dumped
+        "\nbaseOffset: pin=9876 magic: x\n",  # a line that does not parse
+        "\nDumping /d/x-0/y.log\n" + "a:" * 40 + " ! !\n",  # hung the task
+    ],
+)
+def test_what_a_record_holds_is_never_read(tmp_path, value):
+    honest = dump("/d/t-0/00000000000000000000.log", (0, True))
+    forged = dump("/d/t-0/00000000000000000100.log", (100, True)) + RECORD + value
+    dumped = found(tmp_path, honest + forged)
+    (replica,) = dumped.replicas
+    assert (replica.topic_partition, replica.log_end_offset, replica.size_bytes) == (("t", 0), 2, 100)
+    (problem,) = dumped.tree.problems
+    assert (problem.position, problem.first_bytes) == (7, b"")
+    assert "without --print-data-log" in problem.reason
+    assert not any(word in problem.reason for word in ("secret", "card-number", "pin"))
+
+
 def test_a_text_that_is_not_there(tmp_path):
     source = DumpLog(kind="dump_log", paths=(tmp_path / "gone.txt",))
     (problem,) = discover_dumps([source]).tree.problems
