@@ -1,0 +1,303 @@
+"""A broker of three is killed within a window and comes back later: batches count for who led at their leader epoch.
+
+Oracle: what the producer saw acknowledged, the batch headers as the lab reads them, and the leader of every epoch from
+`kafka-dump-log --cluster-metadata-decoder` of the controller's metadata log; none of it is the pipeline's own code. A window
+may abstain where it cannot know; it never judges wrong shares.
+
+Records are stamped with minutes that are over, so that nobody waits for windows to pass: the broker is killed between the
+stamps of one minute, and each run's clock stands where a run of its window would.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter, defaultdict
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from expectations import gates
+from pipeline.config_file import load_config
+from pipeline.jobs import ingest, judge_health, measure_rules, score_health
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.runs import plan_runs
+from tests.integration.live.runs import wait_for_checkpoints, wait_until
+from tests.lab.cluster import run_tool, start_cluster
+from tests.lab.facts import CONTROL_BIT, HEADER
+from tests.lab.live_traffic import MINUTE_MS
+from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(600)
+TOPICS = {"pairs": "0:1,1:2,2:0,0:2,1:0,2:1", "triples": "2:0:1,0:1:2,1:2:0"}
+PLACES = [(topic, number) for topic, replicas in TOPICS.items() for number in range(replicas.count(",") + 1)]
+ALIVE, KILLED, AWAY, RETURNED, WELL = range(5)
+"""What happens in each minute; in `RETURNED` the broker starts and preferred leaders are elected."""
+RECORDS = 3_000
+DEAD = 2
+GRACE_MS = 5 * MINUTE_MS
+MORE_CONTROL = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "3000"}
+
+
+class Traffic:
+    """A producer with acks=all that stamps records with minutes that are over, and what it saw acknowledged."""
+
+    def __init__(self, bootstrap, start_ms):
+        self.start_ms = start_ms
+        self.acked = set()
+        self.failed = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "batch.num.messages": 3}
+        )
+
+    def write(self, minute, first, last):
+        """Hands over records of a part of a minute, 0..1."""
+        for number in range(round(RECORDS * first), round(RECORDS * last)):
+            topic, partition = PLACES[number // 3 % len(PLACES)]
+            stamp = self.start_ms + minute * MINUTE_MS + number * MINUTE_MS // RECORDS
+            self._producer.produce(topic, bytes(300), partition=partition, timestamp=stamp, callback=self._told)
+
+    def finish(self):
+        assert self._producer.flush(90) == 0
+        assert self.failed == []
+
+    def _told(self, error, message):
+        if error is None:
+            self.acked.add((message.topic(), message.partition(), message.offset()))
+        else:
+            self.failed.append(error)
+
+
+class Runs:
+    """Runs of the pipeline over one configuration, and what they left."""
+
+    def __init__(self, spark, folder, source):
+        folder.mkdir()
+        self._spark, self._path = spark, folder / "partition-health.yaml"
+        document = {
+            "warehouse": "warehouse",
+            "outbox": "outbox",
+            "window": "PT1M",
+            "keys": {"mode": "off"},
+            "replay": {"arrivals": False},
+            "clusters": {"lab": {"sources": [source], "topics": list(TOPICS), "freshness": "P1D"}},
+        }
+        self._path.write_text(yaml.safe_dump(document))
+        self.warehouse = load_config(self._path).warehouse
+        self.verdicts = {}
+
+    def run(self, start_ms, minutes, *, now_ms):
+        span = TimeWindow(start_ms + minutes[0] * MINUTE_MS, start_ms + (minutes[-1] + 1) * MINUTE_MS)
+        (run,) = plan_runs(load_config(self._path), span, run_id=str(span), now_ms=now_ms)
+        ingest.run(self._spark, run)
+        gates.check_ingested(self._spark, run)
+        score_health.run(self._spark, run, run.windows)
+        measure_rules.run(run, run.windows)
+        for verdict in judge_health.run(run, run.windows):
+            minute = (verdict.window_start_ms - start_ms) // MINUTE_MS
+            self.verdicts[minute, verdict.rule, verdict.subject] = verdict
+
+    def judged(self):
+        """Minutes whose shares were judged, by any verdict but that they cannot be."""
+        return {
+            minute
+            for (minute, rule, _), verdict in self.verdicts.items()
+            if rule == "broker_share" and verdict.verdict not in {"incomplete", "stale"}
+        }
+
+    def loads(self, start_ms):
+        """Bytes and data records by minute and broker, none left out."""
+        return {
+            ((milliseconds_of(row["window_start"]) - start_ms) // MINUTE_MS, row["broker_id"]): (
+                row["size_bytes"],
+                row["record_count"],
+            )
+            for row in stored(self.warehouse, "gold.broker_share")
+        }
+
+    def reasons(self, rule):
+        """What a rule found beyond its limit, by minute and subject."""
+        return {
+            (minute, subject): v.reason
+            for (minute, name, subject), v in self.verdicts.items()
+            if name == rule and v.is_above
+        }
+
+
+def leaders_by_epoch(cluster):
+    """Leader by topic, partition and epoch, as Kafka's tool prints the controller's metadata log."""
+    logs = sorted((cluster.controller_directory / "__cluster_metadata-0").glob("*.log"))
+    text = run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", ",".join(map(str, logs)))
+    names, epochs, leaders = {}, {}, {}
+    for line in text.splitlines():
+        _, found, payload = line.partition("payload: ")
+        record = json.loads(payload) if found else {"type": ""}
+        data = record.get("data", {})
+        if record["type"] == "TOPIC_RECORD":
+            names[data["topicId"]] = data["name"]
+        elif record["type"] in {"PARTITION_RECORD", "PARTITION_CHANGE_RECORD"} and "leader" in data:
+            place = (names[data["topicId"]], data["partitionId"])
+            epochs[place] = data.get("leaderEpoch", epochs.get(place, -1) + 1)
+            leaders[*place, epochs[place]] = data["leader"]
+    return leaders
+
+
+def count_truth(cluster, traffic, leaders):
+    """Bytes and data records by minute and broker; every acknowledged record is among them."""
+    loads, seen = defaultdict(Counter), set()
+    for topic, partition in PLACES:
+        replica = int(TOPICS[topic].split(",")[partition].split(":")[0])
+        (log,) = (cluster.brokers[replica].log_directory / f"{topic}-{partition}").glob("*.log")
+        data, position = log.read_bytes(), 0
+        while position < len(data):
+            base, length, epoch, _, _, attributes, delta, _, newest_ms, *_ = HEADER.unpack_from(data, position)
+            assert not attributes & CONTROL_BIT
+            minute = (newest_ms - traffic.start_ms) // MINUTE_MS
+            loads[minute, leaders[topic, partition, epoch]].update(size_bytes=length + 12, records=delta + 1)
+            seen |= {(topic, partition, offset) for offset in range(base, base + delta + 1)}
+            position += length + 12
+    assert seen >= traffic.acked
+    assert len(traffic.acked) == RECORDS * (WELL + 1)
+    return {
+        (minute, broker): (loads[minute, broker]["size_bytes"], loads[minute, broker]["records"])
+        for minute in range(WELL + 1)
+        for broker in range(3)
+    }
+
+
+@pytest.fixture(scope="module")
+def happened(spark, tmp_path_factory):
+    """Five minutes of traffic, the runs that came along with them, those that came later, and the truth."""
+    folder = tmp_path_factory.mktemp("leaders")
+    with start_cluster(folder, 3, controller_settings=MORE_CONTROL, heap_mb=256) as cluster:
+        for topic, assignment in TOPICS.items():
+            cluster.create_topic(topic, assignment)
+        live = {"kind": "live_cluster", "bootstrap_servers": cluster.bootstrap, "groups": False}
+        disks = {"kind": "log_directories", "paths": [str(broker.log_directory) for broker in cluster.brokers]}
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "logger": logging.getLogger("lab")})
+        start_ms = now_minute() - 10 * MINUTE_MS
+        traffic = Traffic(cluster.bootstrap, start_ms)
+        prompt = Runs(spark, folder / "prompt", live)
+
+        def look(minute):
+            prompt.run(start_ms, [minute], now_ms=start_ms + (minute + 1) * MINUTE_MS)
+
+        traffic.write(ALIVE, 0, 1)
+        traffic.finish()
+        look(ALIVE)
+        traffic.write(KILLED, 0, 0.4)
+        traffic.finish()
+        traffic.write(KILLED, 0.4, 0.6)  # some of it is on its way
+        cluster.kill_broker(DEAD)
+        traffic.write(KILLED, 0.6, 1)
+        traffic.finish()
+        wait_until(lambda: led_by(admin, DEAD) == 0, "leaders on the brokers that are left")
+        look(KILLED)
+        traffic.write(AWAY, 0, 1)
+        traffic.finish()
+        look(AWAY)
+        traffic.write(RETURNED, 0, 0.5)
+        traffic.finish()
+        cluster.start_broker(DEAD)
+        wait_until(lambda: elects_preferred(cluster, admin), "preferred leaders")
+        traffic.write(RETURNED, 0.5, 1)
+        traffic.finish()
+        look(RETURNED)
+        traffic.write(WELL, 0, 1)
+        traffic.finish()
+        look(WELL)
+        everything = list(range(WELL + 1))
+        late = Runs(spark, folder / "late", live)
+        late.run(start_ms, everything, now_ms=start_ms + len(everything) * MINUTE_MS + GRACE_MS)
+        late_singles = Runs(spark, folder / "late-singles", live)
+        for minute in everything:
+            late_singles.run(start_ms, [minute], now_ms=start_ms + (minute + 1) * MINUTE_MS + GRACE_MS)
+        wait_for_checkpoints(cluster, topics=TOPICS)
+        on_disk = Runs(spark, folder / "on-disk", disks)
+        on_disk.run(start_ms, everything, now_ms=now_minute() + MINUTE_MS)
+        truth = count_truth(cluster, traffic, leaders_by_epoch(cluster))
+        runs = {"prompt": prompt, "late": late, "late singles": late_singles, "disks": on_disk}
+        yield start_ms, truth, runs
+
+
+def now_minute():
+    now_ms = time.time_ns() // 1_000_000
+    return now_ms - now_ms % MINUTE_MS
+
+
+def led_by(admin, broker_id):
+    topics = admin.list_topics(timeout=30).topics
+    return sum(topics[topic].partitions[number].leader == broker_id for topic, number in PLACES)
+
+
+def elects_preferred(cluster, admin):
+    """Asks for it once all replicas are in sync; true where broker 2 leads its third again."""
+    topics = admin.list_topics(timeout=30).topics
+    if any(len(topics[topic].partitions[n].isrs) < len(topics[topic].partitions[n].replicas) for topic, n in PLACES):
+        return False
+    cluster.run_tool("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    return led_by(admin, DEAD) == 3
+
+
+def test_the_dead_broker_had_no_traffic_while_it_was_away(happened):
+    """The truth is what was done to the cluster."""
+    _, truth, _ = happened
+    assert truth[AWAY, DEAD] == (0, 0)
+    assert 0 < truth[KILLED, DEAD][0] < truth[ALIVE, DEAD][0]
+    assert 0 < truth[RETURNED, DEAD][0] < truth[WELL, DEAD][0]
+    assert sum(records for minute, broker in truth for _, records in [truth[minute, broker]]) >= RECORDS * (WELL + 1)
+
+
+@pytest.mark.parametrize("name", ["prompt", "late", "late singles", "disks"])
+def test_a_window_that_is_judged_has_the_true_loads(happened, name):
+    start_ms, truth, runs = happened
+    found, judged = runs[name].loads(start_ms), runs[name].judged()
+    wrong = {
+        key: (found.get(key), load)
+        for key, load in truth.items()
+        if key[0] in judged and found.get(key, (0, 0)) != load
+    }
+    assert wrong == {}
+
+
+def test_the_windows_that_can_be_judged_are(happened):
+    """Disks hold the history of leaders; runs that come along see every leader, those that come late only the last ones."""
+    _, _, runs = happened
+    assert {name: ran.judged() for name, ran in runs.items()} == {
+        "prompt": {ALIVE, RETURNED, WELL},  # in the others a broker does not answer
+        "late": {WELL},
+        "late singles": {WELL},
+        "disks": {ALIVE, KILLED, AWAY, RETURNED, WELL},
+    }
+
+
+def test_windows_that_abstain_say_why(happened):
+    _, _, runs = happened
+    why = runs["late"].reasons("source_arrival")
+    assert all("who led in leader epoch" in why[minute, "live_cluster"] for minute in (ALIVE, KILLED, AWAY, RETURNED))
+    told = runs["prompt"].reasons("source_arrival")
+    assert all("broker 2 (it is not in the cluster)" in told[minute, "live_cluster"] for minute in (KILLED, AWAY))
+
+
+def test_state_of_the_run_is_not_in_windows_before_it(happened):
+    start_ms, _, runs = happened
+    newest = start_ms + WELL * MINUTE_MS
+    rows = stored(runs["late"].warehouse, "bronze.cluster_state")
+    observed = [row for row in rows if milliseconds_of(row["window_start"]) == newest]
+    before = [row for row in rows if milliseconds_of(row["window_start"]) < newest]
+    assert {milliseconds_of(row["observed_at"]) for row in rows} == {newest + MINUTE_MS + GRACE_MS}
+    assert all(row["is_in_sync"] and row["size_bytes"] for row in observed)
+    assert {(row["is_in_sync"], row["size_bytes"], row["log_end_offset"]) for row in before} == {(None, None, None)}
+    away = [row for row in before if milliseconds_of(row["window_start"]) == start_ms + AWAY * MINUTE_MS]
+    assert DEAD not in {row["leader_id"] for row in away}
+
+
+def test_leaders_that_moved_and_the_broker_that_was_away_are_told(happened):
+    _, _, runs = happened
+    moved = runs["disks"].reasons("leaders_moved")
+    assert "led 3 partitions" in moved[KILLED, "broker 2"]
+    assert {subject for minute, subject in moved if minute == RETURNED} == {"broker 0", "broker 1"}
+    assert {minute for minute, _ in runs["prompt"].reasons("broker_away")} == {KILLED, AWAY}
