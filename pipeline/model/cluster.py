@@ -187,8 +187,9 @@ class ClusterHistory:
     """A cluster over the time that its source covers.
 
     Attributes:
-        known_since_ms: Moment from which the states are known: the first record, or a metadata snapshot's. None for a
-            source that shows one state without a time; its only state is then taken to hold always.
+        known_since_ms: Moment from which the states are known: the first record, a metadata snapshot's, or when a live
+            cluster was asked; leaders of earlier epochs may be known from before. None for a source that shows one state
+            without a time; its only state is then taken to hold always.
     """
 
     state_source: str
@@ -273,6 +274,7 @@ class EarlierState:
         window_start_ms: The run's window, UTC milliseconds.
         topic_id: Topic id, or "".
         log_end_offset: High watermark; None where not reported.
+        observed_at_ms: When its leader epoch was first observed.
     """
 
     window_start_ms: int
@@ -284,3 +286,4 @@ class EarlierState:
     log_start_offset: int | None
     log_end_offset: int | None
     size_bytes: int | None
+    observed_at_ms: int | None = None

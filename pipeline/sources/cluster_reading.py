@@ -22,17 +22,22 @@ def read_cluster(
     cluster: Cluster,
     windows: Sequence[TimeWindow],
     as_of_ms: int,
+    *,
     earlier: Sequence[EarlierState] = (),
+    newest: TimeWindow | None = None,
 ) -> ClusterReading:
     """Reads every configured source of a cluster; what is wrong with one never hides another.
 
-    A live cluster is asked about `windows`; `earlier` is what earlier runs saw of it, oldest first.
+    A live cluster is asked about `windows`; `earlier` is what other runs saw of it, oldest first, and `newest` the window
+    that its present state belongs to.
     """
     described = Described()
     for text in sources_of(cluster, TextSource):
         text.describe(described)
     records = sources_of(cluster, RecordSource)
-    question = ClusterQuestion(name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms, earlier=earlier)
+    question = ClusterQuestion(
+        name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms, earlier=earlier, newest=newest
+    )
     reading = (type(records[0]) if records else LogDirectories).read_cluster(records, question, described)
     problems = {kind: tuple(found) for kind, found in described.problems.items()}
     locations = [path for source in sources_of(cluster, Source) for path in source.locations]
@@ -43,4 +48,5 @@ def read_cluster(
         problems={**problems, **reading.problems},
         roots=tuple(path if path.is_dir() else path.parent for path in locations),
         topics=cluster.topics,
+        newest=newest,
     )

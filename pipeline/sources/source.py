@@ -117,6 +117,7 @@ class ClusterReading:
         moving: Partitions that a text says are being moved; with a broker, between its disks.
         roots: Source roots, for shortening paths.
         has_records: Records can be read, not only batches or offsets.
+        newest: The window whose state is what was observed; None where all of the run's are of before.
     """
 
     record_source: str
@@ -134,6 +135,7 @@ class ClusterReading:
     topics: tuple[str, ...] = ()
     has_records: bool = True
     live: LiveReading | None = None
+    newest: TimeWindow | None = None
 
     def relative(self, path: str) -> str:
         """A path as it is under its source root, with the root's own name; unchanged where it is under none."""
@@ -155,13 +157,17 @@ class StateSource(Source):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what earlier runs saw."""
+    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what other runs saw.
+
+    `newest` is the window whose state is what is observed now; None where all windows are of before.
+    """
 
     name: str
     topics: tuple[str, ...]
     windows: Sequence[TimeWindow]
     as_of_ms: int
     earlier: Sequence[EarlierState]
+    newest: TimeWindow | None = None
 
 
 class RecordSource(StateSource):

@@ -8,25 +8,28 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from pipeline.model.cluster import EarlierState
-from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
-LOOK_BACK_MS = 7 * DAY_MS
+REACH_MS = 7 * DAY_MS
 _TERM = ("topic", "topic_id", "partition", "leader_epoch")
 _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_bytes", "window_start")
 
 
-def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[EarlierState, ...]:
-    """The newest leader's row of each leader epoch in the windows before an instant, at most a week back, oldest first.
+def load_earlier_states(warehouse: Path, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
+    """The newest leader's row of each leader epoch in the windows before a span, and likewise since it, oldest first.
+
+    Who led in an epoch is true at any time: what runs over later windows saw tells a late run about earlier ones.
 
     `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.
-    `before_ms`: start of the run, UTC milliseconds.
+    `span`: the run's windows; rows of a week before and after it count.
     """
     path = table_path(warehouse, CLUSTER_STATE)
     if not DeltaTable.is_deltatable(str(path)):
@@ -34,11 +37,13 @@ def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[
     stored = open_table(path)
     if not {*_COLUMNS} <= {field.name for field in stored.schema().fields}:
         return ()
-    reach = TimeWindow(max(0, before_ms - LOOK_BACK_MS), before_ms)
-    rows = _query(stored, format_datafusion_predicate(CLUSTER_STATE, cluster, (reach,))).to_pylist()
+    reach = TimeWindow(max(0, span.start_ms - REACH_MS), span.end_ms + REACH_MS)
+    where = format_datafusion_predicate(CLUSTER_STATE, cluster, (reach,))
+    rows = _query(stored, where, instant_of(span.start_ms)).to_pylist()
     states = [
         EarlierState(
             window_start_ms=milliseconds_of(row["window_start"]),
+            observed_at_ms=None if row["first_seen"] is None else milliseconds_of(row["first_seen"]),
             **{name: row[name] for name in _COLUMNS if name != "window_start"},
         )
         for row in rows
@@ -46,11 +51,15 @@ def load_earlier_states(warehouse: Path, cluster: str, before_ms: int) -> tuple[
     return tuple(sorted(states, key=lambda state: (state.window_start_ms, state.topic, state.partition)))
 
 
-def _query(stored: DeltaTable, where: str) -> pa.Table:
+def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     columns, term = ", ".join(_COLUMNS), ", ".join(_TERM)
+    side = f"{term}, window_start < TIMESTAMP '{start.isoformat()}'"
+    has_instant = any(field.name == "observed_at" for field in stored.schema().fields)
+    first_seen = f"min(observed_at) OVER (PARTITION BY {term})" if has_instant else "CAST(NULL AS TIMESTAMP)"
     newest = (
-        f"SELECT {columns}, row_number() OVER (PARTITION BY {term} ORDER BY window_start DESC) AS place "  # noqa: S608 - declared names
+        f"SELECT {columns}, {first_seen} AS first_seen, "  # noqa: S608 - declared names, an instant of our own
+        f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place "
         f"FROM stored WHERE {where} AND is_leader AND state_source = 'live_cluster'"
     )
     query = QueryBuilder().register("stored", stored)
-    return pa.table(query.execute(f"SELECT {columns} FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608 - likewise
+    return pa.table(query.execute(f"SELECT {columns}, first_seen FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608 - likewise

@@ -20,7 +20,7 @@ _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
-_MIN_ISR = "min.insync.replicas"
+_MIN_ISR, _POLICY = "min.insync.replicas", "cleanup.policy"
 
 
 def measure_topic_health(
@@ -93,11 +93,14 @@ def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
 
     A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
     is Kafka's own rule, so the set shows what the brokers measured. Where the source names no set nothing is counted.
+    Replicas of compacted topics differ in size by nature: each broker cleans its own.
     """
     least = pc.map_lookup(cluster_state["configs"], pa.scalar(_MIN_ISR), "first")
     plain = (*_TOPIC, "partition", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select(plain).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
+    policy = pc.fill_null(pc.map_lookup(cluster_state["configs"], pa.scalar(_POLICY), "first"), "")
+    states = states.append_column("is_compacted", pc.match_substring(policy, "compact"))
     size = pl.col("size_bytes")
     partitions = pl.DataFrame(states).group_by(*_TOPIC, "partition").agg(
         pl.len().cast(pl.Int64).alias("replicas"),
@@ -108,20 +111,21 @@ def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
         pl.col("reassigning").any(),
         (pl.col("is_leader") & ~pl.col("is_preferred_leader")).any().alias("not_preferred"),
         divide(size.max(), size.min()).alias("spread"),
+        pl.col("is_compacted").any(),
     )  # fmt: skip
     is_known, in_sync = pl.col("is_known"), pl.col("in_sync")
     counted = {
         # replicas that a running reassignment adds are behind by nature
         "under_replicated_count": is_known & (in_sync < pl.col("replicas")) & ~pl.col("reassigning"),
         "below_min_isr_count": is_known & (in_sync < pl.col("least")),
-        "leaderless_count": pl.col("leader_id") < 0,
+        "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),
         "not_preferred_count": pl.col("not_preferred"),
     }
     return partitions.group_by(_TOPIC).agg(
         *(condition.cast(pl.Int64).sum().alias(name) for name, condition in counted.items()),
         (pl.col("replicas") - in_sync).filter(is_known).sum().alias("lagging_replica_count"),
-        pl.col("spread").max().alias("replica_size_spread"),
+        pl.col("spread").filter(~pl.col("is_compacted")).max().alias("replica_size_spread"),
     )
 
 

@@ -17,7 +17,12 @@ from pipeline.jobs.ingest.cluster import merge_files, write_cluster
 from pipeline.jobs.ingest.found import read_input
 from pipeline.jobs.ingest.metrics import write_metrics
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
-from pipeline.jobs.ingest.windows import commit_windows, describe_kept, list_expired_windows
+from pipeline.jobs.ingest.windows import (
+    commit_windows,
+    describe_kept,
+    find_newest_window,
+    list_expired_windows,
+)
 from pipeline.runs import JobReport
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_source import read_metrics
@@ -44,9 +49,11 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
     Raises:
         NothingUsableError: if no source of the cluster held anything.
     """
-    earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span.start_ms)
-    reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier)
-    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep)
+    earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
+    reading = read_cluster(
+        run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=find_newest_window(run)
+    )
+    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=_read_clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         found = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
@@ -63,6 +70,10 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
     return JobReport(table_versions=versions, notes=describe_kept(expired))
 
 
+def _read_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _write_tables(
     spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
 ) -> dict[str, int]:
@@ -73,6 +84,6 @@ def _write_tables(
             partial(write_keys, spark, run, found, expired),
             partial(write_arrivals, spark, run, found, expired),
             partial(write_metrics, spark, run, found, expired),
-            partial(write_cluster, run, found.reading, expired),
+            partial(write_cluster, run, found, expired),
         )
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.window import instant_of
+from pipeline.model.window import instant_of, milliseconds_of
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
@@ -13,6 +14,7 @@ from pipeline.sources.files.cluster_rows import (
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
+    list_window_states,
     retention_ms,
 )
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
@@ -24,26 +26,30 @@ if TYPE_CHECKING:
 
     from pipeline.jobs.ingest.found import Found
     from pipeline.model.window import TimeWindow
+    from pipeline.model.window_state import PartitionKey
     from pipeline.runs import RunContext
     from pipeline.sources.source import ClusterReading
     from pipeline.tables import Table
 
 
-def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
-    fresh = fresh_windows(run, expired.get(reading.record_source, set()))
+    reading = found.reading
+    kept = expired.get(reading.record_source, set()) | (_observed_before(run, reading) if reading.live else set())
+    fresh = fresh_windows(run, kept)
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     name, history = run.cluster_name, reading.history
+    states = list_window_states(history, fresh, _newest_epochs(found), reading.newest)
     disks = disk_columns(reading.replicas, reading.spaces, reading.relative)
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
         (
             BROKERS,
-            iter_broker_rows(name, history, reading.directory_counts, fresh, reading.broker_configs, disks=disks),
+            iter_broker_rows(name, history, reading.directory_counts, states, reading.broker_configs, disks=disks),
             fresh,
         ),
         (
             CLUSTER_STATE,
-            iter_cluster_state_rows(name, history, reading.replicas, fresh, reading.relative, moving=reading.moving),
+            iter_cluster_state_rows(name, reading.replicas, states, reading.relative, moving=reading.moving),
             fresh,
         ),
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
@@ -51,11 +57,31 @@ def write_cluster(run: RunContext, reading: ClusterReading, expired: dict[str, s
     return {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
 
 
+def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
+    """Windows whose state an earlier run observed, when it was the newest: no later observation is nearer to it."""
+    observed_ms = {
+        milliseconds_of(row["window_start"])
+        for row in run.rows(BROKERS, run.windows, ("window_start", "is_fenced", "observed_at"))
+        if row["observed_at"] is not None and row["is_fenced"] is not None
+    }
+    return {window for window in run.windows if window.start_ms in observed_ms and window != reading.newest}
+
+
+def _newest_epochs(found: Found) -> dict[int, dict[PartitionKey, int]]:
+    """By window's start, the largest leader epoch among the batches of each partition."""
+    epochs: dict[int, dict[PartitionKey, int]] = defaultdict(dict)
+    for row in found.window_rows():
+        if row.get("leader_epoch") is not None and row["leader_epoch"] >= 0:
+            of_window, key = epochs[row["window_start_ms"]], (row["topic"], row["topic_id"] or "", row["partition"])
+            of_window[key] = max(row["leader_epoch"], of_window.get(key, 0))
+    return epochs
+
+
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
     yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
-    last = run.windows[-1]
-    if reading.live is not None and last in windows:  # as they are at the run's now, which is in no window
-        yield from (group_row(run.cluster_name, last, at_ms, member) for at_ms, member in reading.live.groups)
+    newest = reading.newest
+    if reading.live is not None and newest in windows:  # as they are at the run's now, which is in no window
+        yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.live.groups)
 
 
 def merge_files(run: RunContext, found: Found) -> dict[str, int]:

@@ -131,7 +131,8 @@ def _plan_tasks(
     reads: tuple[SegmentRead, ...],
     settings: ScanSettings,
 ) -> list[ReadTask]:
-    leaders, least = LeaderEpochs.of_history(reading.history), spark.sparkContext.defaultParallelism
+    leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
+    least = spark.sparkContext.defaultParallelism
     tasks: list[ReadTask] = []
     if reading.live is None:
         tasks += plan_segment_tasks(reads, settings, leaders, least)

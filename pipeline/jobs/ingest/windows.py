@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.model.window import instant_of
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.sources.availability import iter_availability
-from pipeline.storage.window_status import collect_coverage, windows_to_keep
+from pipeline.sources.source import NAMED
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.window_status import collect_coverage, committed_windows, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pipeline.jobs.ingest.found import Found
-    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
+    from pipeline.sources.source import SourceAvailability
     from pipeline.storage.window_status import StoredWindows
+
+
+LATE_MS = HOUR_MS
+"""How late a run may come and still observe the state of its window: schedules slip."""
+
+
+def find_newest_window(run: RunContext) -> TimeWindow | None:
+    """The window that the present state of a cluster belongs to: the run's last one, if it was due lately and none is later."""
+    last = run.windows[-1]
+    if run.as_of_ms >= last.end_ms + milliseconds_of(run.config.grace) + run.window_ms + LATE_MS:
+        return None
+    if not DeltaTable.is_deltatable(str(table_path(run.warehouse, WINDOW_STATUS))):
+        return last
+    later = (TimeWindow(last.end_ms, max(run.as_of_ms, last.end_ms) + run.window_ms),)
+    return None if committed_windows(run.warehouse, run.cluster_name, later) else last
 
 
 def list_expired_windows(run: RunContext, found: Found, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
@@ -44,10 +68,13 @@ def commit_windows(
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
+    unknown = _list_unknown_leaders(run)
     rows = []
-    for window, source, available in iter_availability(
+    for window, source, brought in iter_availability(
         run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, samples=found.arrivals
     ):
+        missing = unknown[window.start_ms] if source == found.reading.record_source else []
+        available = _without(brought, missing) if missing else brought
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else found.row_counts
         # A kept window's row goes on to vouch for what had arrived when its rows were stored.
@@ -71,6 +98,28 @@ def commit_windows(
             }
         )
     return run.replace(WINDOW_STATUS, rows, run.windows)
+
+
+def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
+    """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
+    columns = ("window_start", "topic", "partition", "leader_id", "leader_epoch")
+    unknown: dict[int, list[str]] = defaultdict(list)
+    rows = run.load(PARTITION_TRAFFIC, run.windows, columns).sort_by([(name, "ascending") for name in columns])
+    for row in rows.filter(pc.less(rows["leader_id"], 0)).to_pylist():
+        epoch = f" in leader epoch {row['leader_epoch']}" if row["leader_epoch"] >= 0 else ""
+        unknown[milliseconds_of(row["window_start"])].append(
+            f"{row['topic']}-{row['partition']} (who led{epoch} is not known)"
+        )
+    return unknown
+
+
+def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
+    """What a source brought, less what it could not say."""
+    named = [*([available.missing] if available.missing else []), *missing[:NAMED]]
+    if len(missing) > NAMED:
+        named.append(f"{len(missing) - NAMED} more")
+    expected = available.arrived_count if available.expected_count is None else available.expected_count
+    return replace(available, expected_count=expected + len(missing), missing=", ".join(named))
 
 
 def describe_kept(expired: dict[str, set[TimeWindow]]) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
-"""Rows of `bronze.brokers` and `bronze.cluster_state`, and the leader of every leader epoch, from what was read."""
+"""Rows of `bronze.brokers` and `bronze.cluster_state` from what was read."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.model.cluster import NO_LEADER
+from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import instant_of
+from pipeline.model.window_state import away_ms, state_of_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
     from pipeline.model.log_tree import LogTree
     from pipeline.model.window import TimeWindow
+    from pipeline.model.window_state import PartitionKey
 
 DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
@@ -39,11 +41,61 @@ def count_directories(tree: LogTree) -> dict[int, int]:
     return dict(counts)
 
 
+class WindowState(NamedTuple):
+    """The cluster as a window's rows describe it.
+
+    Attributes:
+        window: The window.
+        state: At its end.
+        is_observed: All of it is known; else only what leader epochs prove, and what was observed later stays out.
+        observed_at_ms: Of which moment the state is; None where the source does not say.
+    """
+
+    window: TimeWindow
+    state: ClusterState
+    is_observed: bool
+    observed_at_ms: int | None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that every row of the window begins with."""
+        at_ms = self.observed_at_ms
+        return {
+            "window_start": instant_of(self.window.start_ms),
+            "observed_at": None if at_ms is None else instant_of(at_ms),
+        }
+
+
+def list_window_states(
+    history: ClusterHistory,
+    windows: Iterable[TimeWindow],
+    epochs: Mapping[int, Mapping[PartitionKey, int]] | None = None,
+    newest: TimeWindow | None = None,
+) -> list[WindowState]:
+    """What is known of the cluster at the end of each window.
+
+    Args:
+        history: What the source knows.
+        windows: Which windows.
+        epochs: By window's start, the largest leader epoch among the batches of each partition.
+        newest: The window that a live cluster's state was observed for.
+    """
+    states = []
+    for window in windows:
+        found = (epochs or {}).get(window.start_ms, {})
+        state, is_observed = state_of_window(history, window.end_ms, found, is_newest=window == newest)
+        at_ms = history.known_since_ms
+        if at_ms is not None and history.state_source != LIVE_CLUSTER:
+            at_ms = max(window.end_ms, at_ms)
+        states.append(WindowState(window, state, is_observed, at_ms))
+    return states
+
+
 def iter_broker_rows(
     cluster: str,
     history: ClusterHistory,
     directory_counts: Mapping[int, int],
-    windows: Sequence[TimeWindow],
+    states: Iterable[WindowState],
     broker_configs: Mapping[int, Mapping[str, str]],
     *,
     disks: Mapping[int, DiskColumns] | None = None,
@@ -52,22 +104,22 @@ def iter_broker_rows(
 
     `directory_counts` are log directories by broker, found or described; `disks` come from `disk_columns`.
     """
-    for window in windows:
-        state = history.state_at(window.end_ms)
-        registered = state.brokers
-        imbalance = _leader_imbalance(state)
+    for known in states:
+        registered = known.state.brokers
+        imbalance = _leader_imbalance(known.state)
         for broker_id in sorted(set(directory_counts) | set(registered)):
             broker = registered.get(broker_id)
             yield {
                 "cluster": cluster,
-                "window_start": instant_of(window.start_ms),
+                **known.columns,
                 "broker_id": broker_id,
                 "rack": broker.rack if broker else None,
-                "is_fenced": broker.is_fenced if broker else None,
+                "is_fenced": broker.is_fenced if broker and known.is_observed else None,
+                "away_ms": away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
                 "log_directory_count": directory_counts.get(broker_id, 0),
                 "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
-                "configs": dict(broker_configs.get(broker_id, {})),
-                **(disks or {}).get(broker_id, {}),
+                "configs": dict(broker_configs.get(broker_id, {})) if known.is_observed else {},
+                **((disks or {}).get(broker_id, {}) if known.is_observed else {}),
                 "state_source": history.state_source if broker else "log_directories",
             }
 
@@ -96,12 +148,16 @@ def disk_columns(
 
 
 def _leader_imbalance(state: ClusterState) -> dict[int, float]:
-    """By broker, the part of the partitions it is the preferred leader of and does not lead."""
+    """By broker, the part of the partitions it is the preferred leader of and does not lead.
+
+    Partitions of which neither leader nor in-sync set is known are left out.
+    """
     preferred: dict[int, int] = defaultdict(int)
     lost: dict[int, int] = defaultdict(int)
     for partition in state.partitions.values():
         broker_id = partition.preferred_leader_id
-        if broker_id != NO_LEADER and len(partition.replicas) > 1:
+        is_known = partition.leader_id != NO_LEADER or partition.isr is not None
+        if broker_id != NO_LEADER and len(partition.replicas) > 1 and is_known:
             preferred[broker_id] += 1
             lost[broker_id] += partition.leader_id != broker_id
     return {broker_id: lost[broker_id] / count for broker_id, count in preferred.items()}
@@ -109,34 +165,34 @@ def _leader_imbalance(state: ClusterState) -> dict[int, float]:
 
 def iter_cluster_state_rows(
     cluster: str,
-    history: ClusterHistory,
     replicas: Iterable[ReplicaState],
-    windows: Sequence[TimeWindow],
+    states: Iterable[WindowState],
     relative: Callable[[str], str],
     *,
     moving: Collection[Moving] = (),
 ) -> Iterator[dict[str, Any]]:
     """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
 
-    `moving` is from texts of kafka-reassign-partitions, as of when they were read.
+    Rows of windows that were not observed have leaders only. `moving` is from texts of kafka-reassign-partitions, as of
+    when they were read.
     """
-    on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
-    for window in windows:
-        state = history.state_at(window.end_ms)
+    found_on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
+    for known in states:
+        state, on_disk = known.state, found_on_disk if known.is_observed else {}
         for partition in state.partitions.values():
             leader = on_disk.get((partition.topic_partition, partition.leader_id))
             for position, replica_id in enumerate(partition.replicas):
                 found = on_disk.get((partition.topic_partition, replica_id))
                 yield {
                     "cluster": cluster,
-                    "window_start": instant_of(window.start_ms),
+                    **known.columns,
                     **_partition_columns(state, partition, found),
                     "replica_id": replica_id,
                     "replica_position": position,
                     "is_leader": replica_id == partition.leader_id,
                     "is_preferred_leader": position == 0,
                     "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
-                    "reassignment": _reassignment(partition, replica_id, moving),
+                    "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
                     **_disk_columns(found, leader, relative),
                 }
 

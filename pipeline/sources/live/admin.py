@@ -48,10 +48,11 @@ class Metadata(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """An offset and the timestamp of its record; -1 and -1 where there is none."""
+    """An offset, the timestamp of its record and its leader epoch; -1 where there is none (epochs: Kafka 2.1 on)."""
 
     offset: int
     timestamp_ms: int
+    leader_epoch: int = -1
 
 
 def ask_metadata(connection: ClusterConnection) -> Metadata:
@@ -176,7 +177,7 @@ def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:
 
 def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:
     return {
-        TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp)
+        TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp, row.leader_epoch)
         if row.error_code == 0
         else describe_error(for_code(row.error_code)())
         for topic in reply.topics

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import instant_of
 from pipeline.sources.live import admin
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.cluster import EarlierState
     from pipeline.model.window import TimeWindow
+    from pipeline.sources.live.admin import OffsetAt
     from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.live.state import LiveState
@@ -35,7 +37,7 @@ _UNKNOWN_COUNTS = (
 class OffsetTraffic:
     """What a partition got in a window: its offsets `[first_offset, end_offset)`, and an estimate of their bytes.
 
-    Leader and epoch (-1: unknown) are those at the run's now.
+    Leader and epoch are those of all its records, -1 where there were several or they are not known.
     """
 
     window_start_ms: int
@@ -72,8 +74,8 @@ def read_offset_traffic(
         if key not in leaders or key not in state.log_starts or any(key not in answers for answers in found.values()):
             shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
-        end = state.high_watermarks[key].offset
-        at = {i: end if found[i][key].offset < 0 else found[i][key].offset for i in instants}
+        high = state.high_watermarks[key]._replace(leader_epoch=_present_epoch(key, state))
+        at = {i: high if found[i][key].offset < 0 else found[i][key] for i in instants}
         start_ms = windows[0].start_ms
         shortfalls += find_retention(key, found[start_ms][key], state.log_starts[key].offset, start_ms)
         shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past.get(key))]
@@ -85,24 +87,46 @@ def _rows(
     key: TopicPartition,
     state: LiveState,
     windows: Sequence[TimeWindow],
-    at: Mapping[int, int],
+    at: Mapping[int, OffsetAt],
     bytes_per_offset: float,
 ) -> Iterator[OffsetTraffic]:
     partition = state.partitions[key]
     for window in windows:
-        first, end = at[window.start_ms], at[window.end_ms]
+        first, end = at[window.start_ms].offset, at[window.end_ms].offset
         if end > first:
+            leader_id, leader_epoch = _led_all(
+                key, state, at[window.start_ms].leader_epoch, at[window.end_ms].leader_epoch
+            )
             yield OffsetTraffic(
                 window_start_ms=window.start_ms,
                 topic=key.topic,
                 topic_id=partition.topic_id or "",
                 partition=key.partition,
-                leader_id=partition.leader_id,
-                leader_epoch=-1 if partition.leader_epoch is None else partition.leader_epoch,
+                leader_id=leader_id,
+                leader_epoch=leader_epoch,
                 first_offset=first,
                 end_offset=end,
                 size_bytes=round((end - first) * bytes_per_offset),
             )
+
+
+def _present_epoch(key: TopicPartition, state: LiveState) -> int:
+    epoch = state.partitions[key].leader_epoch
+    return -1 if epoch is None else epoch
+
+
+def _led_all(key: TopicPartition, state: LiveState, first_epoch: int, next_epoch: int) -> tuple[int, int]:
+    """Leader and epoch of a window's records, from the epochs of its first record and of the first one after it.
+
+    -1 and -1 where they differ or their leader is not known. A cluster without epochs has the present leader only.
+    """
+    partition = state.partitions[key]
+    if partition.leader_epoch is None:
+        return partition.leader_id, -1
+    terms = {term.leader_epoch: term for term in state.history.leader_terms(key) if term.topic_id == partition.topic_id}
+    if first_epoch < 0 or first_epoch != next_epoch or first_epoch not in terms:
+        return NO_LEADER, -1
+    return terms[first_epoch].leader_id, first_epoch
 
 
 def _bytes_per_offset(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> float:
@@ -164,6 +188,7 @@ def offset_summary_rows(reading: LiveReading, window_ms: int) -> list[dict[str, 
             "topic_id": row.topic_id,
             "partition": row.partition,
             "window_start_ms": row.window_start_ms,
+            "leader_epoch": row.leader_epoch,
             "first_offset": row.first_offset,
             "last_offset": row.end_offset - 1,
             "batch_count": 1,

@@ -44,6 +44,7 @@ class LiveReading:
         slices: Times whose records are fetched: the span, or a slice of each window.
         offset_traffic: What partitions got that are not fetched, by offsets and sizes.
         unreachable: Why the cluster could not be reached, or "".
+        newest: The window that the state belongs to.
     """
 
     source: LiveCluster
@@ -55,6 +56,7 @@ class LiveReading:
     shortfalls: tuple[Shortfall, ...] = ()
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     unreachable: str = ""
+    newest: TimeWindow | None = None
 
     @property
     def history(self) -> ClusterHistory:
@@ -71,10 +73,14 @@ class LiveReading:
         return (*describe_failures(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
-        """What a window got: brokers that answered and partitions that were read whole."""
+        """What a window got: brokers that answered and partitions that were read whole.
+
+        A broker that does not answer now says nothing of windows before the newest one.
+        """
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)
-        reasons = {f"broker {broker_id}": reason for broker_id, reason in self.state.silent_brokers.items()}
+        silent = self.state.silent_brokers if window == self.newest else {}
+        reasons = {f"broker {broker_id}": reason for broker_id, reason in silent.items()}
         reasons |= {
             shortfall.name: shortfall.reason
             for shortfall in self.shortfalls
@@ -94,11 +100,19 @@ def read_live_cluster(source: LiveCluster, question: ClusterQuestion) -> LiveRea
     try:
         with connect(source) as connection:
             state = read_live_state(
-                connection, topics=question.topics, internal_topics=source.internal_topics, earlier=question.earlier
+                connection,
+                topics=question.topics,
+                internal_topics=source.internal_topics,
+                at_ms=at_ms,
+                earlier=question.earlier,
             )
             groups = ask_groups(connection, state) if source.groups else ()
             reading = LiveReading(
-                source=source, observed_at_ms=at_ms, state=state, groups=tuple((at_ms, member) for member in groups)
+                source=source,
+                observed_at_ms=at_ms,
+                state=state,
+                groups=tuple((at_ms, member) for member in groups),
+                newest=question.newest,
             )
             return _with_plan(reading, connection, state, question)
     except SourceUnreachableError as error:
@@ -126,7 +140,8 @@ def _with_plan(
         reads = join_reads(reads, found)
         shortfalls += missing
     others = [key for key in state.in_scope if key not in fetched]
-    traffic, missing = read_offset_traffic(connection, state, windows, others, question.earlier) if others else ((), ())
+    before = [past for past in question.earlier if past.window_start_ms < windows[0].start_ms]
+    traffic, missing = read_offset_traffic(connection, state, windows, others, before) if others else ((), ())
     return replace(
         reading,
         reads=tuple(reads),

@@ -32,7 +32,8 @@ class LiveState:
     """What the brokers answered.
 
     Attributes:
-        history: One state, now: brokers that a replica list names and that do not answer are fenced.
+        history: The state now, and leaders of other epochs: brokers that a replica list names and that do not answer are
+            fenced.
         in_scope: Partitions whose records are wanted; the state is that of all we may see.
         replicas: What the brokers' disks hold; sizes only where they may be asked for.
         log_starts: First offset that can be read, by partition whose leader answers.
@@ -59,11 +60,12 @@ def read_live_state(
     *,
     topics: Collection[str] = (),
     internal_topics: bool = True,
+    at_ms: int = 0,
     earlier: Sequence[EarlierState] = (),
 ) -> LiveState:
-    """Asks all brokers for the state of the cluster; `SourceUnreachableError` where none answers.
+    """Asks all brokers for the state of the cluster, noted as of `at_ms`; `SourceUnreachableError` where none answers.
 
-    `earlier` are leaders of earlier epochs, oldest first.
+    `earlier` is what other runs saw of it, oldest first.
     """
     failures = Failures()
     metadata = admin.ask_metadata(connection)
@@ -88,7 +90,7 @@ def read_live_state(
     names = sorted({key.topic for key in partitions})
     configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
     return LiveState(
-        history=_history(metadata, partitions, configs, earlier),
+        history=_history(metadata, partitions, configs, at_ms, earlier),
         partitions=partitions,
         in_scope=in_scope,
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
@@ -124,6 +126,7 @@ def _history(
     metadata: Metadata,
     partitions: Mapping[TopicPartition, PartitionState],
     configs: Mapping[str, Mapping[str, str]],
+    at_ms: int,
     earlier: Sequence[EarlierState],
 ) -> ClusterHistory:
     brokers: dict[int, Broker] = dict(metadata.brokers)
@@ -131,27 +134,39 @@ def _history(
         brokers[broker_id] = Broker(broker_id=broker_id, is_fenced=True)
     return ClusterHistory(
         state_source=LIVE_CLUSTER,
+        known_since_ms=at_ms,
         brokers={broker_id: Timeline.always(broker) for broker_id, broker in brokers.items()},
-        partitions=_timelines(partitions, earlier),
+        partitions=_timelines(partitions, at_ms, earlier),
         topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
     )
 
 
 def _timelines(
-    partitions: Mapping[TopicPartition, PartitionState], earlier: Sequence[EarlierState]
+    partitions: Mapping[TopicPartition, PartitionState], at_ms: int, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, Timeline[PartitionState]]:
-    """Earlier leader epochs, one after another, then the present state; when each began is not known."""
-    terms: dict[TopicPartition, dict[tuple[str, int | None], PartitionState]] = {key: {} for key in partitions}
-    for past in earlier:
-        key = TopicPartition(past.topic, past.partition)
-        if key in terms:
-            topic_id, leader_id, epoch = past.topic_id or None, past.leader_id, past.leader_epoch
-            state = replace(partitions[key], topic_id=topic_id, leader_id=leader_id, leader_epoch=epoch)
-            terms[key][past.topic_id, epoch] = state
+    """Leader epochs, each from when it was first observed, and the present state from now on.
+
+    What other runs saw of a topic without an id may be of another topic of the same name: it is left out.
+    """
+    seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
+    for other in earlier:
+        now = partitions.get(TopicPartition(other.topic, other.partition))
+        if now is None or not other.topic_id or other.topic_id != now.topic_id:
+            continue
+        led = replace(now, leader_id=other.leader_id, leader_epoch=other.leader_epoch)
+        since_ms = at_ms if other.observed_at_ms is None else min(at_ms, other.observed_at_ms)
+        seen[now.topic_partition][other.leader_epoch] = (since_ms, led)
     timelines = {}
-    for key, state in partitions.items():
-        terms[key].pop((state.topic_id or "", state.leader_epoch), None)
-        timelines[key] = Timeline.always(*terms[key].values(), state)
+    for key, now in partitions.items():
+        terms = seen[key]
+        since_ms, _ = terms.get(now.leader_epoch, (at_ms, now))
+        terms[now.leader_epoch] = (since_ms, now)
+        ordered = sorted(terms.values(), key=lambda term: (term[0], term[1] is now, term[1].leader_epoch or 0))
+        if (
+            ordered[-1][1] is not now
+        ):  # a run over a later window saw the next leader: this one's state is of its own time
+            ordered.append((at_ms, now))
+        timelines[key] = Timeline(tuple(moment for moment, _ in ordered), tuple(state for _, state in ordered))
     return timelines
 
 

@@ -122,6 +122,7 @@ class SampleQuestion:
     Attributes:
         is_recorded: The run is about the past: what exporters say now is of no use.
         pause: Waits for so many seconds between attempts of a request.
+        clock: Reads the clock, UTC milliseconds: a run goes on for minutes after its now.
     """
 
     name: str
@@ -130,6 +131,7 @@ class SampleQuestion:
     now_ms: int
     is_recorded: bool
     pause: Callable[[float], None]
+    clock: Callable[[], int]
 
 
 class MetricSource(Source):
@@ -244,9 +246,15 @@ class MetricTexts(MetricSource):
 
 
 def read_metrics(
-    cluster: Cluster, span: TimeWindow, window_ms: int, *, now_ms: int, pause: Callable[[float], None]
+    cluster: Cluster,
+    span: TimeWindow,
+    window_ms: int,
+    *,
+    now_ms: int,
+    pause: Callable[[float], None],
+    clock: Callable[[], int],
 ) -> MetricReading:
-    """Reads every metrics source, or lists its files; `pause` waits for so many seconds between attempts."""
+    """Reads every metrics source, or lists its files; `pause` and `clock` as in `SampleQuestion`."""
     found = [
         source.read_samples(
             SampleQuestion(
@@ -256,6 +264,7 @@ def read_metrics(
                 now_ms=now_ms,
                 is_recorded=cluster.as_of is not None,
                 pause=pause,
+                clock=clock,
             )
         )
         for name, source in name_metric_sources(cluster).items()

@@ -170,7 +170,7 @@ def read_prometheus(source: Prometheus, question: SampleQuestion) -> MetricReadi
     fine = plan_pages(question.span, source.interval_ms)
     coarse = plan_coarse_pages(question.span, source.interval_ms, question.window_ms)
     with http:
-        server = _Server(source, question.name, http)
+        server = _Server(source, question.name, http, question.clock)
         failed_in_a_row = 0
         for query in iter_queries(source):
             try:
@@ -183,20 +183,23 @@ def read_prometheus(source: Prometheus, question: SampleQuestion) -> MetricReadi
                     break
             else:
                 failed_in_a_row = 0
-        problems += server.problems(question.now_ms)
+        problems += server.problems()
     return MetricReading(batches=tuple(batches), problems={question.name: tuple(problems)})
 
 
 class _Server:
     """Asks, and remembers warnings and the server's clock."""
 
-    def __init__(self, source: Prometheus, source_name: str, http: HttpReader) -> None:
+    def __init__(
+        self, source: Prometheus, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
+    ) -> None:
         self._source = source
         self._source_name = source_name
         self._http = http
         self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
-        self._date_ms: int | None = None
+        self._clock = clock
+        self._clocks: tuple[int, int] | None = None
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
@@ -211,7 +214,8 @@ class _Server:
         except (ValueError, KeyError, TypeError) as error:
             reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
             raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
-        self._date_ms = answer.date_ms or self._date_ms
+        if self._clock is not None and answer.date_ms:
+            self._clocks = (answer.date_ms, self._clock())
         self._warnings.update(map(str, document.get("warnings") or ()))
         return data
 
@@ -267,11 +271,12 @@ class _Server:
             return None
         return instance, series
 
-    def problems(self, now_ms: int) -> Iterator[Problem]:
-        """Warnings of the server, and its clock where it differs from ours."""
+    def problems(self) -> Iterator[Problem]:
+        """Warnings of the server, and its clock where it differs from ours when it answered."""
         reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
-        if self._date_ms is not None and abs(self._date_ms - now_ms) > MAX_SKEW_MS:
-            clocks = f"its clock says {format_instant(self._date_ms)} where ours says {format_instant(now_ms)}"
+        theirs_ms, ours_ms = self._clocks or (0, 0)
+        if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
+            clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"
             reasons.append(f"{clocks}: correct the clock that is wrong; samples keep the server's instants")
         return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.model.cluster import NO_LEADER
+from pipeline.model.cluster import NO_LEADER, ONLY_REPLICA
 from pipeline.model.log import Codec
+from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import LATEST_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.model.cluster import ClusterHistory
+    from pipeline.model.cluster import ClusterHistory, ReplicaState
+    from pipeline.model.log_tree import LogTree
     from pipeline.sources.records.key_rows import RecordLog
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import ScannedSegment
@@ -36,44 +39,76 @@ _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
-    """Who led each partition in which leader epoch.
+    """Who led each partition in which leader epoch; whoever leads now says nothing of other epochs.
 
     Attributes:
-        by_epoch: Leader by topic, topic id and partition, then by epoch; a recreated topic has an id
-            and epochs of its own.
-        current: The newest leader by topic and partition.
+        by_epoch: Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id
+            and epochs of its own. Under the id "" for logs without one, where the name had one topic only.
+        current: Leader by topic and partition where the source knows no epochs: of the newest one.
+        newest: The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the
+            log that is read. None where replicas alone name the leader, which is then the only broker that can have led.
     """
 
     by_epoch: Mapping[tuple[str, str, int], Mapping[int, int]]
     current: Mapping[tuple[str, int], int]
+    newest: Mapping[tuple[str, int], int] | None = field(default_factory=dict)
 
     @classmethod
-    def of_history(cls, history: ClusterHistory) -> LeaderEpochs:
-        """Leaders of a cluster; a source without epochs names current ones alone."""
+    def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> LeaderEpochs:
+        """From what a source knows of leaders, the checkpoints of the logs that were found, and where these end.
+
+        An epoch that begins where the log ends has no batches: a broker that stops last notes one.
+        """
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
         current: dict[tuple[str, int], int] = {}
+        newest: dict[tuple[str, int], int] = {}
         for key, term in history.iter_leader_terms():
-            if term.leader_epoch is not None:
-                place = (key.topic, term.topic_id or "", key.partition)
-                by_epoch.setdefault(place, {})[term.leader_epoch] = term.leader_id
-            if term.leader_id != NO_LEADER:
+            if term.leader_id == NO_LEADER:
+                continue
+            if term.leader_epoch is None:
                 current[key] = term.leader_id
-        return cls(by_epoch, current)
+            else:
+                by_epoch.setdefault((key.topic, term.topic_id or "", key.partition), {})[term.leader_epoch] = (
+                    term.leader_id
+                )
+        ids = Counter((topic, partition) for topic, _, partition in by_epoch)
+        by_epoch |= {(t, "", p): terms for (t, _, p), terms in by_epoch.items() if ids[t, p] == 1}
+        ends: dict[tuple[str, int], int] = {}
+        for replica in replicas:
+            ends[replica.topic_partition] = max(ends.get(replica.topic_partition, 0), replica.log_end_offset or 0)
+        for _, found in tree.iter_partitions(kind=DirectoryKind.LIVE):
+            place = found.topic_partition
+            for begun in found.leader_epochs:
+                if begun.start_offset < ends.get(place, 0):
+                    newest[place] = max(newest.get(place, 0), begun.epoch)
+        return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest)
 
     def only(self, logs: Iterable[RecordLog]) -> LeaderEpochs:
         """The part about some logs: what a task needs."""
         places = {(log.topic, log.topic_id, log.partition) for log in logs}
+        keys = {(topic, partition) for topic, _, partition in places}
         return LeaderEpochs(
             {place: self.by_epoch[place] for place in places if place in self.by_epoch},
-            {key: self.current[key] for topic, _, partition in places if (key := (topic, partition)) in self.current},
+            {key: self.current[key] for key in keys if key in self.current},
+            None if self.newest is None else {key: self.newest[key] for key in keys if key in self.newest},
         )
 
     def lead(self, log: RecordLog, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Who led at each epoch of a log, else who leads now, else -1."""
+        """Who led at each epoch of a log; -1 where that is not known.
+
+        Legacy batches bear no epoch: they are the leader's where only one broker is known to have led.
+        """
         known = self.by_epoch.get((log.topic, log.topic_id, log.partition), {})
-        otherwise = self.current.get((log.topic, log.partition), NO_LEADER)
         distinct, place = np.unique(epochs, return_inverse=True)
-        return np.array([known.get(epoch, otherwise) for epoch in distinct.tolist()], np.int64)[place]
+        if known:
+            only = set(known.values())
+            legacy = only.pop() if len(only) == 1 else NO_LEADER
+            led = {epoch: known.get(epoch, NO_LEADER) for epoch in distinct.tolist()} | {-1: legacy}
+        else:
+            key = (log.topic, log.partition)
+            newest = distinct.tolist() if self.newest is None else [self.newest.get(key, distinct.max(initial=-1))]
+            led = dict.fromkeys((-1, *newest), self.current.get(key, NO_LEADER))
+        return np.array([led.get(epoch, NO_LEADER) for epoch in distinct.tolist()], np.int64)[place]
 
 
 def make_batch_rows(

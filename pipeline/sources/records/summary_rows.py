@@ -41,6 +41,7 @@ SUMMARY_SCHEMA = pa.schema(
         ("magic", pa.string()),
         ("codecs", pa.string()),
         ("window_start_ms", pa.int64()),
+        ("leader_epoch", pa.int64()),
         ("position", pa.int64()),
         ("reason", pa.string()),
         ("severity", pa.string()),
@@ -110,6 +111,7 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> lis
             {
                 **_head(log, "window"),
                 "window_start_ms": start_ms,
+                "leader_epoch": _most(chosen["partition_leader_epoch"]),
                 "first_offset": _least(chosen["base_offset"]),
                 "last_offset": _most(chosen["last_offset"]),
                 "batch_count": len(chosen),

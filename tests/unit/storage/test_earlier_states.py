@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import replace_rows
+from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CLUSTER_STATE
 
 HOUR_MS = 3_600_000
 
 
-def row(window, leader, epoch, *, replica=None, end=0, source="live_cluster"):
+def row(window, leader, epoch, *, replica=None, end=0, source="live_cluster", observed=None):
     replica = leader if replica is None else replica
     return {
         "cluster": "c",
@@ -20,6 +22,7 @@ def row(window, leader, epoch, *, replica=None, end=0, source="live_cluster"):
         "topic": "t",
         "topic_id": "id",
         "partition": 0,
+        "observed_at": None if observed is None else instant_of(observed * HOUR_MS),
         "replica_id": replica,
         "replica_position": replica,
         "leader_id": leader,
@@ -33,8 +36,12 @@ def row(window, leader, epoch, *, replica=None, end=0, source="live_cluster"):
     }
 
 
+def span(hour):
+    return TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS)
+
+
 def test_the_newest_row_of_each_leader_epoch(tmp_path):
-    assert load_earlier_states(tmp_path, "c", 10 * HOUR_MS) == ()
+    assert load_earlier_states(tmp_path, "c", span(10)) == ()
     ensure_tables(tmp_path)
     rows = [
         row(0, 0, 5, end=10),
@@ -46,9 +53,33 @@ def test_the_newest_row_of_each_leader_epoch(tmp_path):
     ]
     windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(5)]
     replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
-    found = load_earlier_states(tmp_path, "c", 4 * HOUR_MS)
+    found = load_earlier_states(tmp_path, "c", span(4))
     assert [(e.window_start_ms // HOUR_MS, e.leader_id, e.leader_epoch, e.log_end_offset) for e in found] == [
         (1, 0, 5, 20),
         (2, 1, 6, 30),
+        (4, 1, 6, 50),  # of the run's own window, by a run before
     ]
-    assert load_earlier_states(tmp_path, "other", 4 * HOUR_MS) == ()
+    assert load_earlier_states(tmp_path, "other", span(4)) == ()
+
+
+def test_when_a_leader_epoch_was_first_observed(tmp_path):
+    ensure_tables(tmp_path)
+    rows = [row(0, 0, 5, observed=3), row(1, 0, 5, observed=2), row(2, 1, 6), row(6, 1, 7, observed=7)]
+    windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(7)]
+    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    found = load_earlier_states(tmp_path, "c", span(3))
+    assert [(e.leader_epoch, e.observed_at_ms) for e in found] == [(5, 2 * HOUR_MS), (6, None), (7, 7 * HOUR_MS)]
+
+
+def test_a_warehouse_of_before_the_instant_was_noted(tmp_path):
+    """Its leaders of epochs are true, when they were observed is not known; the table then gets the column."""
+    columns = tuple(column for column in CLUSTER_STATE.columns if column.name != "observed_at")
+    before = replace(CLUSTER_STATE, columns=columns, schema_version=2)
+    ensure_tables(tmp_path, [before])
+    old = {name: value for name, value in row(0, 0, 5, end=10).items() if name != "observed_at"}
+    replace_rows(rows_of(before, [old], run_id="r"), tmp_path, before, cluster="c", windows=[span(0)])
+    (found,) = load_earlier_states(tmp_path, "c", span(1))
+    assert (found.leader_id, found.leader_epoch, found.observed_at_ms) == (0, 5, None)
+    ensure_tables(tmp_path, [CLUSTER_STATE])
+    assert load_rows(tmp_path, CLUSTER_STATE)["observed_at"].to_pylist() == [None]
+    assert load_earlier_states(tmp_path, "c", span(1)) == (found,)

@@ -20,6 +20,7 @@ from pipeline.model.cluster import (
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
+from pipeline.model.window_state import away_ms
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     count_directories,
@@ -27,9 +28,9 @@ from pipeline.sources.files.cluster_rows import (
     iter_broker_rows,
     iter_cluster_state_rows,
     iter_consumer_group_rows,
+    list_window_states,
     retention_ms,
 )
-from pipeline.sources.records.batch_rows import LeaderEpochs
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000
@@ -76,8 +77,9 @@ def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
         log_directory(None, {"t-0": [(0, 1)]}),
     )
     counts = count_directories(LogTree(directories=disks))
-    rows = iter_broker_rows("c", history((0, state(1, 0))), counts, WINDOWS[:1], {2: {"num.io.threads": "3"}})
-    rows = list(rows)
+    now = history((0, state(1, 0)))
+    states = list_window_states(now, WINDOWS[:1])
+    rows = list(iter_broker_rows("c", now, counts, states, {2: {"num.io.threads": "3"}}))
     assert [row["configs"] for row in rows] == [{}, {"num.io.threads": "3"}, {}]
     told = [(r["broker_id"], r["rack"], r["is_fenced"], r["log_directory_count"], r["state_source"]) for r in rows]
     assert told == [
@@ -101,14 +103,16 @@ def test_disks_are_told_by_log_directory_and_with_what_their_volumes_hold_where_
         2: {"log_dir_bytes": {"d2": 150}, "log_dir_total_bytes": {"d2": 1_000}, "log_dir_usable_bytes": {"d2": 400}},
         4: {"log_dir_bytes": {}, "log_dir_total_bytes": {"/data": 70}, "log_dir_usable_bytes": {"/data": 7}},
     }
-    rows = list(iter_broker_rows("c", history((0, state(1, 0))), {}, WINDOWS[:1], {}, disks=disks))
+    now = history((0, state(1, 0)))
+    rows = list(iter_broker_rows("c", now, {}, list_window_states(now, WINDOWS[:1]), {}, disks=disks))
     assert [row["log_dir_bytes"] for row in rows] == [{"d1": 100, "other": 100}, {"d2": 150}]
 
 
 def test_a_replica_is_described_as_of_each_windows_end():
     moved = history((0, state(1, 0)), (MINUTE_MS + 1, state(2, 1, isr=(2,))))
     replicas = (replica(1, 90), replica(2, 100, size=200), replica(1, 5, is_future=True))
-    rows = list(iter_cluster_state_rows("c", moved, replicas, WINDOWS, lambda path: path.removeprefix("/root/")))
+    states = list_window_states(moved, WINDOWS)
+    rows = list(iter_cluster_state_rows("c", replicas, states, lambda path: path.removeprefix("/root/")))
     columns = ("replica_id", "leader_id", "leader_epoch", "is_leader", "is_preferred_leader", "is_in_sync")
     assert [tuple(row[name] for name in columns) for row in rows] == [
         (1, 1, 0, True, True, True),
@@ -136,13 +140,13 @@ def test_a_replica_is_described_as_of_each_windows_end():
 )
 def test_what_a_text_says_is_being_moved(moving, adding, told):
     present = history((0, replace(state(1, 0), adding_replicas=adding)))
-    rows = iter_cluster_state_rows("c", present, (), WINDOWS[:1], str, moving=moving)
+    rows = iter_cluster_state_rows("c", (), list_window_states(present, WINDOWS[:1]), str, moving=moving)
     assert [row["reassignment"] for row in rows] == told
 
 
 def test_what_is_not_known_stays_empty():
     unknown = history((0, state(NO_LEADER, None, topic_id=None, isr=None)))
-    rows = list(iter_cluster_state_rows("c", unknown, (replica(2, None),), WINDOWS[:1], str))
+    rows = list(iter_cluster_state_rows("c", (replica(2, None),), list_window_states(unknown, WINDOWS[:1]), str))
     assert [(r["topic_id"], r["is_leader"], r["is_in_sync"], "size_bytes" in r) for r in rows] == [
         ("", False, None, False),
         ("id", False, None, True),
@@ -150,14 +154,106 @@ def test_what_is_not_known_stays_empty():
     assert (rows[1]["log_end_offset"], rows[1]["lag_count"]) == (None, None)
 
 
-def test_leader_epochs_and_who_leads_now():
-    terms = history((0, state(1, 0)), (5, state(2, 1)), (9, state(NO_LEADER, 2)))
-    assert LeaderEpochs.of_history(terms) == LeaderEpochs(
-        {("t", "id", 0): {0: 1, 1: 2, 2: NO_LEADER}},
-        {T0: 2},  # none now: the last one there was
+def live(*terms, at_ms, leader, epoch):
+    """A live cluster asked at a moment; (first observed, leader, epoch) of earlier terms of partition t-0."""
+    states = [*((moment, state(of, term)) for moment, of, term in terms), (at_ms, state(leader, epoch))]
+    return history(*states, since_ms=at_ms)
+
+
+@pytest.mark.parametrize(
+    ("known", "batch_epoch", "led"),
+    [
+        (live(at_ms=9 * MINUTE_MS, leader=1, epoch=7), None, None),  # neither observed by then nor written to
+        (live(at_ms=9 * MINUTE_MS, leader=1, epoch=7), 7, (1, 7)),
+        (live(at_ms=9 * MINUTE_MS, leader=1, epoch=7), 6, (NO_LEADER, None)),  # of whom nobody knows
+        (live((8 * MINUTE_MS, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=7), 6, (2, 6)),  # known, if later
+        (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=7), None, (2, 6)),
+        (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=7), 7, (1, 7)),  # it moved within the window
+        (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=8), 7, (NO_LEADER, None)),
+        (live((MINUTE_MS + 1, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=7), None, None),
+    ],
+)
+def test_what_is_observed_later_tells_a_window_only_what_its_leader_epochs_prove(known, batch_epoch, led):
+    epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
+    (first,) = list_window_states(known, WINDOWS[:1], epochs)
+    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), [first], str))
+    assert {(row["leader_id"], row["leader_epoch"]) for row in rows} == (set() if led is None else {led})
+    for row in rows:
+        assert row["is_in_sync"] is None
+        assert row["is_leader"] == (row["replica_id"] == led[0])
+        assert row["observed_at"].timestamp() == 9 * 60
+        assert "size_bytes" not in row
+    brokers = list(
+        iter_broker_rows("c", known, {1: 1}, [first], {1: {"a": "b"}}, disks={1: {"log_dir_bytes": {"d": 1}}})
     )
-    anew = history((0, state(1, 0)), (5, None), (6, state(2, 0, topic_id="id2")))
-    assert LeaderEpochs.of_history(anew) == LeaderEpochs({("t", "id", 0): {0: 1}, ("t", "id2", 0): {0: 2}}, {T0: 2})
+    assert {(row["is_fenced"], row["away_ms"], tuple(row["configs"]), "log_dir_bytes" in row) for row in brokers} == {
+        (None, None, (), False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("known", "batch_epoch", "led"),
+    [
+        (live(at_ms=9 * MINUTE_MS, leader=1, epoch=7), None, (1, 7)),
+        (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=1, epoch=7), None, (2, 6)),  # it may have moved since
+        (live(at_ms=9 * MINUTE_MS, leader=1, epoch=7), 6, (1, 7)),
+        (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=NO_LEADER, epoch=7), 6, (NO_LEADER, 7)),
+    ],
+)
+def test_the_newest_window_has_the_state_that_was_observed_for_it(known, batch_epoch, led):
+    epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
+    states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
+    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
+    assert [(r["leader_id"], r["leader_epoch"], r["is_in_sync"], r["size_bytes"]) for r in rows] == [
+        (*led, True, 100)
+    ] * 2
+
+
+def test_partitions_that_came_later_are_not_in_windows_before_them():
+    """Of topic t partition 0 was observed, of u partition 0 got batches; partition 1 of each is there when asked."""
+    at_ms, partitions = 9 * MINUTE_MS, {}
+    for topic, since_ms in (("t", 0), ("u", at_ms)):
+        for number in (0, 1):
+            now = replace(state(1, 0), topic=topic, partition=number)
+            moment = since_ms if number == 0 else at_ms
+            partitions[TopicPartition(topic, number)] = Timeline((moment,), (now,))
+    now = replace(history((0, state(1, 0)), since_ms=at_ms), partitions=partitions)
+    (first,) = list_window_states(now, WINDOWS[:1], {0: {("u", "id", 0): 0}})
+    assert {str(key): found.leader_id for key, found in first.state.partitions.items()} == {
+        "t-0": 1,
+        "u-0": 1,
+        "u-1": 1,
+    }
+
+
+def test_a_metadata_log_that_begins_with_a_snapshot_says_nothing_of_windows_before():
+    cut = history((MINUTE_MS + 1, state(2, 5)), since_ms=MINUTE_MS + 1)
+    before, after = list_window_states(cut, WINDOWS, {0: {("t", "id", 0): 4}})
+    assert (before.is_observed, before.state.partitions[T0].leader_id) == (False, NO_LEADER)
+    assert (after.is_observed, after.state.partitions[T0].leader_id) == (True, 2)
+    assert after.observed_at_ms == WINDOWS[1].end_ms
+
+
+@pytest.mark.parametrize(
+    ("spells", "away"),
+    [
+        ([(0, False)], 0),
+        ([(-5, False), (20_000, True)], 40_000),
+        ([(-5, False), (20_000, True), (50_000, False)], 30_000),
+        ([(-9, False), (-5, True), (50_000, False), (MINUTE_MS, True)], 50_000),
+        ([(-5, False), (20_000, None)], 40_000),  # not registered any more
+        ([(10_000, True), (20_000, False)], 0),  # it starts for the first time
+        ([(MINUTE_MS, False)], 0),
+    ],
+)
+def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
+    values = tuple(None if fenced is None else Broker(broker_id=1, is_fenced=fenced) for _, fenced in spells)
+    known = replace(
+        history((-10, state(1, 0)), since_ms=-10), brokers={1: Timeline(tuple(m for m, _ in spells), values)}
+    )
+    assert away_ms(known, 1, 0, MINUTE_MS) == away
+    assert away_ms(replace(known, known_since_ms=1), 1, 0, MINUTE_MS) is None
+    assert away_ms(known, 2, 0, MINUTE_MS) is None
 
 
 def test_group_rows_of_the_moments_within_the_windows():

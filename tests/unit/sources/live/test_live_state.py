@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pipeline.model.cluster import LIVE_CLUSTER, ClusterHistory, EarlierState, PartitionState, Timeline
+from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, EarlierState, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
@@ -88,19 +90,56 @@ def test_what_makes_a_partition_unknowable(now, past, word):
     assert (found == []) if word is None else (word in found[0])
 
 
-def test_leaders_of_earlier_epochs_are_known_from_earlier_runs():
-    past = [earlier(leader_id=2, leader_epoch=5), earlier(leader_id=0, leader_epoch=6), earlier()]
-    history = ClusterHistory(state_source=LIVE_CLUSTER, partitions=_timelines({KEY: partition()}, past))
-    assert [(term.leader_epoch, term.leader_id) for term in history.leader_terms(KEY)] == [(5, 2), (6, 0), (7, 1)]
+@pytest.mark.parametrize(
+    ("others", "terms"),
+    [
+        ([], [(7, 1, 99)]),
+        (
+            [earlier(leader_id=2, leader_epoch=5, observed_at_ms=10), earlier(leader_id=0, leader_epoch=6), earlier()],
+            [(5, 2, 10), (6, 0, 99), (7, 1, 99)],
+        ),
+        ([earlier(observed_at_ms=20)], [(7, 1, 20)]),
+        (
+            [earlier(leader_id=2, leader_epoch=8, observed_at_ms=200)],
+            [(8, 2, 99), (7, 1, 99)],
+        ),  # by a run that came later
+        ([earlier(topic_id="old", leader_epoch=5), earlier(topic_id="", leader_epoch=6)], [(7, 1, 99)]),
+    ],
+)
+def test_leaders_of_other_epochs_are_known_from_other_runs(others, terms):
+    partitions = _timelines({KEY: partition()}, 99, others)
+    history = ClusterHistory(state_source=LIVE_CLUSTER, known_since_ms=99, partitions=partitions)
+    assert [(t.leader_epoch, t.leader_id, t.since_ms) for t in history.leader_terms(KEY)] == terms
     assert history.state_at(0).partitions[KEY].leader_id == 1
+    assert history.state_at(99).partitions[KEY].leader_id == 1
+
+
+@pytest.mark.parametrize(
+    ("epochs", "led"),
+    [
+        ((7, 7), (1, 7)),
+        ((5, 5), (2, 5)),
+        ((5, 7), (NO_LEADER, -1)),  # it moved within the window
+        ((6, 6), (NO_LEADER, -1)),  # to whom is not known
+        ((-1, 7), (NO_LEADER, -1)),  # the broker does not say
+    ],
+)
+def test_offsets_are_the_load_of_who_led_at_both_ends_of_a_window(epochs, led):
+    now = partition()
+    known = _timelines({KEY: now}, 99, [earlier(leader_id=2, leader_epoch=5)])
+    history = ClusterHistory(state_source=LIVE_CLUSTER, known_since_ms=99, partitions=known)
+    assert offsets._led_all(KEY, replace(state(), history=history), *epochs) == led
 
 
 def test_what_arrived_and_what_is_missing_by_window():
     lost = Shortfall(topic="t", partition=0, reason="retention took offsets 0 to 9", until_ms=900)
-    reading = LiveReading(source=SOURCE, observed_at_ms=0, state=state(silent={2: "no answer"}), shortfalls=(lost,))
+    answered = state(silent={2: "no answer"})
+    reading = LiveReading(source=SOURCE, observed_at_ms=0, state=answered, shortfalls=(lost,), newest=WINDOWS[1])
     first, second = (reading.availability(window) for window in WINDOWS)
     assert (first.expected_count, first.arrived_count) == (1, 0)
-    assert first.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"
+    assert first.missing == "t-0 (retention took offsets 0 to 9)"
     assert second.missing == "broker 2 (no answer)"
+    both = replace(reading, newest=WINDOWS[0]).availability(WINDOWS[0])
+    assert both.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"
     gone = LiveReading(source=SOURCE, observed_at_ms=0, unreachable="nobody there")
     assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")

@@ -5,6 +5,7 @@ Prometheus in the integration lane. Oracle: the table of answers below.
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
 from pipeline.sources.metrics.prometheus import FAMILIES, iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
@@ -33,8 +34,9 @@ def server(url, **more):
     return {"kind": "prometheus", "url": url, "step": "PT30S", "access": {"attempts": 2}, **more}
 
 
-def read(*sources, **more):
-    return read_metrics(cluster(*sources), SPAN, 60_000, now_ms=NOW_MS, pause=lambda _: None, **more)
+def read(*sources, asked_at_ms=NOW_MS):
+    clock = lambda: asked_at_ms  # noqa: E731
+    return read_metrics(cluster(*sources), SPAN, 60_000, now_ms=NOW_MS, pause=lambda _: None, clock=clock)
 
 
 def rows(reading):
@@ -153,6 +155,16 @@ def test_labels_tell_the_broker_and_queries_can_be_replaced():
     assert {problem.severity for problem in reading.problems["prometheus"]} == {"suspect"}
 
 
+@pytest.mark.parametrize(("ahead_ms", "is_wrong"), [(0, False), (30_000, False), (120_000, True), (-120_000, True)])
+def test_the_server_s_clock_is_compared_with_ours_at_the_moment_it_answers(ahead_ms, is_wrong):
+    """The run began years ago: that is no difference of clocks. Oracle: the server's own Date header."""
+    with serving({API: matrix()}) as site:
+        asked_at_ms = time.time_ns() // 1_000_000 + ahead_ms
+        problems = read(server(site.url), asked_at_ms=asked_at_ms).problems.get("prometheus", ())
+    assert ["correct the clock" in problem.reason for problem in problems] == [True] * is_wrong
+    assert all(f"ours says {format_instant(asked_at_ms)}" in problem.reason for problem in problems)
+
+
 def test_a_dropped_query_and_a_selector():
     (source,) = cluster(server("http://p", queries={"x": ""}, selector='env="a"')).sources
     queries = list(iter_queries(source))
@@ -178,7 +190,12 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
         }
         reading = read({**source, "access": {"attempts": 1}})
         recorded = read_metrics(
-            cluster(source, as_of="2026-01-01T00:00:00Z"), SPAN, 60_000, now_ms=NOW_MS + 1, pause=lambda _: None
+            cluster(source, as_of="2026-01-01T00:00:00Z"),
+            SPAN,
+            60_000,
+            now_ms=NOW_MS + 1,
+            pause=lambda _: None,
+            clock=lambda: NOW_MS + 1,
         )
     kept = {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")}
     assert kept == {"good": good, "4": good}

@@ -1,0 +1,100 @@
+"""What is known of a cluster at a window's end: what was observed of it, or what leader epochs prove of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline.model.cluster import NO_LEADER, PartitionState, Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.model.cluster import ClusterHistory, ClusterState, LeaderTerm
+    from pipeline.model.log import TopicPartition
+
+PartitionKey = tuple[str, str, int]
+"""Topic, topic id or "", partition: a topic made anew under its old name is another one."""
+
+
+def state_of_window(
+    history: ClusterHistory, end_ms: int, epochs: Mapping[PartitionKey, int], *, is_newest: bool = False
+) -> tuple[ClusterState, bool]:
+    """The cluster at a window's end, and whether all of it is known or only what leader epochs prove.
+
+    Of a window that ends before `known_since_ms` only leaders are known, see `_prove_leaders`. To the newest window the
+    state observed after it belongs all the same; its leaders are those at the window's end where they are known.
+
+    Args:
+        history: What the source knows.
+        end_ms: The window's end.
+        epochs: Largest leader epoch among the window's batches.
+        is_newest: The state was observed for this window.
+    """
+    state = history.state_at(end_ms)
+    if history.known_since_ms is None or end_ms >= history.known_since_ms:
+        return state, True
+    proved = _prove_leaders(history, state, end_ms, epochs)
+    if not is_newest:
+        return replace(state, partitions=proved, topic_configs={}, default_configs={}), False
+    led = {
+        key: replace(now, leader_id=proved[key].leader_id, leader_epoch=proved[key].leader_epoch)
+        for key, now in state.partitions.items()
+        if key in proved and NO_LEADER not in {now.leader_id, proved[key].leader_id}
+    }
+    return replace(state, partitions={**state.partitions, **led}), True
+
+
+def _prove_leaders(
+    history: ClusterHistory, state: ClusterState, at_ms: int, epochs: Mapping[PartitionKey, int]
+) -> dict[TopicPartition, PartitionState]:
+    """Partitions that were there at a moment, with the leader of the newest epoch known to have begun by then.
+
+    An epoch had begun when it was observed, when a batch bears it, or when it is the first of all. A topic that was
+    neither observed by then nor written to may not have been there: it is left out, and so are partitions that were
+    not there when others of the topic were observed.
+    """
+    known: dict[TopicPartition, dict[int, LeaderTerm]] = {}
+    seen: dict[TopicPartition, list[int]] = {}
+    observed_topics, written_topics = set(), set()
+    for key, now in state.partitions.items():
+        terms = {t.leader_epoch: t for t in history.leader_terms(key) if t.topic_id == now.topic_id}
+        known[key] = {epoch: term for epoch, term in terms.items() if epoch is not None}
+        seen[key] = [e for e, term in known[key].items() if term.since_ms is not None and term.since_ms <= at_ms]
+        if seen[key]:
+            observed_topics.add(key.topic)
+        batch_epoch = epochs.get((key.topic, now.topic_id or "", key.partition))
+        if batch_epoch is not None:
+            written_topics.add(key.topic)
+            seen[key].append(batch_epoch)
+    proved = {}
+    for key, now in state.partitions.items():
+        if not seen[key] and (key.topic in observed_topics or key.topic not in written_topics):
+            continue
+        epoch = max(seen[key], default=0)
+        leader_id = known[key][epoch].leader_id if epoch in known[key] else NO_LEADER
+        proved[key] = PartitionState(
+            topic=key.topic,
+            topic_id=now.topic_id,
+            partition=key.partition,
+            leader_id=leader_id,
+            leader_epoch=None if leader_id == NO_LEADER else epoch,
+            replicas=now.replicas,
+            isr=None,
+        )
+    return proved
+
+
+def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
+    """How long a broker that was in the cluster before was out of it; None where its history is not known."""
+    timeline = history.brokers.get(broker_id, Timeline())
+    if history.known_since_ms is None or start_ms < history.known_since_ms or not timeline.values:
+        return None
+    away, was_in = 0, False
+    untils_ms = (*timeline.moments_ms[1:], end_ms)
+    for since_ms, broker, until_ms in zip(timeline.moments_ms, timeline.values, untils_ms, strict=True):
+        is_in = broker is not None and not broker.is_fenced
+        if was_in and not is_in:
+            away += max(0, min(until_ms, end_ms) - max(since_ms, start_ms))
+        was_in |= is_in
+    return away

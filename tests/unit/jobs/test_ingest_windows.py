@@ -1,0 +1,109 @@
+"""Which window an observation belongs to, and what a window lacks whose leaders are not known. Oracle: written by hand."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pipeline.config_file import load_config
+from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, find_newest_window
+from pipeline.model.window import TimeWindow, instant_of
+from pipeline.runs import plan_runs
+from pipeline.sources.source import SourceAvailability
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.silver import PARTITION_TRAFFIC
+
+MINUTE_MS = 60_000
+START_MS = 1_795_251_600_000
+
+
+def window(minute):
+    return TimeWindow(START_MS + minute * MINUTE_MS, START_MS + (minute + 1) * MINUTE_MS)
+
+
+def plan(folder, first, last, now_ms):
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "window": "PT1M",
+        "keys": {"secret": "secret"},
+        "clusters": {"lab": {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}},
+    }
+    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
+    span = TimeWindow(window(first).start_ms, window(last).end_ms)
+    (run,) = plan_runs(load_config(folder / "partition-health.yaml"), span, run_id="test", now_ms=now_ms)
+    return run
+
+
+def zero_row(table, start_ms, **fields):
+    zeros = {"bigint": 0, "string": "", "double": 0.0, "boolean": False, "timestamp": instant_of(start_ms)}
+    row = {c.name: zeros.get(c.type) for c in table.columns if c.name != "run_id"} | {"cluster": "lab"}
+    return {
+        **row,
+        "window_start": instant_of(start_ms),
+        **({"table_versions": {}} if table is WINDOW_STATUS else {}),
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("stored", "late_ms", "is_newest"),
+    [
+        ((), 5 * MINUTE_MS, True),
+        ((0, 1, 2), 5 * MINUTE_MS, True),  # it is run once more
+        ((0, 1, 3), 5 * MINUTE_MS, False),  # it is caught up with
+        ((), 65 * MINUTE_MS, True),  # schedules slip
+        ((), 66 * MINUTE_MS, False),  # grace, a window and an hour
+    ],
+)
+def test_the_present_state_belongs_to_the_newest_window_that_was_due_lately(tmp_path, stored, late_ms, is_newest):
+    run = plan(tmp_path, 1, 2, window(2).end_ms + late_ms)
+    if stored:
+        ensure_tables(run.warehouse)
+        windows = [window(minute) for minute in stored]
+        rows = [zero_row(WINDOW_STATUS, w.start_ms, window_end=instant_of(w.end_ms)) for w in windows]
+        status = rows_of(WINDOW_STATUS, rows, run_id="r")
+        replace_rows(status, run.warehouse, WINDOW_STATUS, cluster="lab", windows=windows)
+    assert find_newest_window(run) == (window(2) if is_newest else None)
+
+
+def test_partitions_whose_leader_is_not_known_are_named(tmp_path):
+    run = plan(tmp_path, 0, 1, window(1).end_ms)
+    ensure_tables(run.warehouse)
+    places = [(0, "b", 0, -1, 4), (0, "a", 3, -1, 1), (0, "a", 3, 2, 2), (1, "a", 3, -1, -1), (1, "a", 4, 0, 0)]
+    rows = [
+        zero_row(
+            PARTITION_TRAFFIC,
+            window(minute).start_ms,
+            topic=topic,
+            partition=number,
+            leader_id=leader,
+            leader_epoch=epoch,
+        )
+        for minute, topic, number, leader, epoch in places
+    ]
+    traffic = rows_of(PARTITION_TRAFFIC, rows, run_id="r")
+    replace_rows(traffic, run.warehouse, PARTITION_TRAFFIC, cluster="lab", windows=run.windows)
+    assert dict(_list_unknown_leaders(run)) == {
+        window(0).start_ms: [
+            "a-3 (who led in leader epoch 1 is not known)",
+            "b-0 (who led in leader epoch 4 is not known)",
+        ],
+        window(1).start_ms: ["a-3 (who led is not known)"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("brought", "names", "expected", "missing"),
+    [
+        (SourceAvailability(3, 3), ["a-0 (x)"], 4, "a-0 (x)"),
+        (SourceAvailability(3, 2, "broker 2 (gone)"), ["a-0 (x)"], 4, "broker 2 (gone), a-0 (x)"),
+        (SourceAvailability(None, 5), list("abcdefg"), 12, "a, b, c, d, e, 2 more"),
+    ],
+)
+def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names, expected, missing):
+    found = _without(brought, names)
+    assert (found.expected_count, found.arrived_count, found.missing) == (expected, brought.arrived_count, missing)

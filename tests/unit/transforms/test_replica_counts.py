@@ -1,0 +1,48 @@
+"""Partitions whose replicas are not as they should be. Oracle: counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.model.window import instant_of
+from pipeline.storage.frames import rows_of
+from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.transforms.topic_health import count_replicas
+
+
+def replicas(leader, sizes, *, in_sync=True, **configs):
+    """A partition's rows, replica by replica."""
+    return [
+        {
+            "cluster": "c",
+            "window_start": instant_of(0),
+            "topic": "t",
+            "topic_id": "",
+            "partition": 0,
+            "replica_id": place,
+            "replica_position": place,
+            "leader_id": leader,
+            "is_leader": place == leader,
+            "is_preferred_leader": place == 0,
+            "is_in_sync": in_sync,
+            "size_bytes": size,
+            "configs": {name.replace("_", "."): value for name, value in configs.items()},
+            "state_source": "live_cluster",
+        }
+        for place, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "leaderless", "spread"),
+    [
+        (replicas(0, (300, 100)), 0, 3.0),
+        (replicas(-1, (300, 100)), 1, 3.0),
+        (replicas(-1, (None, None), in_sync=None), 0, None),  # who led is not known: no word that nobody did
+        (replicas(0, (300, 100), cleanup_policy="compact,delete"), 0, None),  # each broker cleans its own
+        (replicas(0, (300, 100), cleanup_policy="delete"), 0, 3.0),
+    ],
+)
+def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless, spread):
+    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r")).to_dicts()
+    assert (found["leaderless_count"], found["replica_size_spread"]) == (leaderless, spread)
