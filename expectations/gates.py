@@ -33,6 +33,7 @@ _WITH_SUITES = (
     *(CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES),
     *(BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES),
 )
+_MOST_EVENTS = 12
 _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 
 
@@ -147,14 +148,21 @@ def check_health(
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words: which broker failed when, which windows could not be judged, or that all is well."""
+    """The verdict in words: which broker failed when, which windows could not be judged, or that all is well.
+
+    The newest windows' brokers that were away and leaders that moved follow.
+    """
+    from pipeline.verdicts.rules import list_events
+
     cluster = f"cluster {run.cluster_name}"
+    happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
+    events = [f"  {format_instant(start_ms)} {said}" for start_ms, said in happened[-_MOST_EVENTS:]]
     failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
     if not failed:
         gate = run.cluster.gate
-        return f"{cluster}: healthy, no broker above its share in {gate.k} of {gate.n} windows"
+        return "\n".join([f"{cluster}: healthy, no broker above its share in {gate.k} of {gate.n} windows", *events])
     if all(verdict.rule == SOURCE_ARRIVAL for verdict in failed):
         lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
-        return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *lines])
+        return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *lines, *events])
     lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in failed]
-    return "\n".join([f"{cluster}: NOT healthy", *lines])
+    return "\n".join([f"{cluster}: NOT healthy", *lines, *events])

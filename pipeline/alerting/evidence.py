@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentEvidence:
-    """A change of an incident, the verdict in words, and its owner.
+    """A change of an incident, the verdict in words, what happened to brokers in its window, and its owner.
 
     `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`.
     """
@@ -30,6 +30,7 @@ class IncidentEvidence:
     window_ms: int
     limits_at: str
     reason: str = ""
+    events: tuple[str, ...] = ()
     owner: str = ""
     time_zone: str = "UTC"
 

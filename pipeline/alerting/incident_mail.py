@@ -40,6 +40,8 @@ def describe_incident(
 ) -> Content:
     """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail."""
     change = evidence.change
+    events = tuple(format_name(event, _REASON_LIMIT) for event in evidence.events)
+    happened = MailSection(title="What happened to brokers in this window", text=events) if events else None
     return Content(
         cluster=evidence.cluster,
         key=change.key,
@@ -53,7 +55,7 @@ def describe_incident(
         title=f"{format_name(evidence.cluster)} · {title}",
         headline=headline,
         figures=figures,
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(section for section in (happened, *sections) if section is not None),
         footer=_small_print(evidence),
         attachments=attachments,
     )

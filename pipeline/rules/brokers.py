@@ -8,13 +8,15 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pipeline.model.number_text import format_percent, format_ratio
+from pipeline.model.number_text import format_clock, format_percent, format_ratio, format_span
 from pipeline.model.window import milliseconds_of
 from pipeline.rules.rule import Rule, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
+from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 DISK_RULE = "disk_hours_to_full"
 DISK_HISTORY_WINDOWS = 24
+EVENT_RULES = ("broker_away", "leaders_moved")
+"""Rules about what happened to brokers: every mail and verdict about a window tells of it."""
+_NAMED = 5
 
 
 def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -112,11 +117,76 @@ def _balance(
     )
 
 
+def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Partitions that a broker led in a window before another did, by the leader epochs of their batches."""
+    led: dict[tuple[int, str, str, int], list[tuple[int, int]]] = defaultdict(list)
+    carriers: dict[int, set[int]] = defaultdict(set)
+    for row in given.rows(PARTITION_TRAFFIC, 0):
+        if row["leader_id"] >= 0:
+            start_ms = milliseconds_of(row["window_start"])
+            carriers[start_ms].add(row["leader_id"])
+            place = (start_ms, row["topic"], row["topic_id"], row["partition"])
+            led[place].append((row["leader_epoch"], row["leader_id"]))
+    moved: dict[tuple[int, int], list[str]] = {(at, broker): [] for at, found in carriers.items() for broker in found}
+    for (start_ms, topic, _, partition), terms in sorted(led.items()):
+        for (_, before), (_, after) in pairwise(sorted(terms)):
+            if before != after:
+                moved[start_ms, before].append(f"{topic}-{partition}")
+    for (start_ms, broker_id), names in sorted(moved.items()):
+        said = "led the same partitions throughout"
+        if names:
+            count = f"{len(names):,} partition{'' if len(names) == 1 else 's'}"
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            said = f"led {count} that another broker led later in the window: {', '.join(names[:_NAMED])}{more}"
+        yield measure_broker(rule, start_ms, broker_id, float(len(names)), said)
+
+
+def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Seconds of a window in which a broker was out of the cluster; all of it where that was so when asked."""
+    for row in given.rows(BROKERS, 0):
+        away_ms = row["away_ms"]
+        if away_ms is None and row["is_fenced"] is None:
+            continue
+        start_ms, said = milliseconds_of(row["window_start"]), "in the cluster"
+        if away_ms:
+            said = f"out of the cluster for {format_span(away_ms)} of the window"
+        elif away_ms is None and row["is_fenced"]:
+            asked = "" if row["observed_at"] is None else f" at {format_clock(milliseconds_of(row['observed_at']))}"
+            away_ms, said = given.window_ms, f"not in the cluster when it was asked{asked}"
+        yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, said)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.0f} s"
+
+
 def _hours(hours: float) -> str:
     return f"{hours:.0f} h"
 
 
 BROKER_RULES = (
+    Rule(
+        name="broker_away",
+        measure=_broker_away,
+        limit=1,
+        k=1,
+        n=1,
+        meaning="a broker is out of the cluster",
+        advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
+        doc="seconds of the window in which a broker was out of the cluster (fenced); of a live cluster the whole window where "
+        "it was so when asked",
+        format=_seconds,
+    ),
+    Rule(
+        name="leaders_moved",
+        measure=_leaders_moved,
+        limit=1,
+        k=1,
+        n=1,
+        meaning="partitions it led were led by others later in the window",
+        advice="Shares of such a window mix two placements: see whether a broker stopped, or leaders were elected or moved.",
+        doc="partitions that a broker led in a window before another did, by the leader epochs of their batches",
+    ),
     Rule(
         name="preferred_leader",
         measure=measure_column(

@@ -129,7 +129,7 @@ TOPIC_RULES = (
         limit=2.0,
         meaning="replicas of one partition differ in size",
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
-        doc="largest over smallest replica of one partition",
+        doc="largest over smallest replica of one partition; not of compacted topics, which each broker cleans by itself",
         format=format_ratio,
         needs_all_records=True,
     ),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pipeline.measures.chance import significant
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.rules import RULES
+from pipeline.rules.brokers import EVENT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +73,15 @@ def judge_rules(
             if since < rule.n and (judged_from_ms is None or start_ms >= judged_from_ms):
                 verdicts.append(_verdict(row, rule, sum(seen), skip, is_above=is_above))
     return tuple(verdicts)
+
+
+def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:
+    """Brokers that were away and leaders that moved, in words, by start of the window."""
+    return tuple(
+        (v.window_start_ms, f"{v.subject}: {v.reason.partition(';')[0]}")
+        for v in verdicts
+        if v.rule in EVENT_RULES and v.is_above
+    )
 
 
 def _is_judged(row: RuleMeasure) -> bool:

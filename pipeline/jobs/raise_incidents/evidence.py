@@ -28,6 +28,7 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.verdicts.rules import list_events
 from pipeline.verdicts.sources import SourceStatus
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "change": change,
         "window_ms": run.window_ms,
         "reason": verdict.reason,
+        "events": tuple(
+            said
+            for _, said in list_events(
+                v for v in verdicts if v.window_start_ms == change.window_start_ms and v is not verdict
+            )
+        ),
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
     }

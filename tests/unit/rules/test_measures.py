@@ -155,13 +155,65 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
         window_count=2,
     )
     evidence = IncidentEvidence(
-        cluster="demo", change=change, reason="3 partitions", window_ms=HOUR_MS, limits_at=f"rules.{rule}", owner="team"
+        cluster="demo",
+        change=change,
+        reason="3 partitions",
+        events=("broker 2: out of the cluster for 45 s of the window",),
+        window_ms=HOUR_MS,
+        limits_at=f"rules.{rule}",
+        owner="team",
     )
     content = describe_rule(evidence)
     assert content.subject_line.startswith("[FAIL]" if state == "new" else "[RESOLVED]")
     assert rule not in content.headline
     assert "3 partitions" in content.headline
     assert content.tone == ("alarm" if state == "new" else "calm")
+    assert content.sections[0].text == evidence.events
+
+
+def led(partition, *terms, window=0):
+    """Traffic of a partition of topic t: (leader epoch, leader) in any order."""
+    places = {"window_start": hour(window), "topic": "t", "topic_id": "", "partition": partition}
+    return [{**places, "leader_epoch": epoch, "leader_id": leader} for epoch, leader in terms]
+
+
+def test_leaders_that_moved_are_told_by_who_lost_them():
+    rows = [
+        *led(0, (4, 1), (3, 2)),
+        *led(1, (0, 2), (1, 0), (2, 2)),
+        *led(2, (5, 1), (6, 1)),  # an epoch more, and the same leader
+        *led(3, (7, -1), (8, 0)),  # who led before is not known
+        *led(0, (4, 1), window=1),
+    ]
+    found = measured("leaders_moved", {"silver.partition_traffic": rows}, hours=(0, 1))
+    assert values(found) == {
+        (0, "broker 0"): 1.0,
+        (0, "broker 1"): 0.0,
+        (0, "broker 2"): 2.0,
+        (HOUR_MS, "broker 1"): 0.0,
+    }
+    (lost,) = (m.detail for m in found if m.subject == "broker 2")
+    assert lost == "led 2 partitions that another broker led later in the window: t-0, t-1"
+    many = [row for number in range(7) for row in led(number, (0, 1), (1, 2))]
+    (said, _) = (m.detail for m in measured("leaders_moved", {"silver.partition_traffic": many}))
+    assert said.endswith("t-0, t-1, t-2, t-3, t-4 and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("away_ms", "is_fenced", "value", "said"),
+    [
+        (0, False, 0.0, "in the cluster"),
+        (45_000, False, 45.0, "out of the cluster for 45 s of the window"),
+        (45_000, True, 45.0, "out of the cluster for 45 s of the window"),
+        (None, True, 3600.0, "not in the cluster when it was asked at 2026-11-21 10:00 UTC"),
+        (None, False, 0.0, "in the cluster"),
+        (None, None, None, None),
+    ],
+)
+def test_a_broker_that_was_away(away_ms, is_fenced, value, said):
+    row = {"window_start": hour(0), "broker_id": 2, "away_ms": away_ms, "is_fenced": is_fenced, "observed_at": hour(1)}
+    found = measured("broker_away", {"bronze.brokers": [row]})
+    assert [(m.subject, m.value, m.detail) for m in found] == ([] if value is None else [("broker 2", value, said)])
 
 
 @pytest.mark.parametrize("part", ["name", "measure", "limit", "meaning", "advice", "doc"])

@@ -7,7 +7,7 @@ import pytest
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleMeasure
-from pipeline.verdicts.rules import judge_rules
+from pipeline.verdicts.rules import judge_rules, list_events
 from pipeline.verdicts.sources import SkippedWindow
 
 CRITICAL = RuleSettings(limit=2.0, severity="critical", k=2, n=3)
@@ -114,3 +114,15 @@ def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
     assert rule.of_topic("payments") == rule.of_topic("") == rule
     with pytest.raises(ValueError, match="no rule peaks; there are topic_peak"):
         over_defaults({"peaks": {}})
+
+
+def test_what_happened_to_brokers_is_told_of_every_window_whatever_the_severity():
+    measures = [
+        measure(0, 45.0, rule="broker_away", subject="broker 2"),
+        measure(0, 3.0, rule="leaders_moved", subject="broker 2"),
+        measure(0, 9.0, rule="topic_peak"),
+        measure(1, 0.0, rule="broker_away", subject="broker 2"),
+    ]
+    settings = {name: RuleSettings(**rule) for name, rule in over_defaults({}).items()}
+    verdicts = judge_rules(measures, settings, chance_level=0.001)
+    assert list_events(verdicts) == ((0, "broker 2: said"), (0, "broker 2: said"))
