@@ -1,8 +1,9 @@
 """The broker share rule: loads of brokers, window by window, to verdicts.
 
 A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
-excess is significant after Benjamini-Hochberg over the window's brokers. (Where there are units enough to judge at all,
-an excess at the limit is significant even after Bonferroni; the correction is held to all the same.) A broker that
+excess is significant after Benjamini-Hochberg over the window's brokers. A window of few units is judged for the brokers
+whose load is far enough from fair share, or from the limit, that chance cannot explain it; only the others abstain with
+`not_enough_traffic`. A broker that
 hash luck alone takes to the limit is a `warn` and not above: that load is real and lasts, but it is what so many keys
 give, and no defect. It *fails* a window in which it is above and
 was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from pipeline.measures.chance import chance_p_value, chance_ratio, required_units_of_share, significant
+from pipeline.measures.chance import chance_bound, chance_p_value, chance_ratio, required_units_of_share, significant
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
 
@@ -113,10 +114,14 @@ def _too_little(
     if total_bytes <= floor_bytes:
         return f"the cluster's {total_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
     required = required_units_of_share(load.expected_share, limit - 1, gate.chance_level, broker_count)
-    if load.effective_unit_count < required:
+    # Above is judged against the fair share, not above against the limit: at most a false verdict per `chance_level`.
+    is_beyond = load.share_ratio >= limit
+    distance = load.expected_share * (load.share_ratio - 1 if is_beyond else limit - load.share_ratio)
+    is_decided = chance_bound(distance, load.effective_unit_count) <= gate.chance_level / broker_count
+    if load.effective_unit_count < required and not is_decided:
         return (
-            f"{load.effective_unit_count:,.0f} independent batches are too few to tell "
-            f"{limit - 1:.0%} above its share from chance; it takes {required:,.0f}"
+            f"{load.share_ratio:.2f} times its share, and {load.effective_unit_count:,.0f} independent batches are too few "
+            f"to tell whether that is {limit - 1:.0%} above it or chance; {required:,.0f} always suffice"
         )
     return None
 

@@ -85,8 +85,14 @@ HELD_BACK = {
         "150,000 bytes are not above the floor of 150,000",
     ),
     "the floor under the cluster": (window(0, HOT), {"floor_bytes_per_s": 350_000}, N, "350,000 bytes are not above"),
-    "too few units": (window(0, HOT, units=860.0), {}, N, "860 independent batches are too few"),
-    "just enough units": (window(0, HOT, units=870.0), {}, F, "1.29 times"),
+    # 868 units are enough for 1.20; with fewer it takes exp(-2 N d^2) <= 0.001 / 3, d = 0.095 above fair share
+    "too few units": (window(0, HOT, units=435.0), {}, N, "1.29 times its share, and 435 independent batches are too few"),
+    "few units, a clear excess": (window(0, HOT, units=445.0), {}, F, "1.29 times"),
+    "just enough units": (window(0, 134, units=870.0), {}, F, "1.20 times"),
+    "nearly enough units, at the limit": (window(0, 134, units=860.0), {}, N, "860 independent batches are too few"),
+    "few units, no excess": (window(0, 50, units=200.0), {}, OK, "0.60 times its share; below the limit"),
+    "few units, an excess below the limit": (window(0, EVEN, units=200.0), {}, N, "1.00 times its share, and 200"),
+    "one unit": (window(0, 1_000, units=1.0), {}, N, "2.50 times its share, and 1 independent batches"),
     "no traffic": (window(0, QUIET), {}, N, "no traffic"),
 }
 
