@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
+from pipeline.cli.doctor import examine_source
 from pipeline.errors import SourceUnreachableError
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
@@ -60,9 +61,10 @@ def cluster(certificates, tmp_path_factory):
         for topic in ("orders", "secrets"):
             running.create_topic(topic, partitions=2)
         credential = f"SCRAM-SHA-512=[iterations=4096,password={PASSWORD}]"
-        running.run_tool(
-            "kafka-configs", "--alter", "--add-config", credential, "--entity-type", "users", "--entity-name", "reader"
-        )
+        for user in ("reader", "stranger"):
+            running.run_tool(
+                "kafka-configs", "--alter", "--add-config", credential, "--entity-type", "users", "--entity-name", user
+            )
         allow_reading(running.internal_bootstrap, "orders")
         running.start_ms = past_minutes()
         producer = Producer({"bootstrap.servers": running.internal_bootstrap})
@@ -115,6 +117,16 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
         assert "not answered" in found[question].found
+
+
+def test_a_principal_that_may_see_nothing_is_told_which_permission_is_missing(cluster, certificates, password):
+    stranger = source(cluster.brokers[0].client_port, certificates[0], user="stranger")
+    wrong = {c.name: c for c in examine_source("prod", stranger) if not c.is_ok}
+    assert wrong.keys() == {"prod: live_cluster, connection"}
+    (found,) = wrong.values()
+    assert "1 brokers, 0 partitions we may see" in found.found
+    assert "allow Describe and Read on the topics" in found.advice
+    assert not any("gives" in c.name for c in examine_source("prod", stranger))
 
 
 @pytest.mark.parametrize(

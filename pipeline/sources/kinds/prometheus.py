@@ -64,8 +64,6 @@ class Prometheus(MetricSource):
         from pipeline.sources.metrics.prometheus import probe_prometheus
 
         try:
-            found = probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
+            yield probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
         except (InputError, ConfigError) as error:
             yield Finding(name="", is_ok=False, found=str(error), advice="correct url or access of the source")
-        else:
-            yield Finding(name="", is_ok=True, found=found)

@@ -28,6 +28,8 @@ _QUESTIONS = (
     ("reassignments", "Describe on the cluster"),
 )
 """What is asked besides records, and the permission it takes."""
+_NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new, create a topic"
+"""A broker leaves out of its metadata the topics that the principal may not describe."""
 
 
 def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
@@ -40,8 +42,11 @@ def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
     with connect(source) as connection:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
-        yield Finding(name="connection", is_ok=True, found=counts)
+        advice = "" if metadata.partitions else _NO_TOPIC_ADVICE
+        yield Finding(name="connection", is_ok=bool(metadata.partitions), found=counts, advice=advice)
         yield from _examine_brokers(source, metadata)
+        if not metadata.partitions:  # brokers answer questions about nothing, allowed or not
+            return
         refused = _ask_everything(connection, metadata)
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"

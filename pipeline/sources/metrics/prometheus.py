@@ -17,11 +17,13 @@ import numpy as np
 
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.errors import ConfigError, HttpStatusError, InputError
+from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
+from pipeline.sources.source import name_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,6 +130,7 @@ def iter_queries(source: Prometheus) -> Iterator[Query]:
             yield Query(promql=promql, name=name)
 
 
+_OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_")
 POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
@@ -281,12 +284,26 @@ class _Server:
         return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
 
 
-def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> str:
-    """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause."""
+def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> Finding:
+    """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
+
+    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not.
+    """
     counts: Counter[str] = Counter()
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)
         for query in iter_queries(source):
             result = server.ask("query", {"query": f"count({query.promql})"})["result"]
             counts[query.subject.partition("(")[0].rstrip("_")] += int(result[0]["value"][1]) if result else 0
-    return f"{shown(source.url)}: " + ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+        targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"})["result"]
+    series = [f"{name} {count}" for name, count in counts.items() if count]
+    down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
+    is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
+    found = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
+    lacks = "" if is_ok or not series else "; no series of a broker"
+    return Finding(
+        name="",
+        is_ok=is_ok,
+        found=f"{found}{lacks}{'; targets ' if down else ''}{down}",
+        advice="" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source",
+    )

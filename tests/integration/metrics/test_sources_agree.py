@@ -210,7 +210,10 @@ def test_doctor_s_question(watched, config, monkeypatch):
     monkeypatch.setenv(VARIABLE, SECRET)
     source = load_config(config).clusters[BY_SERVER].sources[1]
     told = probe_prometheus(source, pause=lambda _: None)
-    assert re.search(r"kafka_server_brokertopicmetrics \d+, .*kafka_log_log_size \d+", told)  # the producers are gone
+    assert told.is_ok
+    assert re.search(
+        r"kafka_server_brokertopicmetrics \d+, .*kafka_log_log_size \d+", told.found
+    )  # the producers are gone
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(ConfigError, match=VARIABLE):
         probe_prometheus(source, pause=lambda _: None)

@@ -86,7 +86,12 @@ HELD_BACK = {
     ),
     "the floor under the cluster": (window(0, HOT), {"floor_bytes_per_s": 350_000}, N, "350,000 bytes are not above"),
     # 868 units are enough for 1.20; with fewer it takes exp(-2 N d^2) <= 0.001 / 3, d = 0.095 above fair share
-    "too few units": (window(0, HOT, units=435.0), {}, N, "1.29 times its share, and 435 independent batches are too few"),
+    "too few units": (
+        window(0, HOT, units=435.0),
+        {},
+        N,
+        "1.29 times its share, and 435 independent batches are too few",
+    ),
     "few units, a clear excess": (window(0, HOT, units=445.0), {}, F, "1.29 times"),
     "just enough units": (window(0, 134, units=870.0), {}, F, "1.20 times"),
     "nearly enough units, at the limit": (window(0, 134, units=860.0), {}, N, "860 independent batches are too few"),

@@ -221,16 +221,54 @@ def test_sources_of_one_kind_tell_apart():
     assert refused == {"prometheus": False, "prometheus-2": True}  # the first one's clock is not ours
 
 
-def test_probe_says_what_a_server_has():
+def probed(down, *families):
+    """The finding on a server that has 12 series of some families, and targets that are down."""
+
     def answer(path):
         query = parse_qs(urlsplit(path).query)["query"][0]
-        result = [{"metric": {}, "value": [1, "12"]}] if "node_metrics" in query else []
+        if query.startswith("up{"):
+            result = [{"metric": {"instance": name}, "value": [1, "0"]} for name in down]
+        else:
+            result = [{"metric": {}, "value": [1, "12"]}] if any(name in query for name in families) else []
         return Answer(json.dumps({"data": {"resultType": "vector", "result": result}}), headers=JSON)
 
     (source,) = cluster(server("http://p")).sources
     with serving({"/api/v1/query": answer}) as site:
-        told = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
-        assert told == f"{site.url}/api/v1/query: kafka_producer_producer_node_metrics 12".replace("/api/v1/query", "")
+        found = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+    return found.is_ok, found.found.removeprefix(f"{site.url}: "), found.advice
+
+
+PRODUCERS = "kafka_producer_producer_node_metrics 12"
+
+
+@pytest.mark.parametrize(
+    ("down", "families", "is_ok", "found"),
+    [
+        ((), ("node_metrics",), True, PRODUCERS),
+        (
+            ("b:7071",),
+            ("node_metrics", "kafka_log_log_size"),
+            True,
+            f"{PRODUCERS}, kafka_log_log_size 12; targets down: b:7071",
+        ),
+        (
+            ("b:7071", "a:7071"),
+            ("node_metrics",),
+            False,
+            f"{PRODUCERS}; no series of a broker; targets down: a:7071, b:7071",
+        ),
+        ((), (), False, "none of the series that count"),
+    ],
+    ids=["producers only", "one of several targets is down", "all brokers are down", "nothing"],
+)
+def test_probe_says_what_a_server_has_and_which_targets_are_down(down, families, is_ok, found):
+    said = probed(down, *families)
+    assert said[:2] == (is_ok, found)
+    assert bool(said[2]) is not is_ok
+
+
+def test_probe_of_something_else_than_prometheus():
+    (source,) = cluster(server("http://p")).sources
     with (
         serving({"/api/v1/query": Answer("?", headers=JSON)}) as site,
         pytest.raises(InputError, match="is the address"),
