@@ -57,7 +57,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         ),
         *(check_table(spark, run, table, run.windows) for table in _WITH_SUITES),
         *(check_table(spark, run, table, run.windows, "keys_gate") for table in _KEYS_ONLY),
-        run_suite("key_traffic_gate", sum_keys(run)),
+        run_suite("key_traffic_gate", load_key_sums(run)),
         run_suite("arrivals_gate", sum_arrivals(run)),
     )
     raise_for_data_gate(reports)
@@ -65,7 +65,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
     return reports
 
 
-def sum_keys(run: RunContext) -> pa.Table:
+def load_key_sums(run: RunContext) -> pa.Table:
     """Data records of each topic-partition and window as its batches have them and as its keys do.
 
     Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.

@@ -39,7 +39,7 @@ def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Prob
         "segments": [_segment_row(segment) for segment in segments],
         "partitions": [_partition_row(partition) for partition in partitions],
         "brokers": [_broker_row(found) for found in brokers.values()],
-        "problems": [problem_row(problem) for problem in (*others, *of_segments)],
+        "problems": [describe_problem(problem) for problem in (*others, *of_segments)],
     }
 
 
@@ -52,7 +52,7 @@ def _with_file_problems(partition: PartitionSummary, by_path: dict[str, list[Pro
     return dataclasses.replace(partition, segments=tuple(segments))
 
 
-def problem_row(problem: Problem) -> Row:
+def describe_problem(problem: Problem) -> Row:
     """A problem: file, position, reason, severity, first bytes in hex."""
     row = dataclasses.asdict(problem)
     row["first_bytes_hex"] = row.pop("first_bytes").hex()
@@ -84,7 +84,7 @@ def _segment_row(summary: SegmentSummary) -> Row:
     }
     if summary.records is not None:
         row |= _record_columns(summary.records)
-    return row | {"problems": [problem_row(problem) for problem in summary.problems]}
+    return row | {"problems": [describe_problem(problem) for problem in summary.problems]}
 
 
 def _partition_row(summary: PartitionSummary) -> Row:

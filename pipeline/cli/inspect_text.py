@@ -70,10 +70,10 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def format_instant(at_ms: int) -> str:
+def format_timestamp(at_ms: int) -> str:
     """Milliseconds since the epoch as ISO 8601 in UTC; the number itself where a calendar does not reach.
 
-    >>> format_instant(1700000000123)
+    >>> format_timestamp(1700000000123)
     '2023-11-14T22:13:20.123Z'
     """
     try:
@@ -97,7 +97,7 @@ def _format_cell(column: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and column in _TIMES:
-        return format_instant(value)
+        return format_timestamp(value)
     if isinstance(value, list):
         return ",".join(str(item) for item in value) or "-"
     return str(value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.inspect_rows import Row, problem_row
-from pipeline.cli.inspect_text import format_instant
+from pipeline.cli.inspect_rows import Row, describe_problem
+from pipeline.cli.inspect_text import format_timestamp
 from pipeline.codec.log.lookup import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec
 
@@ -36,7 +36,7 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
         "batch": None if batch is None else _batch_row(batch),
         "offset": found.offset if isinstance(found, TimestampLookup) else target.get("offset") if batch else None,
         "timestamp_ms": found.timestamp_ms if isinstance(found, TimestampLookup) else None,
-        "problem": None if way.problem is None else problem_row(way.problem),
+        "problem": None if way.problem is None else describe_problem(way.problem),
         "steps": list(_describe(way, target)),
     }
 
@@ -88,7 +88,7 @@ def _time_probes(way: SegmentLookup) -> list[Row]:
 
 
 def _describe(way: SegmentLookup, target: Row) -> list[str]:
-    asked = f"offset {target['offset']}" if "offset" in target else f"instant {format_instant(target['at_ms'])}"
+    asked = f"offset {target['offset']}" if "offset" in target else f"instant {format_timestamp(target['at_ms'])}"
     if way.segment is None:
         return [asked, "no segment begins at or below it"]
     count = len(way.partition.segments)
@@ -107,7 +107,7 @@ def _describe_time_index(way: SegmentLookup, lookup: IndexLookup) -> str:
     head = f".timeindex, {len(way.time_index.offset)} entries, looked at {_numbers(lookup)}"
     if lookup.slot is None:
         return f"{head}: none at or before it"
-    stamp = format_instant(int(way.time_index.timestamp_ms[lookup.slot]))
+    stamp = format_timestamp(int(way.time_index.timestamp_ms[lookup.slot]))
     return f"{head}: entry {lookup.slot} says {stamp} at offset {way.time_index.offset[lookup.slot]}"
 
 
@@ -136,5 +136,5 @@ def _describe_end(way: SegmentLookup) -> list[str]:
         f"{batch.size_bytes} bytes, codec {_codec_name(batch)}"
     )
     if isinstance(found, TimestampLookup) and found.timestamp_ms is not None:
-        steps.append(f"record at offset {found.offset}: {format_instant(found.timestamp_ms)}")
+        steps.append(f"record at offset {found.offset}: {format_timestamp(found.timestamp_ms)}")
     return steps

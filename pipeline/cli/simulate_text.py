@@ -174,17 +174,17 @@ def _format_seconds(figure: Range, places: int) -> str:
 def _format_run_figure(place: int, value: float | None) -> str:
     if value is None:
         return _NONE
-    return f"{value:.1f}" if place == 0 else format_ms(value)
+    return f"{value:.1f}" if place == 0 else format_latency(value)
 
 
 def _format_run_range(place: int, figure: Range) -> str:
     return f"{_format_run_figure(place, figure.low)}-{_format_run_figure(place, figure.high)}"
 
 
-def format_ms(value: float) -> str:
+def format_latency(value: float) -> str:
     """Milliseconds with as many places as they are worth.
 
-    >>> [format_ms(value) for value in (0.1234, 12.345, 1234.5)]
+    >>> [format_latency(value) for value in (0.1234, 12.345, 1234.5)]
     ['0.12', '12.3', '1234']
     """
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

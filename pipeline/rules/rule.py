@@ -83,7 +83,7 @@ class Rule:
     needs_all_records: bool = False
 
 
-def measure_topic(
+def measure_topic_by_rule(
     rule: str, row: Row, value: float, detail: str, p_value: float | None = None, *, is_enough: bool = True
 ) -> RuleMeasure:
     """A measure of the topic and window of a row."""
@@ -124,7 +124,7 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
                 continue
             said = words.format_map(row)
             if "topic" in row:
-                yield measure_topic(rule, row, float(value), said)
+                yield measure_topic_by_rule(rule, row, float(value), said)
             else:
                 yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], value, said)
 

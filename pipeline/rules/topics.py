@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.number_text import format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, measure_column, measure_topic
+from pipeline.rules.rule import Rule, measure_column, measure_topic_by_rule
 from pipeline.tables.bronze import CLUSTER_STATE
 from pipeline.tables.health import TOPIC_HEALTH
 
@@ -28,7 +28,7 @@ def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             said += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
         is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
-        yield measure_topic(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
+        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -54,7 +54,7 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
     for row in given.rows(TOPIC_HEALTH, 0):
         sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
         said = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
-        yield measure_topic(rule, row, float(len(sizes)), said)
+        yield measure_topic_by_rule(rule, row, float(len(sizes)), said)
 
 
 TOPIC_RULES = (

@@ -27,7 +27,7 @@ _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")
 """Texts that many rows share: given as dictionaries."""
 
 
-def list_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
+def list_data_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
     """Paths of the Parquet files that hold a cluster's rows of the windows' dates, sorted.
 
     `table`: a declaration partitioned by cluster and window date.

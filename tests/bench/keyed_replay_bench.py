@@ -24,7 +24,7 @@ from pipeline.replay.keyed.plan import plan_keys
 from pipeline.replay.keyed.tasks import HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.storage.delta import load
-from pipeline.storage.files import count_file_rows, iter_file_rows, list_files
+from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES, KEY_TRAFFIC
@@ -82,7 +82,7 @@ def _append(warehouse, table, columns, shared, count):
 def replay_ours(spark, warehouse, windows):
     counts = {(TOPIC, TOPIC_ID): {window.start_ms: PARTITIONS for window in windows}}
     paths = {
-        content: list_files(warehouse, table, CLUSTER, windows)
+        content: list_data_files(warehouse, table, CLUSTER, windows)
         for content, table in ((TRAFFIC, KEY_TRAFFIC), (HASHES, KEY_HASHES))
     }
     buckets = max(1, -(-count_file_rows(paths[TRAFFIC]) // 1_000_000))

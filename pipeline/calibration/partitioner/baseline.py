@@ -17,7 +17,7 @@ from pipeline.calibration.partitioner.clients import (
     list_strategies,
     rule_of,
 )
-from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, follows_keys, without_keys
+from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
     Bounds,
     Setting,
@@ -130,7 +130,7 @@ def _read_data(
     record_bytes = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
     batch_bytes = bound_batch_bytes(batches, record_bytes)
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
-    order = _weigh(without_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
+    order = _weigh(drop_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
     ranked = order.rank(is_idempotent=is_idempotent) if order else {}
     rule = next(iter(ranked)) if order and order.event_count >= LEAST_EVENTS else None
     sticks = rule in {SwitchRule.BATCH, SwitchRule.BYTES} and not is_keyed.any()

@@ -82,6 +82,6 @@ def follows_keys(traffic: SessionTraffic) -> bool:
     return bool(is_same_key.sum() >= _LEAST_PAIRS and changes.sum() <= _STRAY_RATIO * is_same_key.sum())
 
 
-def without_keys(traffic: SessionTraffic) -> SessionTraffic:
+def drop_keys(traffic: SessionTraffic) -> SessionTraffic:
     """The same records as if they had no keys: where no hash explains the keys, a partitioner may ignore them."""
     return replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32))

@@ -18,7 +18,7 @@ from pipeline.replay.recorded import Recording
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
-from pipeline.storage.files import count_file_rows, iter_file_rows, list_files, read_window_rows
+from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
@@ -110,7 +110,7 @@ def _list_arrivals(
     run: RunContext, windows: Sequence[TimeWindow]
 ) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int]]:
     """Records of each session, in order of window, producer id and epoch; and minutes of each topic that hold records."""
-    paths = list_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
+    paths = list_data_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     batches = [batch for path in paths for batch in iter_file_rows(path, _LISTED_COLUMNS)]
     if not batches:
         return {}, {}
@@ -163,7 +163,8 @@ class Readers(NamedTuple):
 def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
     """Readers of some windows' files."""
     arrivals, batches, hashes = (
-        list_files(run.warehouse, table, run.cluster_name, windows) for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
+        list_data_files(run.warehouse, table, run.cluster_name, windows)
+        for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
     )
     return Readers(
         partial(_read_sessions, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
@@ -179,7 +180,7 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
     span = tuple(sorted({*windows, *before}))
 
     def list_of(table: Table, content: str) -> list[tuple[str, str]]:
-        return [(content, path) for path in list_files(run.warehouse, table, run.cluster_name, span)]
+        return [(content, path) for path in list_data_files(run.warehouse, table, run.cluster_name, span)]
 
     files = list_of(KEY_TRAFFIC, TRAFFIC)
     plan = plan_keys(

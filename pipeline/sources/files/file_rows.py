@@ -55,14 +55,14 @@ def iter_quarantine_rows(
                     "position": position,
                     "reason": problem.reason,
                     "severity": problem.severity,
-                    "first_bytes_hex": without_keys(path, problem.first_bytes).hex(),
+                    "first_bytes_hex": keep_header(path, problem.first_bytes).hex(),
                 }
 
 
-def without_keys(path: str, first_bytes: bytes) -> bytes:
+def keep_header(path: str, first_bytes: bytes) -> bytes:
     """What may be stored of the bytes where a problem was met: of a segment its batch header, for keys follow behind it.
 
-    >>> without_keys("clicks-0/00000000000000000000.log", bytes(64)) == bytes(18)
+    >>> keep_header("clicks-0/00000000000000000000.log", bytes(64)) == bytes(18)
     True
     """
     if not path.endswith(_SEGMENT_SUFFIX):
