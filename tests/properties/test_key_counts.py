@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.records.key_counts import KeyCounter
 from pipeline.codec.records.key_ids import KeySecret, make_key_ids
+from pipeline.codec.records.key_kernels import number_keys
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from tests.oracles.key_counts import count_plainly
 
@@ -103,6 +104,58 @@ def test_nothing_was_counted():
 def test_a_limit_too_small():
     with pytest.raises(ValueError, match="a limit of 1 keys; expected at least 2"):
         KeyCounter(1)
+
+
+def unshift(word):
+    return word ^ (word >> 33)
+
+
+def make_key(number, wanted):
+    """A key of two words, the first a number, whose hash was `wanted` while hashes had no secret (MurmurHash3's steps)."""
+
+    def multiply(word, factor):
+        return word * factor % 2**64
+
+    def rotate(word, bits):
+        return (word << bits | word >> (64 - bits)) % 2**64
+
+    mixed = multiply(rotate(multiply(number, 0x87C37B91114253D5), 31), 0x4CF5AD432745937F)
+    state = (rotate(16 * 0x9E3779B97F4A7C15 % 2**64 ^ mixed, 27) * 5 + 0x52DCE729) % 2**64
+    after = unshift(multiply(unshift(wanted), pow(0xFF51AFD7ED558CCD, -1, 2**64)))
+    word = rotate(multiply(after - 0x52DCE729, pow(5, -1, 2**64)), 37) ^ state
+    word = multiply(rotate(multiply(word, pow(0x4CF5AD432745937F, -1, 2**64)), 33), pow(0x87C37B91114253D5, -1, 2**64))
+    return number.to_bytes(8, "little") + word.to_bytes(8, "little")
+
+
+def test_keys_made_to_collide_are_different_keys():
+    keys = [make_key(number, 0x1234) for number in range(2_000)]
+    rows, _ = count([[(key, 9, False) for key in keys]], 10_000)
+    assert rows == dict.fromkeys(keys, (1, 9, 0, 0))
+
+
+@pytest.mark.parametrize("secret", [(1, 2, 3, 4), (2**64 - 1, 2**63, 0x1234, 7)])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [make_key(number, number << 24) for number in range(16_384)],  # equal low bits while hashes had no secret
+        [b"%d" % number for number in range(16_384)],
+        [number.to_bytes(8, "big") for number in range(16_384)],
+        [number.to_bytes(8, "little") for number in range(16_384)],
+        [bytes(number) for number in range(2_048)],
+    ],
+)
+def test_keys_spread_over_the_slots(keys, secret):
+    """The longest run of slots in use is what a search takes at worst: 43 of random hashes at most, 16,384 of made ones."""
+    scan = make_scan([(key, 9, False) for key in keys])
+    words = np.array([word * 0x9E3779B97F4A7C15 % 2**64 for word in secret], np.uint64)
+    slots, hashes = np.zeros(1 << 15, np.int32), np.empty(len(keys), np.uint64)
+    first_rows, numbers = np.empty(len(keys), np.int64), np.empty(len(keys), np.int32)
+    lengths = np.ascontiguousarray(scan.key_length)
+    chunk = (lengths, scan.key_offsets, scan.key_data, 0)
+    found = number_keys(*chunk, words, slots, hashes, 0, len(keys), first_rows, numbers)
+    assert found == (len(keys), len(keys))
+    assert numbers.tolist() == list(range(len(keys)))
+    assert max(map(len, "".join("x" if slot else " " for slot in slots).split())) < 150
 
 
 @settings(max_examples=100)

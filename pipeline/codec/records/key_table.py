@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pipeline.codec.records.record_scan import RecordScan
 
 _MOST_KEYS = 2**31 - 2  # a slot holds an index plus one in 32 bits
+_SECRET = np.frombuffer(os.urandom(32), np.uint64)  # of this process: no result depends on it
 
 
 def take_keys(keys: pa.LargeBinaryArray, rows: NDArray[np.int64]) -> pa.LargeBinaryArray:
@@ -42,7 +44,7 @@ class KeyTable:
         self._make_room(min(self.limit, self.count + len(scan) - start))
         numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)
         before = self.count
-        lengths, tables = np.ascontiguousarray(key_lengths), (self._slots, self._hashes)
+        lengths, tables = np.ascontiguousarray(key_lengths), (_SECRET, self._slots, self._hashes)
         end, self.count = number_keys(
             lengths, scan.key_offsets, scan.key_data, start, *tables, before, self.limit, first_rows, numbers
         )
