@@ -60,8 +60,8 @@ check: $(READY) ## format, lint, types, import contracts, unused code, sizes, pa
 bench: $(READY) ## speed ratios against Kafka's own tools
 	@$(BIN)/python -m tests.bench
 
-serve: $(READY) ## airflow standalone with the DAGs scheduled on partition-health.yaml
-	@$(BIN)/python -m dags.serve
+serve: $(READY) ## Airflow with the DAGs scheduled on partition-health.yaml (ARGS="--host H --port N")
+	@$(BIN)/python -m dags.serve $(ARGS)
 
 capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.capture

@@ -31,9 +31,10 @@ RETRY_POLICY = ExceptionRetryPolicy(
 """Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""
 
 _DEFAULT_ARGS: dict[str, Any] = {
-    "owner": "platform",
-    "retries": 2,
+    "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up
     "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=10),
     "retry_policy": RETRY_POLICY,
     "pool": WRITER_POOL,
     "execution_timeout": timedelta(hours=2),
@@ -60,18 +61,20 @@ _PARAMS = {
 
 def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:
     """What a DAG has in common with the others; one about windows takes a range of them and reports when it is late."""
+    config = load_config()
+    owners = dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner)
     settings: dict[str, Any] = {
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": _DEFAULT_ARGS,
+        "default_args": {**_DEFAULT_ARGS, "owner": ", ".join(owners) or "platform"},
         "tags": ["partition-health"],
     }
     if of_windows:
         settings["params"] = _PARAMS
         settings["deadline"] = DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
-            interval=load_config().late_after,
+            interval=config.late_after,
             callback=SyncCallback(tell_late),
             name="late",
         )

@@ -1,7 +1,7 @@
 """Ingest: what the cluster and its producers say about a window, into bronze and silver, then the data gates.
 
 **When it runs.** Once per window, at the window's end plus the grace time; the partition key is the window's start in
-UTC. It does not catch up by itself: after an outage run
+UTC. Windows of the last day that were lost (Airflow was down, their runs failed) are ingested before its own; older ones by
 `airflow backfill create --dag-id ingest --from-date … --to-date …`. A range of windows in one run:
 `airflow dags trigger ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
 `health` takes its windows up with its next run.
@@ -13,7 +13,7 @@ UTC. It does not catch up by itself: after an outage run
 | `DataGateError` | input is incomplete, stale or contradicts itself; the window is not trusted, nothing after it runs | read the rows in the log; `SELECT * FROM bronze.window_status` and `bronze.quarantine` name the source and the file |
 | `NothingUsableError` | no log directory or cluster state could be read | check the mounts and permissions of the sources: `partition-health doctor` |
 | `ConfigError` | the configuration or the parameters are wrong | the message names the key |
-| anything else | infrastructure: retried twice, a minute apart | Spark's error is in the log; rerun by clearing the task, a rerun replaces the window |
+| anything else | infrastructure: retried five times within half an hour | Spark's error is in the log; rerun by clearing the task, a rerun replaces the window |
 
 Bad files never stop a run: they are rows of `bronze.quarantine` with file, position and reason.
 """
@@ -46,6 +46,6 @@ with DAG(
         """Reads all sources, writes bronze and silver, judges them, commits the windows."""
         from dags.runs import describe_reports, take_step
 
-        return describe_reports(take_step("ingest_windows", dag_run, ti, params))
+        return describe_reports(take_step("ingest_windows", dag_run, ti, params, take_up=True))
 
     ingest()

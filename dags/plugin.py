@@ -1,13 +1,22 @@
-"""Airflow plugin: creates the one-writer pool when Airflow starts, because tasks of a missing pool wait forever."""
+"""Airflow plugin: what tasks need around them.
+
+It creates the one-writer pool when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
+a try that never began why it did not: Airflow has that in the scheduler's output alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
 
 WRITER_POOL = "partition_health_writer"
 
@@ -33,6 +42,23 @@ def ensure_writer_pool() -> None:
             description="One writer of the Delta tables at a time.",
             include_deferred=False,
         )
+
+
+@hookimpl
+def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:
+    """Called in the task with an exception, which is in its log; in the scheduler with a text, which is not."""
+    if isinstance(error, str) and task_instance.pool == WRITER_POOL:
+        from dags.notifiers import log_path  # Airflow's SDK
+
+        append_to_log(log_path(task_instance), error, task_instance.end_date)
+
+
+def append_to_log(log: Path, error: str, now: datetime) -> None:
+    """Adds an error to the log of a try, in the form of Airflow's own lines."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    entry = {"timestamp": now.isoformat(), "level": "error", "event": error, "logger": "scheduler"}
+    with log.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(entry) + "\n")
 
 
 class PartitionHealthPlugin(AirflowPlugin):

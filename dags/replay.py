@@ -10,7 +10,7 @@ never replayed before. A range of windows in one run:
 |---|---|---|
 | `DataGateError` | a candidate does not hold as many records as were recorded, or is missing; the rows are there, do not trust them | read the rows in the log; `SELECT * FROM gold.scenario_comparison` |
 | `ConfigError` | a candidate's strategy is not known, does not look at keys, or was not asked when the keys were read | the message names the candidate and what to do |
-| anything else | infrastructure: retried twice, a minute apart | Spark's error is in the log; clear the task to rerun, a rerun replaces the window |
+| anything else | infrastructure: retried five times within half an hour | Spark's error is in the log; clear the task to rerun, a rerun replaces the window |
 
 Health does not wait for a what-if that failed: `hand_over` lets it go on either way.
 """

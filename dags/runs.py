@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dags.secrets import lend_secrets
@@ -10,14 +12,16 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs
+from pipeline.storage.window_status import lost_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pipeline.cli.steps import Step, StepReport
     from pipeline.config.pipeline_config import PipelineConfig
     from pipeline.errors import PipelineError
 
+_TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
 
 
@@ -38,10 +42,13 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
     )
 
 
-def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> dict[str, StepReport]:
+def take_step(
+    name: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, take_up: bool = False
+) -> dict[str, StepReport]:
     """Takes a step of `pipeline.cli.steps`, named by its function, for every cluster.
 
     `ti`: Airflow's task instance; its start is the clock.
+    `take_up`: Take it first for lost windows of the last day.
 
     Raises:
         PipelineError: the first error, after every cluster had its turn.
@@ -58,14 +65,29 @@ def take_step(name: str, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> di
     )
     from pipeline.cli import steps  # after the configuration: Spark comes with it
 
-    done, errors = steps.take_steps(runs, (getattr(steps, name),), _log_error)
+    errors: list[PipelineError] = []
+
+    def on_error(run: RunContext, _: Step, error: PipelineError) -> None:
+        _log.error("cluster %s, windows %s", run.cluster_name, run.span, exc_info=error)
+        if run in runs:  # windows taken up that cannot be ingested stop no other
+            errors.append(error)
+
+    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
+    done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error)
     if errors:
         raise errors[0]
     return {cluster: report for cluster, (report,) in done.items()}
 
 
-def _log_error(run: RunContext, _: Step, error: PipelineError) -> None:
-    _log.error("cluster %s", run.cluster_name, exc_info=error)
+def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:
+    """Runs over windows of the last day that no run committed: Airflow was down, or their own runs failed."""
+    found = []
+    for run in runs:
+        stretches = lost_windows(run.warehouse, run.cluster_name, run.windows[0], _TAKEN_UP_MS // run.window_ms)
+        found += [replace(run, windows=windows) for windows in stretches]
+    for run in found:
+        _log.warning("cluster %s: windows %s were never committed; taken up now", run.cluster_name, run.span)
+    return tuple(found)
 
 
 def describe_reports(reports: Mapping[str, StepReport]) -> list[str]:

@@ -1,31 +1,106 @@
-"""`make serve`: `airflow standalone` with our DAGs, scheduled on the configuration at hand."""
+"""`make serve`: Airflow's processes with our DAGs, scheduled on the configuration at hand.
+
+Other than `airflow standalone` it starts the scheduler when the API server answers, not before (a task that cannot reach
+it fails, and its log stays empty), and listens on loopback unless told otherwise. Tasks' logs are read from disk: nothing
+else listens.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
+import subprocess
 import sys
+import time
+import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
 from pipeline.config_file import config_path, load_config
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def main() -> None:
-    """Replaces this process by Airflow, once the configuration is known to be usable.
+AIRFLOW = Path(sys.executable).with_name("airflow")
+_EVERY_S = 1.0
+_STOP_S = 30.0
+_PASSWORDS = "simple_auth_manager_passwords.json.generated"
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  (how to reach it from here)
+
+
+def main() -> int:
+    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1).
 
     Raises:
         ConfigError: if the configuration cannot be used.
     """
+    parser = argparse.ArgumentParser(prog="make serve", description="Airflow with the DAGs scheduled.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
+    parser.add_argument("--home", type=Path, default=DAGS_FOLDER.parent / ".airflow", help="Airflow's folder")
+    options = parser.parse_args()
     config = config_path().resolve()
     load_config(config)
-    use_airflow_home(
-        DAGS_FOLDER.parent / ".airflow",
-        config,
-        overrides={"AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False", "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO"},
-    )
-    airflow = Path(sys.executable).with_name("airflow")
-    os.execv(airflow, [str(airflow), "standalone"])  # noqa: S606 - no shell
+    home = options.home.resolve()
+    url = f"http://{_ANYWHERE.get(options.host, options.host)}:{options.port}"
+    use_airflow_home(home, config, overrides=_settings(options.host, options.port, url))
+    subprocess.run([AIRFLOW, "db", "migrate"], check=True)  # noqa: S603  (no shell)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _running("api-server") as server:
+            while server.poll() is None and not _answers(url):
+                time.sleep(_EVERY_S)
+            if server.poll() is not None:
+                return 1
+            with _running("dag-processor") as processor, _running("scheduler", "--skip-serve-logs") as scheduler:
+                sys.stdout.write(f"Airflow is ready: {url}, user admin, password in {home / _PASSWORDS}\n")
+                sys.stdout.flush()
+                while all(process.poll() is None for process in (server, processor, scheduler)):
+                    time.sleep(_EVERY_S)
+    except KeyboardInterrupt:
+        return 0
+    return 1  # each runs until it is stopped, so its end is a failure; its last lines say why
+
+
+def _settings(host: str, port: int, url: str) -> dict[str, str]:
+    return {
+        "AIRFLOW__API__HOST": host,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        # A server on a busy machine takes longer than the 5 s of the default, and a task that it keeps waiting is lost.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
+        "PATH": f"{AIRFLOW.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+@contextmanager
+def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`airflow COMMAND…`, stopped at the end of the block."""
+    process = subprocess.Popen([AIRFLOW, *command])  # noqa: S603  (no shell)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=30) as answer:  # noqa: S310  (ours)
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

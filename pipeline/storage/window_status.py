@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -84,6 +85,22 @@ class StoredWindows:
 def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The windows of a cluster that readers may trust."""
     return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows))
+
+
+def lost_windows(
+    warehouse: Path, cluster: str, before: TimeWindow, most_count: int
+) -> tuple[tuple[TimeWindow, ...], ...]:
+    """The windows before one, at most so many, that no run committed, in stretches without a gap.
+
+    Windows before the first committed one are not lost: nobody wanted them.
+    """
+    committed = committed_windows(warehouse, cluster)
+    window_ms = before.end_ms - before.start_ms
+    first = min(committed, default=before)
+    starts_ms = range(before.start_ms - most_count * window_ms, before.start_ms, window_ms)
+    windows = [TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts_ms if start_ms > first.start_ms]
+    stretches = groupby(windows, lambda window: window in committed)
+    return tuple(tuple(stretch) for is_committed, stretch in stretches if not is_committed)
 
 
 def trusted_windows(warehouse: Path, cluster: str) -> frozenset[TimeWindow]:

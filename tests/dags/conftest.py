@@ -20,7 +20,7 @@ EMPTY = {
     "window": "PT1H",
     "grace": "PT5M",
     "mail": {"to": ["platform@example.org"]},
-    "clusters": {"main": {"sources": [{"kind": "log_directories", "paths": ["nowhere"]}]}},
+    "clusters": {"main": {"owner": "kafka-team", "sources": [{"kind": "log_directories", "paths": ["nowhere"]}]}},
 }
 
 

@@ -41,6 +41,9 @@ def main() -> None:
                 task.task_id: {
                     "owner": task.owner,
                     "retries": task.retries,
+                    "retry_delay_s": task.retry_delay.total_seconds(),
+                    "backoff": task.retry_exponential_backoff,
+                    "max_retry_delay_s": task.max_retry_delay.total_seconds(),
                     "pool": task.pool,
                     "trigger_rule": task.trigger_rule.value,
                     "downstream": sorted(task.downstream_task_ids),

@@ -16,6 +16,7 @@ from pipeline.storage.window_status import (
     collect_coverage,
     committed_windows,
     load_stored_windows,
+    lost_windows,
     trust_windows,
     trusted_windows,
     windows_to_keep,
@@ -97,3 +98,37 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     stored = load_stored_windows(tmp_path, "c", W)
     assert stored.traffic == {W[0]: {P0: Coverage(3, 7, 5)}}
     assert stored.row_counts == {("log_directories", W[0]): 5}
+
+
+def commit(warehouse, *windows):
+    status = [
+        {
+            "cluster": "c", "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
+            "window_end": dt.datetime.fromtimestamp(window.end_ms / 1000, dt.UTC), "source": "log_directories",
+            "arrived_count": 3, "row_count": 5, "problem_count": 0, "as_of": dt.datetime.fromtimestamp(0, dt.UTC), "source_expired": False,
+            "table_versions": {},
+        }
+        for window in windows
+    ]  # fmt: skip
+    replace_rows(rows_of(WINDOW_STATUS, status, run_id="r"), warehouse, WINDOW_STATUS, cluster="c", windows=windows)
+
+
+@pytest.mark.parametrize(
+    ("committed", "most", "lost"),
+    [
+        ((), 9, ()),
+        ((1, 3, 4), 9, ((2,), (5, 6))),
+        ((1, 3, 4), 3, ((5, 6),)),
+        ((1, 3, 4), 1, ((6,),)),
+        ((1, 2, 3, 4, 5, 6), 9, ()),
+        ((8,), 9, ()),
+    ],
+    ids=["a new warehouse", "two gaps", "older ones stay lost", "one at most", "none", "backwards"],
+)
+def test_windows_that_no_run_committed_are_found_in_stretches(tmp_path, committed, most, lost):
+    ensure_tables(tmp_path)
+    windows = [TimeWindow(i * 60_000, (i + 1) * 60_000) for i in range(9)]
+    if committed:
+        commit(tmp_path, *(windows[i] for i in committed))
+    found = lost_windows(tmp_path, "c", windows[7], most)
+    assert found == tuple(tuple(windows[i] for i in stretch) for stretch in lost)
