@@ -11,7 +11,7 @@ from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pipeline.runs import RunContext
     from pipeline.tables import Table
@@ -37,6 +37,8 @@ _TESTED = (
     "observed_latency_avg_ms",
     "trust",
 )
+LOG_BYTES, RECORD_BYTES = "bytes in the log", "bytes of records"
+_SHARES = {LOG_BYTES: "log_share", RECORD_BYTES: "share"}
 _TOPIC = ("window_start", "topic", "topic_id")
 
 
@@ -49,14 +51,39 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
         run.rows(SCENARIO_COMPARISON, run.windows),
         key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
     )
+    bytes_of = _choose_bytes(brokers)
     results = []
     for row in comparison:
-        place = (*_key(row), row["candidate"])
-        results.append(_describe(run, row, tests.get(_key(row), {}), brokers[place], partitions[place]))
+        place, kind = (*_key(row), row["candidate"]), bytes_of.get(_key(row), LOG_BYTES)
+        shares = {
+            "shares_of": kind,
+            "brokers": [{"broker_id": one["broker_id"], **_shares(one, kind)} for one in brokers[place]],
+            "partitions": [
+                {
+                    "partition": one["partition"],
+                    **_shares(one, kind),
+                    "predicted_record_count": _range(one, "record_count"),
+                }
+                for one in _with_shares(partitions[place])
+            ],
+        }
+        results.append(_describe(run, row, tests.get(_key(row), {}), shares))
     return {"window": str(run.span), "results": results, "notes": list(notes)}
 
 
-def _describe(run: RunContext, row: Row, tested: Row, brokers: Sequence[Row], partitions: Sequence[Row]) -> Row:
+def _choose_bytes(brokers: Mapping[tuple[Any, ...], Sequence[Row]]) -> dict[tuple[Any, ...], str]:
+    """Bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of records.
+
+    Compression and batch headers make the two differ: shares of the one are no answer to shares of the other.
+    """
+    chosen: dict[tuple[Any, ...], str] = {}
+    for (*key, _), rows in brokers.items():
+        if any(row["log_share"] is None and row["share"] is not None for row in rows):
+            chosen[tuple(key)] = RECORD_BYTES
+    return chosen
+
+
+def _describe(run: RunContext, row: Row, tested: Row, shares: Row) -> Row:
     start_ms = milliseconds_of(row["window_start"])
     return {
         "topic": row["topic"],
@@ -67,11 +94,7 @@ def _describe(run: RunContext, row: Row, tested: Row, brokers: Sequence[Row], pa
         "window": str(TimeWindow(start_ms, start_ms + run.window_ms)),
         "seeds": row["seed_count"] or 0,
         "record_count": row["record_count"],
-        "brokers": [{"broker_id": one["broker_id"], **_shares(one)} for one in brokers],
-        "partitions": [
-            {"partition": one["partition"], **_shares(one), "predicted_record_count": _range(one, "record_count")}
-            for one in _with_shares(partitions)
-        ],
+        **shares,
         **{name: _range(row, name) for name in _RANGES},
         "baseline_records_per_batch": row["baseline_records_per_batch"],
         "keys_moved_ratio": row["keys_moved_ratio"],
@@ -108,10 +131,9 @@ def _with_shares(partitions: Sequence[Row]) -> list[Row]:
     return described
 
 
-def _shares(row: Row) -> Row:
-    """Bytes in the log where batches were simulated; else the records' bytes."""
-    kind = "log_share" if row["log_share"] is not None else "share"
-    return {"observed_bytes_share": row[f"recorded_{kind}"], "predicted_bytes_share": _range(row, kind)}
+def _shares(row: Row, kind: str) -> Row:
+    name = _SHARES[kind]
+    return {"observed_bytes_share": row[f"recorded_{name}"], "predicted_bytes_share": _range(row, name)}
 
 
 def _range(row: Row, name: str) -> Row:

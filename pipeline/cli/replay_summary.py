@@ -91,7 +91,7 @@ def format_shares(brokers: Sequence[Row], comparison: Sequence[Row], back_tests:
     lines = [
         f"Broker {worst['broker_id']}'s share of a topic's bytes, %, in the window from "
         f"{worst['window_start']:%H:%M} UTC (its largest of {worst['topic']});",
-        f"predicted: the median of {seeds} seeds, and where a real run should be nine times out of ten.",
+        f"bytes in the log; predicted: the median of {seeds} seeds, and where nine of ten real runs should be.",
     ]
     tests = {_place(row): row for row in back_tests}
     compared = {(*_place(row), row["candidate"]): row for row in comparison}

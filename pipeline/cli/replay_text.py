@@ -35,7 +35,7 @@ def _format_topic(results: Sequence[Row]) -> str:
     rows = [_observed(in_use, brokers)]
     rows += [_predicted(result, brokers) for result in results]
     lines = [
-        f"{first['topic']}: {first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds\n",
+        f"{first['topic']}: {first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds, shares of {first['shares_of']}\n",
         format_table(header, rows, right=frozenset(range(1, len(header)))),
         *_describe_trust(in_use, results),
     ]
@@ -69,7 +69,7 @@ def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
     figures = []
     if error["bytes_share_max_pp"] is not None:
         figures.append(
-            f"back-test: shares {error['bytes_share_max_pp']:.1f} points off ({error['bytes_share_bar_pp']:.1f} allowed)"
+            f"back-test: shares of bytes in the log {error['bytes_share_max_pp']:.1f} points off ({error['bytes_share_bar_pp']:.1f} allowed)"
         )
         figures.append(f"records per batch x {_number(error['records_per_batch_ratio'])}")
         figures.append(f"mean latency x {_number(error['latency_avg_ratio'])}")

@@ -121,7 +121,7 @@ def test_the_text_has_a_table_per_topic():
     share = {"median": 0.75, "low": 0.74, "high": 0.77}
     none = {"median": None, "low": None, "high": None}
     result = {
-        "topic": "orders", "candidate": "in-use", "is_baseline": True, "is_as_in_use": True, "seeds": 5,
+        "topic": "orders", "candidate": "in-use", "is_baseline": True, "is_as_in_use": True, "seeds": 5, "shares_of": "bytes in the log",
         "partitioner": "java-sticky-2.4", "window": "w", "record_count": 1000, "records_per_batch": share,
         "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": share}],
         "baseline_records_per_batch": 3.5, "throughput_records_per_s": share, "latency_p50_ms": share,
@@ -136,7 +136,7 @@ def test_the_text_has_a_table_per_topic():
     }  # fmt: skip
     text = format_replay({"window": "w", "results": [result, unknown], "notes": ["a note"]})
     lines = text.splitlines()
-    assert lines[2] == "orders: 1,000 records, w, 5 seeds"
+    assert lines[2] == "orders: 1,000 records, w, 5 seeds, shares of bytes in the log"
     assert lines[4].split()[:3] == ["observed", "76.0", "3.5"]
     assert "75.0 (74.0-77.0)" in lines[5]
     assert lines[6].split()[:2] == ["sarama", "-"]

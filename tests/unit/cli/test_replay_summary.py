@@ -104,7 +104,7 @@ def test_shares_are_those_of_the_broker_and_window_of_the_largest_one():
     told = format_shares(brokers, comparison, [back_test("orders"), back_test("payments", trusted=False, error=None)])
     assert told == [
         "Broker 1's share of a topic's bytes, %, in the window from 09:41 UTC (its largest of orders);",
-        "predicted: the median of 10 seeds, and where a real run should be nine times out of ten.",
+        "bytes in the log; predicted: the median of 10 seeds, and where nine of ten real runs should be.",
         "",
         "                    orders               payments",
         "partitioner in use  java-sticky-2.4      java-sticky-2.4",
