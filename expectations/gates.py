@@ -159,8 +159,10 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
     events = [f"  {format_instant(start_ms)} {said}" for start_ms, said in happened[-_MOST_EVENTS:]]
     failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
     if not failed:
-        gate = run.cluster.gate
-        return "\n".join([f"{cluster}: healthy, no broker above its share in {gate.k} of {gate.n} windows", *events])
+        gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
+        judged = f"no broker fails in {f'these {count} windows' if count > 1 else 'this window'}"
+        rule = f"to fail, a broker has to be above its share in {gate.k} of {gate.n} windows"
+        return "\n".join([f"{cluster}: healthy, {judged} ({rule})", *events])
     if all(verdict.rule == SOURCE_ARRIVAL for verdict in failed):
         lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
         return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *lines, *events])

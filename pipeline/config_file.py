@@ -29,7 +29,8 @@ def load_config(path: Path | None = None) -> PipelineConfig:
     path = path or config_path()
     if not path.exists():
         raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}")
-    return read_yaml(path).validate(PipelineConfig, context={"folder": path.resolve().parent})
+    file = path.resolve()
+    return read_yaml(path).validate(PipelineConfig, context={"folder": file.parent, "file": file})
 
 
 def config_path() -> Path:

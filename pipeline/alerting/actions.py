@@ -34,7 +34,6 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
         for row in shown
     )
     enough = frozenset(at for at, row in enumerate(shown) if row.is_enough)
-    explained = [row for row in shown if row is shown[0] or row.moved_bytes or not row.is_enough][:_MOST_EXPLAINED]
     if not enough:
         verdict = "None of these alone is enough."
     elif len(enough) < len(shown):
@@ -44,7 +43,9 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
     files = "; the producers' settings are attached" if any(row.config_diff is not None for row in shown) else ""
     return MailSection(
         title="What to do",
-        text=tuple(f"{row.rank}. {row.title[:1].upper()}{row.title[1:]}. {row.text}" for row in explained),
+        text=tuple(
+            f"{row.rank}. {row.title[:1].upper()}{row.title[1:]}. {row.text}" for row in shown[:_MOST_EXPLAINED]
+        ),
         table=MailTable(
             columns=(
                 *number_columns(""),

@@ -293,10 +293,12 @@ def _rows_sections(evidence: BrokerShareEvidence) -> tuple[MailSection, ...]:
     if evidence.change.is_open:
         queries.append(topic_excess_query(evidence))
     return (
-        MailSection(title="See the rows", text=("Paste into `partition-health sql`:",), code="\n\n".join(queries)),
+        MailSection(
+            title="See the rows", text=(f"Paste into `{evidence.command('sql')}`:",), code="\n\n".join(queries)
+        ),
         MailSection(
             title="Do it again",
             text=("The same windows, measured and judged again; nothing is reported twice:",),
-            code=f"partition-health run --window {evidence.span}",
+            code=f"{evidence.command('run')} --window {evidence.span}",
         ),
     )

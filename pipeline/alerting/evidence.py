@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pipeline.config.rules import Gate
     from pipeline.model.incident import IncidentChange
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 class IncidentEvidence:
     """A change of an incident, the verdict in words, what happened to brokers in its window, and its owner.
 
-    `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`.
+    `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`; `command` writes a command of ours
+    by its name.
     """
 
     cluster: str
     change: IncidentChange
     window_ms: int
     limits_at: str
+    command: Callable[[str], str] = "partition-health {}".format
     reason: str = ""
     events: tuple[str, ...] = ()
     owner: str = ""

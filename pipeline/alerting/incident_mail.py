@@ -79,7 +79,7 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(
             f"Next look: the window that ends at {format_clock(end_ms + evidence.window_ms)}. To mute this incident: "
-            f"partition-health mute {change.incident_id} --until {until} --reason '...'. To change limit or owner: "
+            f"{evidence.command('mute')} {change.incident_id} --until {until} --reason '...'. To change limit or owner: "
             f"{evidence.limits_at} of the cluster in the configuration."
         )
     return tuple(lines)
@@ -133,7 +133,7 @@ def describe_source(evidence: IncidentEvidence) -> Content:
             f"The pipeline is blind on cluster {cluster} since {since}: source {change.subject} did not arrive as "
             f"expected. {consequence} {STATES[change.state]}"
         )
-        doctor = "`partition-health doctor` tries every source and says why one cannot be reached."
+        doctor = f"`{evidence.command('doctor')}` tries every source and says why one cannot be reached."
         sections = (
             MailSection(title="What is missing", text=(format_name(evidence.reason, _REASON_LIMIT),)),
             MailSection(title="What to do", text=(doctor,)),

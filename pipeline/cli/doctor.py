@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import textwrap
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,8 +109,8 @@ def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
         is_ok &= finding.is_ok
         yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
     if is_ok and source.configured_column:
-        gives, lacks = given_by(source.configured_column)
-        yield Finding(name=f"{name}, gives", is_ok=True, found=f"{'; '.join(gives)}. Not: {'; '.join(lacks)}")
+        for what, numbers in zip(("gives", "does not give"), given_by(source.configured_column), strict=True):
+            yield Finding(name=f"{name}, {what}", is_ok=True, found="; ".join(numbers))
 
 
 def _outbox(config: PipelineConfig) -> Finding:
@@ -192,5 +194,10 @@ def _airflow() -> Finding:
 
 
 def _as_text(finding: Finding) -> str:
-    line = f"{'ok  ' if finding.is_ok else 'FAIL'}  {finding.name}: {finding.found}\n"
-    return line + (f"      -> {finding.advice}\n" if finding.advice else "")
+    lines = [f"{'ok  ' if finding.is_ok else 'FAIL'}  {finding.name}: {finding.found}"]
+    if finding.advice:
+        lines.append(f"      -> {finding.advice}")
+    return "".join(f"{_wrap(line)}\n" for line in lines)
+
+
+_wrap = partial(textwrap.fill, width=110, subsequent_indent=" " * 9, break_long_words=False, break_on_hyphens=False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
@@ -75,6 +77,7 @@ class PipelineConfig(Section):
     """The whole configuration; a run that is not over `late_after` after it was queued is reported as late."""
 
     model_config = ConfigDict(defer_build=True)
+    _file: Path | None = PrivateAttr(None)
 
     warehouse: ConfigPath
     outbox: ConfigPath
@@ -87,6 +90,15 @@ class PipelineConfig(Section):
     mail: Mail = Mail()
     spark: Spark = Spark()
     keys: KeySettings = KeySettings()
+
+    def model_post_init(self, context: Any) -> None:  # noqa: ANN401  (pydantic's signature)
+        """Keeps the file it was read from: `file` in the context of the validation."""
+        self._file = (context or {}).get("file")
+
+    def command(self, name: str) -> str:
+        """A command of ours as a person types it, with this configuration."""
+        given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
+        return f"partition-health {name}{given}"
 
     @field_validator("candidates")
     @classmethod

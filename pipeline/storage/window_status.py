@@ -12,9 +12,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -94,6 +96,8 @@ def lost_windows(
 
     Windows before the first committed one are not lost: nobody wanted them.
     """
+    if not DeltaTable.is_deltatable(str(table_path(warehouse, WINDOW_STATUS))):
+        return ()  # the first run of all
     committed = committed_windows(warehouse, cluster)
     window_ms = before.end_ms - before.start_ms
     first = min(committed, default=before)

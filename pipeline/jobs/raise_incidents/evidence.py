@@ -51,6 +51,7 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "cluster": run.cluster_name,
         "change": change,
         "window_ms": run.window_ms,
+        "command": run.config.command,
         "reason": verdict.reason,
         "events": tuple(
             said

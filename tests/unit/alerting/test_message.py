@@ -14,6 +14,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.evidence import HotPartition, ShareCauses, TopicExcess, excess_by_topic
 from pipeline.alerting.message import render_message
+from pipeline.config_file import load_config
 from pipeline.model.load import BrokerLoad
 from tests.unit.alerting.examples import (
     LOADS,
@@ -394,3 +395,25 @@ def test_a_line_break_in_an_address_is_refused():
         render_message(
             describe_broker_share(new_evidence()), sender="a@x.org\r\nBcc: b@x.org", recipients=["c@x.org"], now_ms=0
         )
+
+
+def test_what_to_do_counts_from_one_without_a_gap():
+    """The second and third move nothing and are enough: they were left out, and 4. came after 1."""
+    actions = tuple(
+        new_recommendation(rank=rank, moved_bytes=1_000 if rank == 4 else 0, is_enough=rank < 4) for rank in range(1, 5)
+    )
+    content = describe_broker_share(new_evidence(recommendations=actions))
+    section = next(section for section in content.sections if section.title == "What to do")
+    assert [text[:3] for text in section.text] == ["1. ", "2. ", "3. "]
+    assert [row[0] for row in section.table.rows] == ["1.", "2.", "3.", "4."]
+
+
+def test_commands_name_the_configuration_the_incident_was_found_with(tmp_path):
+    path = tmp_path / "our clusters.yaml"
+    path.write_text("{warehouse: w, outbox: o, clusters: {a: {sources: [{kind: log_directories, paths: [b]}]}}}")
+    evidence = new_evidence(command=load_config(path).command)
+    content = describe_broker_share(evidence)
+    said = {section.title: section for section in content.sections}
+    assert said["Do it again"].code == f"partition-health run --config '{path}' --window {evidence.span}"
+    assert f"`partition-health sql --config '{path}'`" in said["See the rows"].text[0]
+    assert f"partition-health mute --config '{path}' K-" in " ".join(content.footer)

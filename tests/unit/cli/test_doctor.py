@@ -87,3 +87,13 @@ def test_a_configuration_that_cannot_be_used_is_one_of_the_findings(folder, caps
     out = capsys.readouterr().out
     assert "FAIL  configuration" in out
     assert "ok    Java" in out
+
+
+def test_what_a_source_gives_is_readable_on_a_terminal(folder, capsys):
+    path = folder / "config.yaml"
+    path.write_text(CONFIG.format(mail="{}"))
+    assert main(["doctor", "--config", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines if " " in line.strip()) <= 110 + len(str(folder))
+    (gives,) = [at for at, line in enumerate(lines) if line.startswith("ok    demo: log_directories, gives: ")]
+    assert all(line.startswith("         ") for line in lines[gives + 1 : gives + 5])

@@ -68,10 +68,12 @@ def test_paths_are_looked_at(tmp_path):
     assert [finding.is_ok for finding in found] == [True, False]
     (tmp_path / "a.txt").touch()
     dumps = DumpLog(kind="dump_log", paths=(tmp_path, tmp_path / "*.txt"))
-    *found, gives = examine_source("c", dumps)
+    *found, gives, lacks = examine_source("c", dumps)
     assert [finding.is_ok for finding in found] == [True, True]
     assert "gold.broker_share: record_count (exact)" in gives.found
-    assert "gold.latency" in gives.found.partition("Not: ")[2]
+    assert [gives.name, lacks.name] == ["c: dump_log, gives", "c: dump_log, does not give"]
+    assert "gold.latency" in lacks.found
+    assert "gold.latency" not in gives.found
     texts = GetOffsets(kind="get_offsets", path=tmp_path / "a.txt")
     assert [finding.name for finding in examine_source("c", texts)] == ["c: get_offsets"]  # adds to others only
 
