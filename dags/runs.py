@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs
-from pipeline.storage.window_status import lost_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,10 +79,7 @@ def take_step(
 
 def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:
     """Runs over windows of the last day that no run committed: Airflow was down, or their own runs failed."""
-    found = []
-    for run in runs:
-        stretches = lost_windows(run.warehouse, run.cluster_name, run.windows[0], _TAKEN_UP_MS // run.window_ms)
-        found += [replace(run, windows=windows) for windows in stretches]
+    found = [lost for run in runs for lost in run.over_lost_windows(_TAKEN_UP_MS // run.window_ms)]
     for run in found:
         _log.warning("cluster %s: windows %s were never committed; taken up now", run.cluster_name, run.span)
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, value_of
-from pipeline.storage.window_status import trusted_windows
+from pipeline.storage.window_status import lost_windows, trusted_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,6 +88,11 @@ class RunContext:
         done_ms = {milliseconds_of(instant) for found in starts for instant in found.to_pylist()}
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
+
+    def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
+        """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""
+        stretches = lost_windows(self.warehouse, self.cluster_name, self.windows[0], most_count)
+        return tuple(replace(self, windows=windows) for windows in stretches)
 
     def load(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> pa.Table:
         """The cluster's rows of a table; of all windows by default, with all columns by default."""
