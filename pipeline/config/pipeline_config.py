@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
@@ -78,6 +78,7 @@ class PipelineConfig(Section):
 
     model_config = ConfigDict(defer_build=True)
     _file: Path | None = PrivateAttr(None)
+    """Where it was read from: `file` in the context of the validation."""
 
     warehouse: ConfigPath
     outbox: ConfigPath
@@ -91,9 +92,10 @@ class PipelineConfig(Section):
     spark: Spark = Spark()
     keys: KeySettings = KeySettings()
 
-    def model_post_init(self, context: Any) -> None:  # noqa: ANN401  (pydantic's signature)
-        """Keeps the file it was read from: `file` in the context of the validation."""
-        self._file = (context or {}).get("file")
+    @model_validator(mode="after")
+    def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:
+        self._file = (validation.context or {}).get("file")
+        return self
 
     def command(self, name: str) -> str:
         """A command of ours as a person types it, with this configuration."""
