@@ -26,7 +26,8 @@ _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_byt
 def load_earlier_states(warehouse: Path, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
     """The newest leader's row of each leader epoch in the windows before a span, and likewise since it, oldest first.
 
-    Who led in an epoch is true at any time: what runs over later windows saw tells a late run about earlier ones.
+    Who led in an epoch is true at any time: what runs over later windows saw tells a late run about earlier ones. A row
+    names the leader at its window's end, and the one observed after it.
 
     `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.
     `span`: the run's windows; rows of a week before and after it count.
@@ -48,18 +49,22 @@ def load_earlier_states(warehouse: Path, cluster: str, span: TimeWindow) -> tupl
         )
         for row in rows
     ]
-    return tuple(sorted(states, key=lambda state: (state.window_start_ms, state.topic, state.partition)))
+    return tuple(sorted(states, key=lambda s: (s.window_start_ms, s.topic, s.partition, s.leader_epoch or 0)))
 
 
 def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     columns, term = ", ".join(_COLUMNS), ", ".join(_TERM)
     side = f"{term}, window_start < TIMESTAMP '{start.isoformat()}'"
-    has_instant = any(field.name == "observed_at" for field in stored.schema().fields)
-    first_seen = f"min(observed_at) OVER (PARTITION BY {term})" if has_instant else "CAST(NULL AS TIMESTAMP)"
+    has_observed = any(field.name == "observed_leader_id" for field in stored.schema().fields)
+    instant = "observed_at" if has_observed else "CAST(NULL AS TIMESTAMP) AS observed_at"
+    live = f"FROM stored WHERE {where} AND state_source = 'live_cluster' AND "
+    led = f"SELECT {columns}, {instant} {live} is_leader"
+    if has_observed:
+        observed = columns.replace("leader_epoch, leader_id", "observed_leader_epoch, observed_leader_id")
+        led += f" UNION ALL SELECT {observed}, {instant} {live} replica_id = observed_leader_id"
     newest = (
-        f"SELECT {columns}, {first_seen} AS first_seen, "  # noqa: S608 - declared names, an instant of our own
-        f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place "
-        f"FROM stored WHERE {where} AND is_leader AND state_source = 'live_cluster'"
+        f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, an instant of our own
+        f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place FROM ({led})"
     )
     query = QueryBuilder().register("stored", stored)
     return pa.table(query.execute(f"SELECT {columns}, first_seen FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608 - likewise

@@ -77,6 +77,8 @@ CLUSTER_STATE = Table(
         bigint("replica_position", "Place in the replica list; 0 is the preferred leader."),
         bigint("leader_id", "Leader at the window's end; -1 for none or unknown."),
         bigint("leader_epoch", "Its leader epoch; NULL if unknown.", nullable=True),
+        bigint("observed_leader_id", "Leader when a live cluster was asked.", nullable=True, volatile=True),
+        bigint("observed_leader_epoch", "Its leader epoch.", nullable=True, volatile=True),
         boolean("is_leader", "This replica leads."),
         boolean("is_preferred_leader", "This replica stands first in the replica list."),
         boolean("is_in_sync", "In the in-sync replica set; NULL where the source does not say.", nullable=True),

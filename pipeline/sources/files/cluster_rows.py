@@ -49,12 +49,14 @@ class WindowState(NamedTuple):
         state: At its end.
         is_observed: All of it is known; else only what leader epochs prove, and what was observed later stays out.
         observed_at_ms: Of which moment the state is; None where the source does not say.
+        observed: Partitions as a live cluster answered for this window: leaders may have moved since its end.
     """
 
     window: TimeWindow
     state: ClusterState
     is_observed: bool
     observed_at_ms: int | None
+    observed: Mapping[TopicPartition, PartitionState]
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -87,7 +89,9 @@ def list_window_states(
         at_ms = history.known_since_ms
         if at_ms is not None and history.state_source != LIVE_CLUSTER:
             at_ms = max(window.end_ms, at_ms)
-        states.append(WindowState(window, state, is_observed, at_ms))
+        is_answer = is_observed and history.state_source == LIVE_CLUSTER
+        answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
+        states.append(WindowState(window, state, is_observed, at_ms, answer))
     return states
 
 
@@ -181,6 +185,7 @@ def iter_cluster_state_rows(
         state, on_disk = known.state, found_on_disk if known.is_observed else {}
         for partition in state.partitions.values():
             leader = on_disk.get((partition.topic_partition, partition.leader_id))
+            answer = known.observed.get(partition.topic_partition)
             for position, replica_id in enumerate(partition.replicas):
                 found = on_disk.get((partition.topic_partition, replica_id))
                 yield {
@@ -189,6 +194,8 @@ def iter_cluster_state_rows(
                     **_partition_columns(state, partition, found),
                     "replica_id": replica_id,
                     "replica_position": position,
+                    "observed_leader_id": None if answer is None else answer.leader_id,
+                    "observed_leader_epoch": None if answer is None else answer.leader_epoch,
                     "is_leader": replica_id == partition.leader_id,
                     "is_preferred_leader": position == 0,
                     "is_in_sync": None if partition.isr is None else replica_id in partition.isr,

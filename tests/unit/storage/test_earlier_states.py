@@ -71,9 +71,23 @@ def test_when_a_leader_epoch_was_first_observed(tmp_path):
     assert [(e.leader_epoch, e.observed_at_ms) for e in found] == [(5, 2 * HOUR_MS), (6, None), (7, 7 * HOUR_MS)]
 
 
+def test_the_leader_that_was_observed_is_known_beside_the_one_at_the_window_s_end(tmp_path):
+    """Broker 0 led at the end of the window, broker 1 when the cluster was asked: both terms are kept."""
+    ensure_tables(tmp_path)
+    observed = {"observed_leader_id": 1, "observed_leader_epoch": 6}
+    rows = [row(0, 0, 5, end=90, observed=2, replica=replica) | observed for replica in (0, 1)]
+    rows[1] |= {"log_end_offset": 100, "size_bytes": 1_000}
+    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=[span(0)])
+    found = load_earlier_states(tmp_path, "c", span(1))
+    assert [(e.leader_id, e.leader_epoch, e.log_end_offset, e.size_bytes, e.observed_at_ms) for e in found] == [
+        (0, 5, 90, 900, 2 * HOUR_MS),
+        (1, 6, 100, 1_000, 2 * HOUR_MS),
+    ]
+
+
 def test_a_warehouse_of_before_the_instant_was_noted(tmp_path):
     """Its leaders of epochs are true, when they were observed is not known; the table then gets the column."""
-    columns = tuple(column for column in CLUSTER_STATE.columns if column.name != "observed_at")
+    columns = tuple(column for column in CLUSTER_STATE.columns if not column.name.startswith("observed_"))
     before = replace(CLUSTER_STATE, columns=columns, schema_version=2)
     ensure_tables(tmp_path, [before])
     old = {name: value for name, value in row(0, 0, 5, end=10).items() if name != "observed_at"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.model.cluster import (
+    LIVE_CLUSTER,
     NO_LEADER,
     Broker,
     ClusterHistory,
@@ -157,7 +158,7 @@ def test_what_is_not_known_stays_empty():
 def live(*terms, at_ms, leader, epoch):
     """A live cluster asked at a moment; (first observed, leader, epoch) of earlier terms of partition t-0."""
     states = [*((moment, state(of, term)) for moment, of, term in terms), (at_ms, state(leader, epoch))]
-    return history(*states, since_ms=at_ms)
+    return replace(history(*states, since_ms=at_ms), state_source=LIVE_CLUSTER)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,8 @@ def test_the_newest_window_has_the_state_that_was_observed_for_it(known, batch_e
     epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
     states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
     rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
+    now = known.state_at(9 * MINUTE_MS).partitions[T0]
+    assert {(r["observed_leader_id"], r["observed_leader_epoch"]) for r in rows} == {(now.leader_id, 7)}
     assert [(r["leader_id"], r["leader_epoch"], r["is_in_sync"], r["size_bytes"]) for r in rows] == [
         (*led, True, 100)
     ] * 2
