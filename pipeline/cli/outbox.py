@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
+from pipeline.jobs import deliver_alerts
+from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered
 
@@ -23,6 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.description = __doc__
     parser.add_argument("--retry", metavar="MESSAGE_ID", help="try it with the next delivery, given up or not; `all`")
+    parser.add_argument("--send", action="store_true", help="deliver now what is due; with --retry all: everything")
     add_config_option(parser)
     add_json_option(parser)
 
@@ -37,7 +41,13 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"no undelivered message {args.retry}; partition-health outbox lists them")
         for message in chosen:
             mark_retry(config.warehouse, message.message_id)
-        messages = undelivered(config.warehouse)
+    report = DeliveryReport()
+    if args.send:
+        now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
+        report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
+    for line in (*(f"sent: {place}" for _, place in report.deliveries), *report.notes):
+        sys.stderr.write(f"{line}\n")
+    messages = undelivered(config.warehouse)
     rows = [
         {
             "message_id": message.message_id,
@@ -58,4 +68,5 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]))
     else:
         sys.stdout.write("everything is delivered\n")
+    report.check()
     return 0

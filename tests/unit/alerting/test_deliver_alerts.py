@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +17,7 @@ import pytest
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
+from pipeline.cli import main
 from pipeline.config.mail import Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError
@@ -300,3 +302,20 @@ def test_a_password_that_is_not_set_stops_its_channel_only_and_is_shown(config, 
     assert len(got) == 1
     errors = [message.last_error for message in pending(config.warehouse)]
     assert [("SMTP_PASSWORD" in error) for error in errors if error] == [True]
+
+
+def test_the_command_sends_what_is_due_and_fails_where_it_cannot(config, tmp_path, capsys):
+    file = tmp_path / "partition-health.yaml"
+    text = "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        smtp = f"{{host: 127.0.0.1, port: {closed.getsockname()[1]}, tls: none}}"
+        file.write_text(f"{text}, mail: {{smtp: {smtp}}}}}")
+        assert main(["outbox", "--send", "--config", str(file)]) == DeliveryError.exit_code
+    assert "0 of 2 messages delivered" in capsys.readouterr().err
+
+    file.write_text(text + "}")  # no server: files
+    assert main(["outbox", "--retry", "all", "--send", "--config", str(file)]) == 0
+    assert len(list(config.outbox.iterdir())) == len(stored(config)) == 2
+    assert capsys.readouterr().out == "everything is delivered\n"
+    assert undelivered(config.warehouse) == []
