@@ -5,10 +5,28 @@ Codes: 0 success, 1 unexpected, 2 usage or configuration, 3 nothing usable in th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import struct
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+MOST_REASON = 1_000
+"""Characters of an `InputError`'s reason: what it repeats of its input has no bound."""
+_FAILURES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class PipelineError(Exception):
@@ -44,12 +62,27 @@ class InputError(PipelineError):
     def __init__(
         self, reason: str, *, path: Path | str | None = None, position: int | None = None, first_bytes: bytes = b""
     ) -> None:
+        reason = reason if len(reason) <= MOST_REASON else f"{reason[: MOST_REASON - 1]}…"
         where = "" if path is None else f"{path}" + ("" if position is None else f" at {position}") + ": "
         super().__init__(f"{where}{reason}")
         self.reason = reason
         self.path = path
         self.position = position
         self.first_bytes = first_bytes[:64]
+
+
+def parser(parse: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Makes whatever a parser raises about its input an `InputError` that names the parser, and nothing of the input."""
+
+    @functools.wraps(parse)
+    def parse_or_refuse(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        try:
+            return parse(*args, **kwargs)
+        except _FAILURES as error:
+            reason = f"{parse.__qualname__} cannot read it ({type(error).__name__})"
+            raise InputError(reason, path=cast("str | None", kwargs.get("path"))) from error
+
+    return parse_or_refuse
 
 
 class HttpStatusError(InputError):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from pipeline.codec.log.regular_files import open_regular
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
 from pipeline.model.cluster import ReplicaState
@@ -237,7 +238,9 @@ class TextSource(StateSource):
     def parse(self, path: Path, parse: Callable[..., _T], described: Described) -> _T | None:
         """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
-            return parse(path.read_text(encoding="utf-8"), path=path)
+            with open_regular(path) as file:
+                text = file.read().decode()
+            return parse(text.replace("\r\n", "\n").replace("\r", "\n"), path=path)
         except (OSError, UnicodeDecodeError, InputError) as error:
             described.problems[self.kind].append(Problem.of_error(path, error))
             return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LeaderEpoch
 
@@ -46,6 +46,7 @@ def has_crlf(data: bytes) -> bool:
     return b"\r\n" in data
 
 
+@parser
 def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Offset by topic-partition in a `*-offset-checkpoint` file: `topic partition offset` a line.
 
@@ -63,6 +64,7 @@ def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> d
     return entries
 
 
+@parser
 def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple[LeaderEpoch, ...]:
     """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first; raises as the one above."""
     epochs = []
@@ -75,6 +77,7 @@ def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple
     return tuple(epochs)
 
 
+@parser
 def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> MetaProperties:
     """Who owns a log directory; None for ids the file lacks (early brokers of the ZooKeeper era wrote no `cluster.id`).
 
@@ -105,6 +108,7 @@ def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> Met
     )
 
 
+@parser
 def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> str:
     """The topic id in a `partition.metadata` file (Kafka 2.8 and later), as Kafka prints it: base64, URL alphabet.
 
@@ -120,6 +124,7 @@ def parse_partition_metadata(data: bytes, *, path: Path | str | None = None) -> 
     return topic_id
 
 
+@parser
 def check_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> None:
     """Checks `<offset>.snapshot`, what a partition knew of its producers: version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
 

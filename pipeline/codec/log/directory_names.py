@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.log_tree import DirectoryKind
 
 MAX_TOPIC_LENGTH = 249
@@ -44,6 +44,7 @@ def check_topic_name(topic: str) -> str | None:
     return None
 
 
+@parser
 def parse_directory_name(name: str) -> DirectoryName:
     """Topic, partition and kind from the name of a partition directory.
 

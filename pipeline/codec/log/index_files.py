@@ -11,14 +11,16 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from pipeline.errors import InputError
+from pipeline.codec.log.regular_files import open_regular, read_small
+from pipeline.errors import InputError, parser
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
@@ -110,13 +112,14 @@ def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
     )
 
 
+@parser
 def read_transaction_index(path: Path | str) -> TransactionIndex:
     """Entries of a `.txnindex` file.
 
     Raises:
         InputError: An entry of another version than 0.
     """
-    data = Path(path).read_bytes()
+    data = read_small(path)
     count, remainder = divmod(len(data), TXN_ENTRY.itemsize)
     entries = np.frombuffer(data, dtype=TXN_ENTRY, count=count)
     other = np.flatnonzero(entries["version"] != 0)
@@ -137,7 +140,7 @@ def read_transaction_index(path: Path | str) -> TransactionIndex:
 
 def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], int, int]:
     """Entries up to the first with relative offset 0 after entry 0, file size and bytes beyond whole entries."""
-    with Path(path).open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         blocks = list(_iter_blocks(file, dtype))
         file_bytes = file.seek(0, 2)
     entries = np.concatenate(blocks) if blocks else np.empty(0, dtype=dtype)

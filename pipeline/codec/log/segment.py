@@ -21,6 +21,7 @@ from pipeline.codec.log import problems as wording
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAX_MAGIC, Stop
 from pipeline.codec.log.header_walk import walk_batches
 from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader
@@ -139,7 +140,7 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
 
 def _iter_chunks(path: Path, start: int, end: int | None, chunk_bytes: int, *, check_crc: bool) -> Iterator[_Chunk]:
     """Reads a file, at least one chunk of it, each as large as wanted, or as its first batch."""
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         file_bytes = os.fstat(file.fileno()).st_size
         end = file_bytes if end is None else end
         if not 0 <= start <= end <= file_bytes:

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.codec.metadata.flexible_fields import FieldReader
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -201,6 +201,7 @@ _MESSAGES: dict[int, _Message] = {
 }
 
 
+@parser
 def parse_metadata_record(value: bytes) -> MetadataRecord:
     """Decodes one record value of the metadata log; without fields for types that are not decoded.
 

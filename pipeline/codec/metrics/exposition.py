@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, BadLine, Series, name_series
+from pipeline.errors import parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,6 +80,7 @@ class ExpositionReader:
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
 
+    @parser
     def read(self, text: str) -> Exposition:
         r"""Samples of one page.
 

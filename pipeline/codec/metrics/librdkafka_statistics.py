@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, MetricText, Series, TimedSample
+from pipeline.errors import parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +44,7 @@ _TOPIC_WINDOWS = {"batchsize": "bytes", "batchcnt": "records"}
 _PARTITION = {"txmsgs": "txmsgs_total", "txbytes": "txbytes_total", "msgq_cnt": "msgq_cnt", "msgq_bytes": "msgq_bytes"}
 
 
+@parser
 def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None) -> MetricText:
     """Reads all objects of a text: one a line, or one over many lines.
 

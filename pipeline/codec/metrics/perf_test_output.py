@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.codec.metrics.metric_names import PERF_TEST_PREFIX, BadLine, MetricText, Series, TimedSample, name_series
+from pipeline.errors import parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,7 @@ _REMARK = re.compile(
 )
 
 
+@parser
 def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
     """Reads the output of one run, which ended at `ended_at_ms` where the text does not show the producer's start.
 

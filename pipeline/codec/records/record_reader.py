@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_R
 from pipeline.codec.log.compression import bound_output_bytes, decompress_into
 from pipeline.codec.log.problems import MAX_PROBLEMS, describe_flaw
 from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
@@ -21,6 +21,7 @@ from pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -44,7 +45,7 @@ def iter_record_scans(
         OSError: The file cannot be read, or is shorter than it was.
     """
     rows = headers.rows[first:end]
-    with Path(path).open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         for batches in _cut(rows, chunk_bytes):
             start = int(batches["position"][0])
             size_bytes = int(batches["position"][-1]) + int(batches["size_bytes"][-1]) - start

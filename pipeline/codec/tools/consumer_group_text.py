@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.cluster import ConsumerGroupMember
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _NEEDED = "CURRENT-OFFSET"
 _WORD = re.compile(r"\S+")
 
 
+@parser
 def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
     """Rows of `kafka-consumer-groups --describe` (one or all groups).
 

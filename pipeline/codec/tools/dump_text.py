@@ -14,7 +14,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.log import BatchHeader, Codec
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
     return [(found.start(), found["path"].decode(errors="replace")) for found in _DUMPING_LINE.finditer(data)]
 
 
+@parser
 def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> DumpedSegment:
     """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
 

@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ReassignmentStatus(NamedTuple):
         return self.status.startswith("completed")
 
 
+@parser
 def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> tuple[ReassignmentStatus, ...]:
     """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
 

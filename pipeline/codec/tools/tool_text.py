@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
 from pipeline.model.log import TopicPartition
 
@@ -50,6 +50,7 @@ class DescribedReplica(NamedTuple):
     is_future: bool
 
 
+@parser
 def parse_topics_describe(text: str, *, path: Path | str | None = None) -> TopicsDescription:
     """Partitions and configs from the text of `kafka-topics --describe`.
 
@@ -81,6 +82,7 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
     return TopicsDescription(tuple(partitions), configs)
 
 
+@parser
 def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tuple[DescribedReplica, ...]:
     """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
 
@@ -99,6 +101,7 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
     raise InputError("no line of JSON in the output of kafka-log-dirs", path=path, first_bytes=text.encode())
 
 
+@parser
 def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
 

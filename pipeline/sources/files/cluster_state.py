@@ -14,6 +14,7 @@ import numpy as np
 
 from pipeline.codec.log.index_files import read_offset_index
 from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
@@ -111,7 +112,8 @@ def _read_entries(path: Path, problems: list[Problem]) -> Iterator[MetadataEntry
     """Records of a log segment or a snapshot (same format), control records left out."""
     try:
         scan = scan_headers(path)
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read(scan.valid_bytes)
     except OSError as error:
         problems.append(Problem.of_error(path, error))
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.codec.log.checkpoints import has_crlf
+from pipeline.codec.log.regular_files import open_regular, read_small
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 
@@ -104,7 +105,7 @@ class DirectoryWalk:
         if path is None:
             return otherwise
         try:
-            data = path.read_bytes()
+            data = read_small(path)
             if has_crlf(data):
                 self.problem(
                     path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect"
@@ -117,7 +118,7 @@ class DirectoryWalk:
     def read_start(self, path: Path, size: int) -> bytes | None:
         """The first bytes of a file; None, with a problem noted, where it cannot be read."""
         try:
-            with path.open("rb", buffering=0) as file:
+            with open_regular(path) as file:
                 return file.read(size)
         except OSError as error:
             self.problems.append(Problem.of_error(path, error))

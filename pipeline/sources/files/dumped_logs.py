@@ -19,7 +19,7 @@ from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
 from pipeline.codec.tools.dump_text import find_dumped_files, parse_dumped_segment
-from pipeline.errors import InputError
+from pipeline.errors import InputError, parser
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import (
@@ -118,6 +118,7 @@ def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionS
     return replace(tree, directories=tuple(directories))
 
 
+@parser
 def scan_dump(part: TextPart, path: str) -> HeaderScan:
     """The batches of a dumped segment, in the columns of a scan; a first timestamp is -1: dumps lack it.
 

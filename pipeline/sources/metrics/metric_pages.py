@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.sources.files.directory_walk import list_files, split_instant
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
@@ -143,10 +144,9 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
     """Rows of one file; `reader` knows the series of the instance's pages before."""
     try:
         text = Path(page.path).read_text(encoding="utf-8")
-    except (UnicodeDecodeError, OSError) as error:
+        yield from page.kind.parse_page(page, text, reader)
+    except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
-        return
-    yield from page.kind.parse_page(page, text, reader)
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from pipeline.codec.log.header_sums import sum_headers
 from pipeline.codec.log.index_checks import check_offset_index, check_time_index, check_transaction_index
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.log.problems import limit_problems
+from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
@@ -148,6 +149,6 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
             yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
     for path in partition.snapshot_paths:
         try:
-            check_producer_snapshot(Path(path).read_bytes(), path=path)
+            check_producer_snapshot(read_small(path), path=path)
         except (OSError, InputError) as error:
             yield Problem.of_error(path, error)
