@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.yaml_file import read_yaml
@@ -36,3 +38,36 @@ def load_config(path: Path | None = None) -> PipelineConfig:
 def config_path() -> Path:
     """Where the configuration is looked for: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
     return Path(variable(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+
+
+_EVERYWHERE = {
+    "kind": "Kind of the source.",
+    "path": "File or folder; a relative one is taken from the configuration's folder.",
+    "paths": "Files, folders or patterns; relative ones are taken from the configuration's folder.",
+    "interval": "Distance of two scrapes.",
+    "password_variable": "Environment variable that holds the password.",
+    "k": "Windows above that make a failure ...",
+    "n": "... among this many.",
+    "owner": "Who looks after it; the cluster's owner where empty.",
+    "topics": "Overrides by topic pattern, the first that fits.",
+    "timeout_s": "How long to wait for an answer, in seconds.",
+}
+"""What a key means in every section that has it and says nothing of it."""
+
+
+def describe_schema() -> dict[str, Any]:
+    """The configuration's JSON schema; what a section's docstring says of its attributes describes the properties."""
+    schema = PipelineConfig.model_json_schema()
+    schema["$defs"]["RuleSettings"].pop("required")  # what is left out comes from the rule's defaults
+    for section in (schema, *schema["$defs"].values()):
+        for name, own in section.get("properties", {}).items():
+            own.pop("title", None)
+            if name in _EVERYWHERE:
+                own["description"] = _EVERYWHERE[name]
+        head, _, attributes = section.get("description", "").partition("\n\nAttributes:\n")
+        section["description"] = head
+        for entry in re.split(r"\n {4}(?=\w)", f"\n{attributes}"):
+            name, _, meaning = entry.partition(": ")
+            if name in section.get("properties", {}):
+                section["properties"][name]["description"] = " ".join(meaning.split())
+    return schema

@@ -32,6 +32,7 @@ COMMANDS = {
     "outbox": "messages that are not delivered yet, and why",
     "sql": "Spark SQL on the tables by name; a shell without a statement",
     "tables": "the data dictionary: every table, every column",
+    "config": "every setting of the configuration: type, default, meaning; a schema for editors",
     "doctor": "checks Java, jars, versions, configuration, sources, mail; says what to do",
 }
 """Commands, each in the module of its name, and its line in the list."""

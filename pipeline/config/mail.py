@@ -37,6 +37,10 @@ class Smtp(Section):
     """The mail server. The password comes from the environment variable named here, never from the file.
 
     Attributes:
+        host: Name or address of the server.
+        port: Its port.
+        user: Login; none where the server asks for none.
+        password_variable: Environment variable that holds the password.
         tls: `starttls`, `tls` from the first byte, or `none`; with `user` only on this machine, as the password would
             be sent in clear.
         ca_file: PEM file of the authority that signed the server's certificate; the system's by default.
@@ -73,6 +77,7 @@ class Webhook(Section):
     """Where a copy of every mail is posted as JSON.
 
     Attributes:
+        name: Channel of its messages in the outbox.
         url_variable: Environment variable that holds the address, which is a secret.
         form: `generic` JSON, or `slack` for what takes Slack's incoming webhooks.
     """
@@ -95,6 +100,10 @@ class Mail(Section):
     """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
 
     Attributes:
+        sender: Address that mails come from.
+        to: Who gets mails about clusters without `mail_to`, and about failed and late runs.
+        smtp: The mail server.
+        webhooks: Where copies of mails are posted.
         digest_above: More changes than that in one window of a cluster share one message.
         mutes: File with what is muted, and until when; `partition-health mute` writes it.
         tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.

@@ -21,9 +21,21 @@ from pipeline.config.source import AnySource
 class Cluster(Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
-    `partitioners` names the strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
-    `producers` holds settings of producers, by `client.id` and Kafka's names, where no source reports them.
-    `rules` holds limits of further measures, field by field over the default ones; `disk_bytes` what brokers' disks hold.
+    Attributes:
+        sources: Where its data comes from; records from one kind of source.
+        as_of: Now, where the data is a recording: the end of its last window.
+        topics: Patterns of topics to look at; all without any.
+        partitioners: Strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
+        capacity: Weight of a broker by id; 1 where it is not named.
+        producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
+        owner: Who looks after the cluster: in mails, and as owner of the DAGs.
+        mail_to: Who gets its mails; `mail.to` where empty.
+        time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
+        gate: Limits of the broker share rule.
+        rules: Limits of further rules by name, field by field over the default ones.
+        disk_bytes: What a broker's disks hold, by id, where no source reports it.
+        batch_size_bytes: `batch.size` of producers, where no source reports it.
+        freshness: Age of a source's newest data from which a window is stale.
     """
 
     model_config = ConfigDict(defer_build=True)  # until all kinds of sources are known
@@ -66,7 +78,13 @@ class Cluster(Section):
 
 
 class Spark(Section):
-    """Where Spark runs; `conf` is passed through."""
+    """Where Spark runs.
+
+    Attributes:
+        master: Spark's master URL.
+        driver_memory: Heap of the driver.
+        conf: Further settings of Spark, passed through.
+    """
 
     master: str = "local[2]"
     driver_memory: str = "2g"
@@ -74,7 +92,21 @@ class Spark(Section):
 
 
 class PipelineConfig(Section):
-    """The whole configuration; a run that is not over `late_after` after it was queued is reported as late."""
+    """The whole configuration.
+
+    Attributes:
+        warehouse: Folder of the Delta tables.
+        outbox: Folder where mails become files while `mail.smtp` is not set.
+        window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
+        grace: How long after a window's end it is ingested.
+        late_after: A run that is not over so long after it was queued is reported as late.
+        clusters: Kafka clusters by name.
+        candidates: What recorded traffic is replayed through; a default set without any.
+        replay: How the replay runs.
+        mail: Who is notified of incidents.
+        spark: Where Spark runs.
+        keys: What is stored about the keys of records.
+    """
 
     model_config = ConfigDict(defer_build=True)
     _file: Path | None = PrivateAttr(None)

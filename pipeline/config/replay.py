@@ -26,6 +26,7 @@ class Candidate(Section):
     """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
 
     Attributes:
+        name: What its results are called.
         partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use, or
             what `client` and `config` say.
         client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It

@@ -33,7 +33,11 @@ def _halfway(limit_ratio: float) -> float:
 
 
 class GateOverride(Section):
-    """What differs for brokers whose excess comes most from some topics; what is not named stays."""
+    """What differs for brokers whose excess comes most from some topics; what is not named stays.
+
+    Attributes:
+        limit_ratio: Share ratio from which a broker carries too much.
+    """
 
     limit_ratio: float | None = Field(None, gt=1)
     owner: str | None = None
@@ -106,7 +110,12 @@ class Gate(Section):
 
 
 class RuleOverride(Section):
-    """What differs for some topics; what is not named stays."""
+    """What differs for some topics; what is not named stays.
+
+    Attributes:
+        limit: From here on a window is above.
+        severity: `critical`, `warning` or `off`.
+    """
 
     limit: float | None = Field(None, ge=0)
     severity: Severity | None = None

@@ -17,6 +17,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
 )
 
 from pipeline.errors import ConfigError
@@ -98,7 +99,9 @@ Duration = Annotated[timedelta, _read_by(parse_duration), PlainSerializer(lambda
 Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
-KafkaSetting = Annotated[str, BeforeValidator(_write_setting)]
+KafkaSetting = Annotated[
+    str, BeforeValidator(_write_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
 """A client's setting, as its properties file has it."""
 
 

@@ -28,7 +28,9 @@ class DumpLog(RecordSource):
 
     Only lines of batches are read; a text with lines of records (`--print-data-log`, `--deep-iteration`, decoders) is
     refused from the first of them on. The paths that were dumped name topic and partition.
-    `broker` is whose disk was dumped; without it no leader is known unless another source names one.
+
+    Attributes:
+        broker: Whose disk was dumped; without it no leader is known unless another source names one.
     """
 
     rank = 30

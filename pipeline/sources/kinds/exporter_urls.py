@@ -30,6 +30,7 @@ class ExporterUrls(PageFolder):
     """Exporters that are scraped by the run itself, once; pages are kept, since counters need a predecessor.
 
     Attributes:
+        access: How the URLs are read.
         producers: URL by client folder.
         brokers: URL by broker id.
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.

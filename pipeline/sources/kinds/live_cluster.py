@@ -50,7 +50,17 @@ def _kafka_name(name: str) -> str:
 class ClientSettings(Section):
     """How to connect; names are Kafka's. Certificates and keys are PEM files.
 
-    `sasl.password_variable` and `ssl.key.password_variable` name environment variables.
+    Attributes:
+        security.protocol: Whether the listener wants TLS, a login, or both.
+        sasl.mechanism: How to log in.
+        sasl.username: Login.
+        sasl.password_variable: Environment variable that holds the password.
+        ssl.truststore.location: Certificates of the authorities to trust; the system's by default.
+        ssl.keystore.location: Client certificate, for mutual TLS.
+        ssl.key.location: Its key, where that is a file of its own.
+        ssl.key.password_variable: Environment variable that holds the key's password.
+        ssl.endpoint.identification.algorithm: `https` checks the broker's host name, "" does not.
+        client.id: Name under which brokers know us, in their quotas and logs.
     """
 
     model_config = ConfigDict(populate_by_name=True, alias_generator=_kafka_name)
@@ -131,6 +141,12 @@ class LiveCluster(RecordSource):
     """A running cluster, read through its brokers.
 
     Attributes:
+        bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas.
+        client: How to connect.
+        groups: Ask for consumer groups too.
+        connect_timeout: How long to wait for a connection.
+        request_timeout: How long to wait for an answer.
+        fetch_bytes: Most bytes of one answer to a fetch.
         read: How the records of a window are known: `record_batches` are fetched (exact, batches and producers known),
             `offsets` only looks up offsets and sizes (records are an upper bound, bytes an estimate).
         sampling: What part of the records to read.

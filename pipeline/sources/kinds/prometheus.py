@@ -27,6 +27,9 @@ class Prometheus(MetricSource):
         step: Distance of the points asked for; the scrape interval is the best choice.
         queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
         selector: Label matchers put into every generated query, such as `cluster="prod"`.
+        access: How the server is read.
+        instance_label: Label that names the scraped target.
+        broker_label: Label that names the broker, where series have one.
         brokers: Broker id by instance; unneeded where the instance is the number or `broker_label` is there.
     """
 

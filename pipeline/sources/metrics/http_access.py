@@ -21,14 +21,25 @@ _PROBE_TIMEOUT_S = 5.0
 
 
 class BasicAuth(Section):
-    """`basic_auth` of Prometheus' own configuration, with the password in an environment variable."""
+    """`basic_auth` of Prometheus' own configuration.
+
+    Attributes:
+        username: Login.
+    """
 
     username: str
     password_variable: str
 
 
 class TlsConfig(Section):
-    """`tls_config` of Prometheus' own configuration: files of the authority, of a client certificate, of its key."""
+    """`tls_config` of Prometheus' own configuration.
+
+    Attributes:
+        ca_file: PEM file of the authority that signed the server's certificate; the system's by default.
+        cert_file: PEM file of a client certificate.
+        key_file: PEM file of its key.
+        insecure_skip_verify: Accept any certificate.
+    """
 
     ca_file: ConfigPath | None = None
     cert_file: ConfigPath | None = None
@@ -40,6 +51,9 @@ class HttpAccess(Section):
     """How a URL is read.
 
     Attributes:
+        basic_auth: Login with a password.
+        bearer_token_variable: Environment variable that holds a bearer token.
+        tls_config: Certificates.
         timeout_s: For each answer, from asking to its last byte.
         max_bytes: Most bytes of an answer, after decompression.
         attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.

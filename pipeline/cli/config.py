@@ -1,0 +1,91 @@
+"""`config`: every setting with its type, default and meaning, from what reads the configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from pipeline.cli.options import add_json_option
+from pipeline.config_file import describe_schema
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    Schema = dict[str, Any]
+
+_WIDTH = 110
+_DESCRIPTION = """\
+Every setting with its type, default and meaning. --schema: as JSON schema, for editors
+(`# yaml-language-server: $schema=FILE` as first line of the configuration).
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("--schema", action="store_true", help="the JSON schema")
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the settings."""
+    schema = describe_schema()
+    if args.schema:
+        sys.stdout.write(json.dumps(schema, indent=1) + "\n")
+    elif args.json:
+        sys.stdout.write(json.dumps({"settings": list(_list_settings(schema, schema, ""))}, indent=1) + "\n")
+    else:
+        for setting in _list_settings(schema, schema, ""):
+            sys.stdout.write(_as_text(setting))
+    return 0
+
+
+def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:
+    """Yields every key below a part of the schema, with its path such as `clusters.NAME.gate.k`."""
+    required = schema.get("required", ())
+    for name, own in schema.get("properties", {}).items():
+        is_section = isinstance(own.get("default"), dict) and bool(list(_sections(own, root, name)))
+        default = "required" if name in required else "" if is_section else json.dumps(own.get("default"))
+        key, meaning = f"{prefix}{name}", own.get("description", "")
+        yield {"key": key, "type": _name_type(own, root), "default": default, "meaning": meaning}
+        for path, below in _sections(own, root, key):
+            yield from _list_settings(below, root, f"{path}.")
+
+
+def _sections(schema: Schema, root: Schema, key: str) -> Iterator[tuple[str, Schema]]:
+    """Sections that a value consists of, each with its path."""
+    if "$ref" in schema:
+        yield key, root["$defs"][schema["$ref"].rpartition("/")[2]]
+    for below in (*schema.get("anyOf", ()), *schema.get("allOf", ())):
+        yield from _sections(below, root, key)
+    for below in schema.get("oneOf", ()):  # sources, each of a kind
+        kind = root["$defs"][below["$ref"].rpartition("/")[2]]
+        yield f"{key}{{{kind['properties']['kind']['const']}}}", kind
+    if "items" in schema:
+        yield from _sections(schema["items"], root, f"{key}[]")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _sections(schema["additionalProperties"], root, f"{key}.NAME")
+
+
+def _name_type(schema: Schema, root: Schema) -> str:
+    if "enum" in schema or "const" in schema:
+        return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_name_type(each, root) for each in schema["anyOf"]))
+    if "items" in schema:
+        return f"list of {_name_type(schema['items'], root)}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"mapping of {_name_type(schema['additionalProperties'], root)}"
+    if isinstance(schema.get("type"), list):
+        return " | ".join(schema["type"])
+    return str(schema.get("format") or schema.get("type") or "mapping")
+
+
+def _as_text(setting: Schema) -> str:
+    default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
+    head = ", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default)))
+    meaning = textwrap.fill(setting["meaning"], _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"{head}\n{meaning}\n" if meaning.strip() else f"{head}\n"
