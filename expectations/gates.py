@@ -12,7 +12,7 @@ from pipeline.model.window import format_instant, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.keys import KEY_TRAFFIC
@@ -57,12 +57,65 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         ),
         *(check_table(spark, run, table, run.windows) for table in _WITH_SUITES),
         *(check_table(spark, run, table, run.windows, "keys_gate") for table in _KEYS_ONLY),
+        run_suite("log_counts_gate", sum_logs(run)),
+        run_suite("log_ends_gate", find_log_ends(run)),
         run_suite("key_traffic_gate", load_key_sums(run)),
         run_suite("arrivals_gate", sum_arrivals(run)),
     )
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
     return reports
+
+
+def sum_logs(run: RunContext) -> pa.Table:
+    """Records, control records among them, and bytes of each topic-partition and window: its traffic's and its batches'.
+
+    Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read.
+    """
+    return run.query(
+        """
+        SELECT window_start, topic, topic_id, partition, sum(records) AS record_count, sum(bytes) AS size_bytes,
+               sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes
+        FROM (
+            SELECT window_start, topic, topic_id, partition, coalesce(count_kind, 'exact') = 'exact' AS is_exact,
+                   record_count + control_record_count AS records, size_bytes AS bytes,
+                   0 AS batch_records, 0 AS batch_bytes
+            FROM traffic
+            UNION ALL
+            SELECT window_start, topic, topic_id, partition, true AS is_exact, 0 AS records, 0 AS bytes,
+                   record_count AS batch_records, size_bytes AS batch_bytes
+            FROM batches
+        ) AS counted
+        GROUP BY window_start, topic, topic_id, partition
+        HAVING bool_and(is_exact)
+        """,
+        run.windows,
+        traffic=PARTITION_TRAFFIC,
+        batches=RECORD_BATCHES,
+    )
+
+
+def find_log_ends(run: RunContext) -> pa.Table:
+    """The last offset that this run's scan found in each log it read to its newest segment, and the log's end.
+
+    The end is not the scan's: it is that of the last index entry and the batches after it.
+    """
+    import pyarrow as pa
+
+    ends = {
+        (row["topic"], row["topic_id"], row["partition"], row["replica_id"]): row["log_end_offset"]
+        for row in run.rows(CLUSTER_STATE, run.windows)
+        if row["run_id"] == run.run_id and row["log_end_offset"] is not None
+    }
+    names = ("topic", "topic_id", "partition", "broker_id")
+    found = [
+        {**dict(zip(names, key, strict=True)), "last_offset": row["last_offset"], "log_end_offset": ends[key]}
+        for row in run.rows(LOG_SEGMENTS)
+        if row["run_id"] == run.run_id and row["is_active"] and row["is_scanned"] and row["last_offset"] is not None
+        if (key := tuple(row[name] for name in names)) in ends
+    ]
+    kinds = (pa.string(), pa.string(), *(pa.int64(),) * 4)
+    return pa.Table.from_pylist(found, pa.schema(zip((*names, "last_offset", "log_end_offset"), kinds, strict=True)))
 
 
 def load_key_sums(run: RunContext) -> pa.Table:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HISTORY_WINDOWS = 24
 LEAST_HISTORY = 3
+MEDIANS_DIFFER = 0.02
+"""Part of a topic's bytes by which the median of a broker's load may leave the ranges of its partitions."""
 _TOPIC = "window_start, topic, topic_id"
 _SCENARIO = f"{_TOPIC}, candidate"
 
@@ -49,12 +51,16 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
 
 
 def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
-    """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates."""
+    """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates.
+
+    A broker is uneven whose bytes are not those of the partitions it leads.
+    """
     import pyarrow as pa
 
     rows = run.query(
         f"""
         SELECT comparison.*, replayed_record_count, replayed_size_bytes, open_leader_count, broker_size_bytes,
+               coalesce(uneven_broker_count, 0) AS uneven_broker_count,
                coalesce(batch_record_count, 0) AS batch_record_count, candidate_count
         FROM comparison
         LEFT JOIN (
@@ -65,6 +71,23 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
         LEFT JOIN (
             SELECT {_SCENARIO}, sum(size_bytes) AS broker_size_bytes FROM brokers GROUP BY {_SCENARIO}
         ) AS shares ON {_same("shares", _SCENARIO)}
+        LEFT JOIN (
+            SELECT {_SCENARIO}, count(*) AS uneven_broker_count
+            FROM (
+                SELECT brokers.*, led_low, led_high, sum(brokers.size_bytes) OVER (
+                    PARTITION BY {", ".join(f"brokers.{name}" for name in _SCENARIO.split(", "))}
+                ) AS topic_bytes
+                FROM brokers
+                LEFT JOIN (
+                    SELECT {_SCENARIO}, leader_id, sum(size_bytes_low) AS led_low, sum(size_bytes_high) AS led_high
+                    FROM results GROUP BY {_SCENARIO}, leader_id
+                ) AS led ON {_same("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
+                WHERE placement = 'known'
+            ) AS led_brokers
+            WHERE size_bytes NOT BETWEEN coalesce(led_low, 0) - {MEDIANS_DIFFER} * topic_bytes
+                  AND coalesce(led_high, 0) + {MEDIANS_DIFFER} * topic_bytes
+            GROUP BY {_SCENARIO}
+        ) AS uneven ON {_same("uneven", _SCENARIO)}
         LEFT JOIN (
             SELECT {_TOPIC}, sum(record_count) AS batch_record_count FROM traffic GROUP BY {_TOPIC}
         ) AS recorded ON {_same("recorded", _TOPIC)}
@@ -86,8 +109,8 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
     return rows.append_column("expected_candidate_count", expected).append_column("expected_seed_count", seeds)
 
 
-def _same(joined: str, columns: str) -> str:
-    return " AND ".join(f"{joined}.{name} = comparison.{name}" for name in columns.split(", "))
+def _same(joined: str, columns: str, to: str = "comparison") -> str:
+    return " AND ".join(f"{joined}.{name} = {to}.{name}" for name in columns.split(", "))
 
 
 def add_extremes(rows: pa.Table) -> pa.Table:

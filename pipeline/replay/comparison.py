@@ -140,13 +140,13 @@ def _describe_runs_skew(runs: SimulatedTopic) -> Row:
 
 def _describe_runs(runs: SimulatedTopic) -> Row:
     """What only a simulation gives: batches, throughput, latency."""
-    sent = count_seeds(run.sent_count for run in runs.runs.values())
+    replayed = count_seeds(run.done_count + run.failed_count + run.refused_count for run in runs.runs.values())
     lost = count_seeds(run.failed_count + run.refused_count for run in runs.runs.values())
     low, median, high = (int(part.sum()) for part in runs.log_sizes)
     return {
         "seed_count": runs.seed_count,
-        "replayed_record_count_low": sent.low,
-        "replayed_record_count_high": sent.high,
+        "replayed_record_count_low": replayed.low,
+        "replayed_record_count_high": replayed.high,
         **lost.columns("lost_record_count"),
         **Estimate(median, low, high).columns("log_size_bytes"),
         **runs.records_per_batch().columns("records_per_batch"),

@@ -183,7 +183,7 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
         # leaderless partitions have no broker: then brokers hold less than was recorded
         is_led = all(leader >= 0 for leader in recorded.leaders.values())
         was = recorded.records, recorded.sizes
-        totals = [int(part.sum()) if is_led else None for part in was]
+        totals = (runs.record_total, runs.size_total) if is_led else (None, None)
         loads = [
             runs.by_broker(column, total) for column, total in zip((CELL_RECORDS, CELL_BYTES), totals, strict=True)
         ]

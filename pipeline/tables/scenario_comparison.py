@@ -67,7 +67,12 @@ SCENARIO_COMPARISON = Table(
             "seeds",
             nullable=True,
         ),
-        bigint("replayed_record_count_low", "Records sent, the least over the seeds.", "records", nullable=True),
+        bigint(
+            "replayed_record_count_low",
+            "Records acknowledged or lost, the least over the seeds.",
+            "records",
+            nullable=True,
+        ),
         bigint("replayed_record_count_high", "The most over the seeds.", "records", nullable=True),
         *bigint_range("lost_record_count", "Records not delivered: too large, no memory, or expired", "records"),
         *bigint_range("log_size_bytes", "Bytes of its batches in the log", "bytes"),

@@ -67,6 +67,15 @@ def replica(replica_id: int, **others):
     return {**row, "is_leader": replica_id == 1, **others}
 
 
+def logged(partition: int, **others):
+    counts = {"record_count": 100, "batch_record_count": 100, "size_bytes": 500, "batch_size_bytes": 500}
+    return traffic(partition) | counts | others
+
+
+def ended(partition: int, **others):
+    return {"topic": "orders", "partition": partition, "last_offset": 99, "log_end_offset": 100, **others}
+
+
 def keyed(partition: int, **others):
     return {**traffic(partition), "key_record_count": 97, "unreadable_record_count": 0, **others}
 
@@ -98,6 +107,7 @@ def scenario(topic: str, candidate: str, **others):
         "size_bytes": 500,
         "replayed_size_bytes": 500,
         "broker_size_bytes": 500,
+        "uneven_broker_count": 0,
         "candidate_count": 2,
         "expected_candidate_count": 2,
     }
@@ -110,6 +120,8 @@ def simulated(topic: str, **others):
         "expected_seed_count": 5,
         "replayed_record_count_low": 97,
         "replayed_record_count_high": 97,
+        "lost_record_count": 0,
+        "lost_record_count_high": 0,
     }
     return scenario(topic, "sticky", **{**seeds, **others})
 
@@ -151,11 +163,19 @@ def timed(stage: str, **others):
 
 # columns that a suite's rows have besides those of the table
 ADDED = {
+    "log_counts_gate": ("batch_record_count", "batch_size_bytes"),
+    "log_ends_gate": ("log_end_offset",),
     "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
     "arrivals_gate": ("arrival_record_count", "uneven_row_count"),
     "scenario_comparison_gate": (
         *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
-        *("open_leader_count", "candidate_count", "expected_candidate_count", "expected_seed_count"),
+        *(
+            "uneven_broker_count",
+            "open_leader_count",
+            "candidate_count",
+            "expected_candidate_count",
+            "expected_seed_count",
+        ),
     ),
     "back_tests_gate": ("history_share_error_points",),
 }
@@ -177,6 +197,8 @@ PASSING = {
         ],
     ),
     "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
+    "log_counts_gate": ("silver.partition_traffic", {}, [logged(0), logged(1)]),
+    "log_ends_gate": ("bronze.log_segments", {}, [ended(0), ended(1, last_offset=120)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
     "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
     "arrivals_gate": (
@@ -207,6 +229,14 @@ PASSING = {
             scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
             scenario("orders", "unknown", partitioner=None, replayed_record_count=None, replayed_size_bytes=None),
             simulated("orders"),
+            simulated(
+                "half",
+                lost_record_count=50,
+                lost_record_count_high=60,
+                replayed_record_count=40,
+                replayed_size_bytes=200,
+                broker_size_bytes=200,
+            ),
             simulated(
                 "lossy",
                 **dict.fromkeys(("replayed_record_count_low", "replayed_record_count_high"), 90),
@@ -252,12 +282,13 @@ FAILING = {
     "partition_traffic_gate": {
         "key_unique": [traffic(0), traffic(0)],
         "offsets_contiguous": [traffic(2, missing_offset_count=1)],
-        "records_read_equal_written": [traffic(3, record_count=96)],
         "no_record_gone": [traffic(4, record_count=96, compacted_record_count=1)],
         "crc_ok": [traffic(5, crc_error_count=1)],
         "leader_known": [traffic(6, leader_id=-1)],
         "no_time_outlier": [traffic(7, time_outlier_count=1)],
     },
+    "log_counts_gate": {"records_read_equal_written": [logged(2, batch_record_count=99), logged(3, size_bytes=499)]},
+    "log_ends_gate": {"logs_read_to_their_ends": [ended(2, last_offset=98)]},
     "record_batches_gate": {
         "key_unique": [batch(10)],
         "header_sound": [batch(20, last_offset=19), batch(30, record_count=11)],
@@ -291,19 +322,24 @@ FAILING = {
         "key_unique": [scenario("orders", "java")],
         "replayed_equal_recorded": [
             scenario("a", "java", replayed_record_count=96),
-            scenario("b", "java", replayed_size_bytes=None),
+            scenario("b", "java", replayed_size_bytes=None, broker_size_bytes=None, open_leader_count=1),
+            simulated("m", lost_record_count=50, lost_record_count_high=56, replayed_record_count=40),
         ],
         "recorded_equal_batches": [
             scenario("c", "java", batch_record_count=98),
             scenario("d", "java", batch_record_count=None),
         ],
-        "shares_sum_to_one": [scenario("e", "java", broker_size_bytes=499)],
+        "shares_sum_to_one": [
+            scenario("e", "java", broker_size_bytes=499),
+            scenario("n", "java", uneven_broker_count=1),
+        ],
         "candidates_present": [scenario("f", "java", candidate_count=1)],
         "all_seeds_present": [simulated("h", seed_count=4)],
         "seeds_replay_all": [
             simulated("i", replayed_record_count_low=96, trust="not trustworthy: odd"),
             simulated("j", replayed_record_count_low=96, replayed_record_count_high=96),
         ],
+        "delivered_records_stay": [simulated("o", is_baseline=True, lost_record_count=1, lost_record_count_high=1)],
         "trust_told": [scenario("k", "java", trust=None), scenario("l", "java", trust="not trustworthy: ")],
         "baseline_exact": [scenario("g", "in-use", moved_record_count=1)],
     },
@@ -412,7 +448,7 @@ def test_the_error_names_each_failed_check_and_its_first_rows(engine):
     with pytest.raises(DataGateError) as raised:
         raise_for_data_gate([report])
     text = str(raised.value)
-    assert "partition_traffic_gate: 1 of 7 checks failed" in text
+    assert "partition_traffic_gate: 1 of 6 checks failed" in text
     assert "Offsets are contiguous in each leader's log" in text
     assert "Found 38." in text
     assert "window_start 2026-11-21T09:00:00Z, topic orders, partition 10, leader_id 1" in text

@@ -86,7 +86,7 @@ def test_status_counts_are_the_rows_stored(ingested):
 def test_every_data_gate_passes(ingested):
     assert {report.suite for report in ingested.gate_reports} == {
         *("window_status_gate", "cluster_state_gate", "partition_traffic_gate"),
-        *("record_batches_gate", "keys_gate", "key_traffic_gate", "arrivals_gate"),
+        *("record_batches_gate", "log_counts_gate", "log_ends_gate", "keys_gate", "key_traffic_gate", "arrivals_gate"),
         *("broker_metrics_gate", "broker_topics_gate", "broker_request_times_gate"),
     }
     assert [check.describe() for report in ingested.gate_reports for check in report.checks if not check.success] == []

@@ -51,7 +51,8 @@ class TopicRun:
 
     Attributes:
         cells: int64[partitions, `CELLS`].
-        sent_count: Records that were sent.
+        sent_count: Records that were sent: the arrivals read.
+        done_count: Of them, those acknowledged, by the simulator's own counter.
         failed_count: Of them, in batches that expired or were given up; they count in `cells`, too.
         refused_count: Of them, those that were too large or found no memory in time; they are in no partition.
         first_sent_ns: Epoch time; of all producers that write to the topic, like the next.
@@ -63,6 +64,7 @@ class TopicRun:
 
     cells: NDArray[np.int64]
     sent_count: int
+    done_count: int
     failed_count: int
     refused_count: int
     first_sent_ns: int
@@ -185,6 +187,7 @@ def _sum_topic(
     return TopicRun(
         cells=cells,
         sent_count=sent,
+        done_count=result.count(queues, QueueCounter.DONE_RECORDS),
         failed_count=result.count(queues, QueueCounter.FAILED_RECORDS),
         refused_count=sent - int(cells[:, CELL_RECORDS].sum()),
         first_sent_ns=base_ns + int(counts[:, ProducerCounter.FIRST_SENT_AT_NS].min(initial=2**62)),
@@ -211,6 +214,7 @@ def add_runs(runs: Sequence[TopicRun]) -> TopicRun:
     return TopicRun(
         cells=cells,
         sent_count=sum(run.sent_count for run in runs),
+        done_count=sum(run.done_count for run in runs),
         failed_count=sum(run.failed_count for run in runs),
         refused_count=sum(run.refused_count for run in runs),
         first_sent_ns=min(run.first_sent_ns for run in runs),

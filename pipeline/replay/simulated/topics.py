@@ -31,13 +31,28 @@ class SimulatedTopic:
 
     @cached_property
     def records(self) -> Loads:
-        """By partition; they sum to the recorded ones."""
-        return spread_over_seeds(self.cells(CELL_RECORDS), int(self.recorded.records.sum()))
+        """By partition; they sum to `record_total`."""
+        return spread_over_seeds(self.cells(CELL_RECORDS), self.record_total)
 
     @cached_property
     def sizes(self) -> Loads:
-        """Bytes before compression, without batch headers; they sum to the recorded ones."""
-        return spread_over_seeds(self.cells(CELL_BYTES), int(self.recorded.sizes.sum()))
+        """Bytes before compression, without batch headers; they sum to `size_total`."""
+        return spread_over_seeds(self.cells(CELL_BYTES), self.size_total)
+
+    @property
+    def record_total(self) -> int:
+        """The recorded records, less the part that the runs put into no partition."""
+        return round(int(self.recorded.records.sum()) * self._placed_ratio)
+
+    @property
+    def size_total(self) -> int:
+        """The same of their bytes."""
+        return round(int(self.recorded.sizes.sum()) * self._placed_ratio)
+
+    @cached_property
+    def _placed_ratio(self) -> float:
+        placed = ((int(run.cells[:, CELL_RECORDS].sum()), run.sent_count) for run in self.runs.values())
+        return float(np.median([records / sent if sent else 1.0 for records, sent in placed]))
 
     @cached_property
     def log_sizes(self) -> Loads:
