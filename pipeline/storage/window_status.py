@@ -1,7 +1,8 @@
 """Which windows are committed, and whether a rerun may replace them. No Spark: `bronze.window_status` is small.
 
 Delta has no transaction across tables. `bronze.window_status` is written last; a window without a row there was never
-finished, and readers leave it out.
+finished, and readers leave it out. So do they where a table has fewer commits than the row says: it lost what the row
+vouches for, as after a restored backup.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from deltalake import DeltaTable
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import TABLES
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from pipeline.tables import Table
 
 
 class Subject(NamedTuple):
@@ -119,10 +123,24 @@ def trust_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) 
     Returns:
         The version of `bronze.window_status` after the commit.
     """
+    return _mark(warehouse, cluster, windows, is_trusted=True)
+
+
+def withdraw_trust(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> None:
+    """Notes that windows are about to be replaced: a run that dies half-way leaves none of them trusted.
+
+    Makes a commit only where some of them are trusted.
+    """
+    trusted = sorted(trusted_windows(warehouse, cluster) & set(windows))
+    if trusted:
+        _mark(warehouse, cluster, trusted, is_trusted=None)
+
+
+def _mark(warehouse: Path, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
     place = rows.schema.get_field_index("is_trusted")
-    trusted = rows.set_column(place, rows.schema.field(place), pa.array([True] * rows.num_rows, pa.bool_()))
-    return replace_rows(trusted, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
+    marked = rows.set_column(place, rows.schema.field(place), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
+    return replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
 def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
@@ -180,8 +198,21 @@ def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]
 
 
 def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> list[dict[str, Any]]:
+    """Rows whose tables still hold what they vouch for."""
     rows: list[dict[str, Any]] = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows).to_pylist()
-    return rows
+    named = {name for row in rows for name, _ in row["table_versions"] or ()}
+    versions = {table.name: _version(warehouse, table) for table in TABLES if table.name in named}
+    return [
+        row
+        for row in rows
+        if all(versions.get(name, version) >= version for name, version in row["table_versions"] or ())
+    ]
+
+
+def _version(warehouse: Path, table: Table) -> int:
+    """The last commit of a table by the names of its log's files; -1 where it is gone. Its state is not loaded."""
+    names = (path.name[:20] for path in (table_path(warehouse, table) / "_delta_log").glob("*.*"))
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _window(row: Mapping[str, Any]) -> TimeWindow:

@@ -14,6 +14,7 @@ import shutil
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
 
 from expectations.engine import SUITES
 from expectations.gates import check_health, check_ingested
@@ -32,6 +33,7 @@ from pipeline.storage.frames import arrow_schema
 from pipeline.storage.in_process import InProcess
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.sources import SourceStatus, judge_sources
@@ -399,3 +401,15 @@ def test_every_expectation_has_a_planted_defect():
     }
     planted = {(s, check) for found in (INGESTED, REPLAYED, JUDGED) for s, of in found.items() for check in of}
     assert planted == expected
+
+
+def test_a_rerun_that_dies_half_way_leaves_no_trusted_window(run):
+    """The batches' folder cannot be written to; other tables are replaced by then, and their versions only grow."""
+    assert trusted_windows(run.warehouse, run.cluster_name) == {*run.windows}
+    batches = table_path(run.warehouse, declared(BATCHES))
+    (folder,) = batches.glob("cluster=*")
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    with pytest.raises((OSError, DeltaError)):
+        ingest.run(InProcess(), run)
+    assert trusted_windows(run.warehouse, run.cluster_name) == frozenset()

@@ -3,7 +3,7 @@
 One Spark job reads everything once: segments (or offset ranges) and scrapes. The driver sees what the run covers before it
 writes. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
 source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
-rows and is marked `source_expired`.
+rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.window_status import load_stored_windows
+from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.bronze import WINDOW_STATUS
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
     found_now = read_input(spark, run, reading, metrics, few_rows)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else list_expired_windows(run, found_now, stored)
+    withdraw_trust(run.warehouse, run.cluster_name, run.windows)
     versions = _write_tables(spark, run, found_now, expired) | merge_files(run, found_now)
     versions[WINDOW_STATUS.name] = commit_windows(run, found_now, stored, expired, versions)
     found_now.scan.close()

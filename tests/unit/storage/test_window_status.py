@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.model.window import TimeWindow
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.window_status import (
     Coverage,
     Subject,
@@ -20,6 +22,7 @@ from pipeline.storage.window_status import (
     trust_windows,
     trusted_windows,
     windows_to_keep,
+    withdraw_trust,
 )
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
@@ -132,3 +135,54 @@ def test_windows_that_no_run_committed_are_found_in_stretches(tmp_path, committe
         commit(tmp_path, *(windows[i] for i in committed))
     found = lost_windows(tmp_path, "c", windows[7], most)
     assert found == tuple(tuple(windows[i] for i in stretch) for stretch in lost)
+
+
+def status(minute, **versions):
+    start, end = (dt.datetime.fromtimestamp(60 * at, dt.UTC) for at in (minute, minute + 1))
+    return {
+        "cluster": "c", "window_start": start, "window_end": end, "source": "log_directories", "arrived_count": 3,
+        "row_count": 5, "problem_count": 0, "as_of": end, "source_expired": False, "is_trusted": True,
+        "table_versions": versions,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def vouched(tmp_path):
+    """Two trusted windows over one commit of a table after its making, a third that vouches for more commits."""
+    ensure_tables(tmp_path)
+    replace_rows(rows_of(PARTITION_TRAFFIC, [], run_id="r"), tmp_path, PARTITION_TRAFFIC, cluster="c", windows=W[:2])
+    rows = [
+        status(0, **{PARTITION_TRAFFIC.name: 1}),
+        status(1, **{PARTITION_TRAFFIC.name: 1, "gone.table": 9}),
+        status(2, **{PARTITION_TRAFFIC.name: 2}),
+    ]
+    replace_rows(rows_of(WINDOW_STATUS, rows, run_id="r"), tmp_path, WINDOW_STATUS, cluster="c", windows=W)
+    return tmp_path
+
+
+def test_a_window_whose_table_lost_a_commit_is_not_trusted(vouched):
+    assert trusted_windows(vouched, "c") == committed_windows(vouched, "c") == {W[0], W[1]}
+    shutil.rmtree(table_path(vouched, PARTITION_TRAFFIC))
+    assert trusted_windows(vouched, "c") == frozenset()
+
+
+def test_a_table_restored_from_a_copy_takes_the_trust_away(vouched, tmp_path_factory):
+    copy = tmp_path_factory.mktemp("copy") / "traffic"
+    shutil.copytree(table_path(vouched, PARTITION_TRAFFIC), copy)
+    replace_rows(rows_of(PARTITION_TRAFFIC, [], run_id="r"), vouched, PARTITION_TRAFFIC, cluster="c", windows=W[2:])
+    assert trusted_windows(vouched, "c") == {*W[:3]}
+    shutil.rmtree(table_path(vouched, PARTITION_TRAFFIC))
+    shutil.copytree(copy, table_path(vouched, PARTITION_TRAFFIC))
+    assert trusted_windows(vouched, "c") == {W[0], W[1]}
+
+
+def test_trust_is_withdrawn_in_one_commit_and_only_where_there_is_some(vouched):
+    def version():
+        return DeltaTable(table_path(vouched, WINDOW_STATUS)).version()
+
+    before = version()
+    withdraw_trust(vouched, "c", W[1:])
+    assert trusted_windows(vouched, "c") == {W[0]}
+    assert committed_windows(vouched, "c") == {W[0], W[1]}
+    withdraw_trust(vouched, "c", W[1:])
+    assert version() == before + 1
