@@ -8,13 +8,14 @@ from pathlib import Path
 from pipeline.rules import RULES
 
 PAPER = Path(__file__).parents[1] / "docs/RULES.md"
-HEAD = "| rule | measure | default limit |\n|---|---|---|\n"
+HEAD = "| rule | measure | default limit | severity |\n|---|---|---|---|\n"
 
 
 def with_table(text: str) -> str:
     """The paper with the table as the rules have it."""
     rows = "".join(
-        f"| `{rule.name}` | {rule.doc} | {rule.limit:g}, {rule.k} of {rule.n} |\n" for rule in RULES.values()
+        f"| `{rule.name}` | {rule.doc} | {rule.limit:g}, {rule.k} of {rule.n} | {rule.severity} |\n"
+        for rule in RULES.values()
     )
     return re.sub(re.escape(HEAD) + r"(\|.*\n)*", lambda _: HEAD + rows, text)
 

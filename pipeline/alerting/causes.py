@@ -33,7 +33,7 @@ _MEANINGS = {
     Cause.TOPIC_MIX: "it leads partitions of busier topics; spread these over the brokers",
     Cause.PARTITION_SKEW: "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
     Cause.HEAVY_KEYS: "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
-    Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; more partitions or other keys even it out",
+    Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; move partitions to other brokers now, more partitions or other keys even it out for good",
     Cause.REMAINDER: "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
 }
 _NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
@@ -70,6 +70,8 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
     if evidence.causes is None:
         return ""
     largest, meaning = _largest(evidence.causes)
+    if evidence.is_hash_luck:
+        largest = meaning = Cause.HASH_LUCK
     topic = f", most in topic {format_name(evidence.topics[0].topic, NAME_LENGTH)}" if evidence.topics else ""
     part = f" ({_NAMES.get(meaning, meaning)})" if meaning != largest else ""
     return f"{largest}{topic}{part}"
@@ -90,18 +92,46 @@ def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
         f"The {format_points(sum(terms.values()))} points above its fair share split exactly into three. "
         f"Most of it is {largest}{part}: {_MEANINGS[meaning]}."
     )
+    luck = _describe_luck(evidence) if evidence.is_hash_luck else ""
     topic = evidence.topics[0].topic if evidence.topics else ""
     is_placing = meaning in {Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK} and topic in evidence.partitioners
     rows = [*terms.items(), *((f"· {name}", points) for name, points in parts.items())]
     return MailSection(
         title="Why it is hot",
-        text=(said, *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ())),
+        text=(
+            said,
+            *((luck,) if luck else ()),
+            *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ()),
+        ),
         table=MailTable(
             columns=(MailColumn("cause"), *number_columns("points")),
             rows=tuple((name, format_points(points)) for name, points in rows),
             marked=frozenset({list(terms).index(largest)}),
             note="Partition skew splits on into the three rows below it." if parts else "",
         ),
+    )
+
+
+def _describe_luck(evidence: BrokerShareEvidence) -> str:
+    """That hash luck takes the broker to its limit: the bytes of keys behind it, their partitions, what to do."""
+    lucky = [row for row in evidence.partitions if (row.hash_luck_bytes or 0.0) > 0]
+    lucky.sort(key=lambda row: -(row.hash_luck_bytes or 0.0))
+    shown = ", ".join(
+        f"{format_name(row.topic, NAME_LENGTH)}-{row.partition} ({format_bytes(round(row.hash_luck_bytes or 0.0), sign=True)}"
+        f" of {format_bytes(row.size_bytes)})"
+        for row in lucky[:MOST_PARTITIONS]
+    )
+    more = f" and {len(lucky) - MOST_PARTITIONS} more" if len(lucky) > MOST_PARTITIONS else ""
+    said = (
+        f"It is hot by hash luck: without it it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
+        f"below the limit of {format_ratio(evidence.change.limit_value)}."
+    )
+    if shown:
+        total = format_bytes(round(sum(row.hash_luck_bytes or 0.0 for row in lucky)))
+        said += f" Keys that happen to hash together bring {total} more than an even spread to {shown}{more}."
+    return (
+        f"{said} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
+        "partitions to a broker with room; with more partitions, or keys that split further, less is left to luck."
     )
 
 
@@ -130,10 +160,10 @@ def partitions_section(evidence: BrokerShareEvidence) -> MailSection | None:
 
 
 def keys_section(evidence: BrokerShareEvidence) -> MailSection | None:
-    """The heaviest keys on partitions the broker leads, by their pseudonyms; None where none is heavy."""
+    """The heaviest keys on partitions the broker leads, by their pseudonyms; None where neither they nor luck matter."""
     shown = evidence.hot_keys[:MOST_KEYS]
     marked = frozenset(at for at, row in enumerate(shown) if row.is_heavy)
-    if not marked:
+    if not marked and not (shown and evidence.is_hash_luck):
         return None
     rows = tuple(
         (
@@ -145,5 +175,6 @@ def keys_section(evidence: BrokerShareEvidence) -> MailSection | None:
         for row in shown
     )
     columns = (MailColumn("key"), MailColumn("partition"), *number_columns("bytes", "of its topic"))
-    note = "Marked: more than a partition's part, no hash spreads it. Keys are shown by pseudonym."
+    note = "Marked: more than a partition's part, no hash spreads it. " if marked else "None is heavy by itself. "
+    note += "Keys are shown by pseudonym."
     return MailSection(title="Its heaviest keys", table=MailTable(columns=columns, rows=rows, marked=marked, note=note))

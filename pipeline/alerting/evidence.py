@@ -165,6 +165,11 @@ class BrokerShareEvidence(IncidentEvidence):
         raise ValueError(f"broker {self.broker_id} is not among the window's brokers")
 
     @property
+    def is_hash_luck(self) -> bool:
+        """Whether only the luck of its keys takes the broker to the limit."""
+        return self.broker.is_hash_luck(self.change.limit_value)
+
+    @property
     def share(self) -> tuple[float, float]:
         """Share and share ratio of the broker concerned.
 

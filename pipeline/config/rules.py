@@ -53,8 +53,8 @@ class Gate(Section):
         chance_level: False alarms allowed per window.
         k: Windows above that make a failure ...
         n: ... among this many.
-        hash_luck: Verdict on a broker that only the luck of its keys takes to the limit: load that is real and lasts, but no
-            defect.
+        hash_luck: What a broker is that only the luck of its keys takes to the limit: `fail` judges it like any other and the
+            mail names the cause; `warn` never makes an incident of it.
         worsens_by: An open incident is reported again at so many times the largest value reported.
         repeat: It is also reported again after this time.
         owner: Who looks after it; the cluster's owner where empty.
@@ -67,7 +67,7 @@ class Gate(Section):
     chance_level: float = Field(0.001, gt=0, lt=1)
     k: int = Field(3, ge=1)
     n: int = Field(4, ge=1)
-    hash_luck: Literal["warn", "fail"] = "warn"
+    hash_luck: Literal["warn", "fail"] = "fail"
     worsens_by: float = Field(1.25, gt=1)
     repeat: Duration = timedelta(days=1)
     owner: str = ""
@@ -160,5 +160,5 @@ def over_defaults(rules: object) -> object:
     for name, rule in RULES.items():
         given = rules.get(name, {})
         if isinstance(given, dict):  # anything else is refused under its own key
-            filled[name] = {"limit": rule.limit, "k": rule.k, "n": rule.n, **given}
+            filled[name] = {"limit": rule.limit, "k": rule.k, "n": rule.n, "severity": rule.severity, **given}
     return filled

@@ -9,6 +9,7 @@ from pipeline.model.load import BrokerLoad
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.storage.values import value_of
+from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
@@ -35,7 +36,8 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
     first_ms = min(window.start_ms for window in windows)
     reach = _reach(run, first_ms, gate.n)
-    status = [row for row in run.rows(WINDOW_STATUS, reach) if row["is_trusted"]]
+    trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name)}
+    status = [row for row in run.rows(WINDOW_STATUS, reach) if milliseconds_of(row["window_start"]) in trusted_ms]
     arrivals = [value_of(SourceStatus, row) for row in status]
     skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
     loads = run.values(BrokerLoad, BROKER_SHARE, reach)

@@ -27,3 +27,8 @@ class BrokerLoad:
     effective_unit_count: float | None
     ratio_without_luck: float | None = None
     excess_topic: str | None = None
+
+    def is_hash_luck(self, limit_ratio: float) -> bool:
+        """Whether the broker is at a limit only because more of many light keys hash to it than to others."""
+        without = self.ratio_without_luck
+        return without is not None and without < limit_ratio <= (self.share_ratio or 0.0)

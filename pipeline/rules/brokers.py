@@ -243,6 +243,7 @@ BROKER_RULES = (
         "capacity and room left (`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`",
         format=_hours,
         is_falling=True,
+        severity="critical",
     ),
     Rule(
         name="assignment_skew",

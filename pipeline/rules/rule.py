@@ -68,6 +68,7 @@ class Rule:
         format: Writes a value of the measure.
         is_falling: Small values are bad: a window is above at the limit or under it.
         needs_all_records: Not judged where records are missing or a reassignment runs.
+        severity: `critical` makes incidents, `warning` makes verdicts alone; by default.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Rule:
     format: Callable[[float], str] = format_count
     is_falling: bool = False
     needs_all_records: bool = False
+    severity: str = "warning"
 
 
 def measure_topic_by_rule(

@@ -96,6 +96,7 @@ TOPIC_RULES = (
         meaning="partitions refuse acks=all",
         advice="Bring the missing replicas back; lower `min.insync.replicas` only if losing records is worse than waiting.",
         doc="partitions with fewer in-sync replicas than `min.insync.replicas`",
+        severity="critical",
     ),
     Rule(
         name="leaderless",
@@ -106,6 +107,7 @@ TOPIC_RULES = (
         meaning="partitions have no leader",
         advice="No in-sync replica is alive: bring a broker of theirs back before an unclean election.",
         doc="partitions without a leader",
+        severity="critical",
     ),
     Rule(
         name="lagging_replicas",

@@ -3,10 +3,9 @@
 A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
 excess is significant after Benjamini-Hochberg over the window's brokers. A window of few units is judged for the brokers
 whose load is far enough from fair share, or from the limit, that chance cannot explain it; only the others abstain with
-`not_enough_traffic`. A broker that
-hash luck alone takes to the limit is a `warn` and not above: that load is real and lasts, but it is what so many keys
-give, and no defect. It *fails* a window in which it is above and
-was above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
+`not_enough_traffic`. Load that hash luck gives is real and lasts: such a broker is above like any other, and its reason
+says so. (Under `hash_luck: warn` it is a `warn` and not above.) A broker *fails* a window in which it is above and was
+above in k of the last n windows, that window included. A window in which it is not above is never a `fail`, however
 bad the ones before: the verdict is about its window; what holds an alarm through a short dip is the incident, which
 resolves only after k windows below the lower limit.
 
@@ -96,7 +95,12 @@ def _look_at(
             load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
         )
         is_beyond = (load.share_ratio or 0.0) >= limit and load.size_bytes > floor_bytes
-        yield load, limit, too_little, too_little is None and is_real and is_beyond and not _is_luck(load, limit, gate)
+        yield (
+            load,
+            limit,
+            too_little,
+            too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate),
+        )
 
 
 def _p_value(load: BrokerLoad) -> float:
@@ -126,10 +130,8 @@ def _too_little(
     return None
 
 
-def _is_luck(load: BrokerLoad, limit: float, gate: Gate) -> bool:
-    """Without what its keys' luck gives it the broker is below the limit."""
-    without = load.ratio_without_luck
-    return gate.hash_luck == "warn" and without is not None and without < limit
+def _is_excused(load: BrokerLoad, limit: float, gate: Gate) -> bool:
+    return gate.hash_luck == "warn" and load.is_hash_luck(limit)
 
 
 def _explain(
@@ -140,13 +142,15 @@ def _explain(
     said = f"{load.share:.1%} of the bytes where {load.expected_share:.1%} is fair: {ratio:.2f} times its share"
     shown = f"{limit:.2f}" if limit == gate.limit_ratio else f"{limit:.2f} of topic {load.excess_topic}"
     if above_count is not None:
+        if load.is_hash_luck(limit):
+            said += f", by hash luck (without it {load.ratio_without_luck:.2f})"
         said += f"; limit {shown}, above in {above_count} of the last {gate.n} windows"
         return ("fail", said) if above_count >= gate.k else ("warn", f"{said}, {gate.k} make a failure")
     if ratio < limit:
         return "ok", f"{said}; below the limit of {shown}"
     if load.size_bytes <= floor_bytes:
         return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
-    if _is_luck(load, limit, gate):
+    if _is_excused(load, limit, gate):
         return "warn", (
             f"{said}, which hashing so many keys gives by chance (without it {load.ratio_without_luck:.2f}): real and "
             "lasting, but no defect; other keys or more partitions even it out"

@@ -21,7 +21,7 @@ from pipeline.measures.chance import required_units_of_share
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.bench.simulated_windows import HOUR_MS, PLACEMENTS, Traffic, draw_series, measure
 
-LIMITS = Gate(limit_ratio=1.2, floor_bytes_per_s=0, chance_level=0.001, k=3, n=4)
+LIMITS = Gate(limit_ratio=1.2, floor_bytes_per_s=0, chance_level=0.001, k=3, n=4, hash_luck="warn")
 BROKERS = (3, 6, 12, 30)
 PARTITIONS = (3, 12, 48, 100, 200)
 VOLUMES = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)

@@ -93,11 +93,16 @@ def test_no_rows_give_no_verdicts(check):
     assert (report.success, verdicts) == (True, ())
 
 
-def test_a_broker_that_luck_alone_takes_to_the_limit_is_told_and_does_not_fail(check):
+def test_a_broker_that_luck_alone_takes_to_the_limit_fails_by_name_unless_it_is_excused(check):
     loads = shares([HOT] * 3, luck=0.25)
     report, verdicts = check(loads)
+    hot = [verdict for verdict in verdicts if verdict.subject == "broker 1"]
+    assert [(verdict.verdict, verdict.is_above) for verdict in hot] == [("warn", True), ("warn", True), ("fail", True)]
+    assert "1.40 times its share, by hash luck (without it 1.15); limit 1.20" in hot[-1].reason
+    assert not report.success
+
+    report, verdicts = check(loads, hash_luck="warn")
     hot = [verdict for verdict in verdicts if verdict.subject == "broker 1"]
     assert [(verdict.verdict, verdict.is_above) for verdict in hot] == [("warn", False)] * 3
     assert "hashing so many keys" in hot[0].reason
     assert report.success
-    assert not check(loads, hash_luck="fail")[0].success
