@@ -51,10 +51,7 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
 
 
 def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
-    """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates.
-
-    A broker is uneven whose bytes are not those of the partitions it leads.
-    """
+    """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates."""
     import pyarrow as pa
 
     rows = run.query(
@@ -72,21 +69,7 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
             SELECT {_SCENARIO}, sum(size_bytes) AS broker_size_bytes FROM brokers GROUP BY {_SCENARIO}
         ) AS shares ON {_same("shares", _SCENARIO)}
         LEFT JOIN (
-            SELECT {_SCENARIO}, count(*) AS uneven_broker_count
-            FROM (
-                SELECT brokers.*, led_low, led_high, sum(brokers.size_bytes) OVER (
-                    PARTITION BY {", ".join(f"brokers.{name}" for name in _SCENARIO.split(", "))}
-                ) AS topic_bytes
-                FROM brokers
-                LEFT JOIN (
-                    SELECT {_SCENARIO}, leader_id, sum(size_bytes_low) AS led_low, sum(size_bytes_high) AS led_high
-                    FROM results GROUP BY {_SCENARIO}, leader_id
-                ) AS led ON {_same("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
-                WHERE placement = 'known'
-            ) AS led_brokers
-            WHERE size_bytes NOT BETWEEN coalesce(led_low, 0) - {MEDIANS_DIFFER} * topic_bytes
-                  AND coalesce(led_high, 0) + {MEDIANS_DIFFER} * topic_bytes
-            GROUP BY {_SCENARIO}
+            {_count_uneven_brokers()}
         ) AS uneven ON {_same("uneven", _SCENARIO)}
         LEFT JOIN (
             SELECT {_TOPIC}, sum(record_count) AS batch_record_count FROM traffic GROUP BY {_TOPIC}
@@ -107,6 +90,26 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
     expected = pa.array([counts[topic] for topic in topics], pa.int64())
     seeds = pa.array([run.config.replay.seeds] * len(topics), pa.int64())
     return rows.append_column("expected_candidate_count", expected).append_column("expected_seed_count", seeds)
+
+
+def _count_uneven_brokers() -> str:
+    """A query for brokers whose bytes are not those of the partitions they lead, by scenario."""
+    scenario = ", ".join(f"brokers.{name}" for name in _SCENARIO.split(", "))
+    return f"""
+        SELECT {_SCENARIO}, count(*) AS uneven_broker_count
+        FROM (
+            SELECT brokers.*, led_low, led_high, sum(brokers.size_bytes) OVER (PARTITION BY {scenario}) AS topic_bytes
+            FROM brokers
+            LEFT JOIN (
+                SELECT {_SCENARIO}, leader_id, sum(size_bytes_low) AS led_low, sum(size_bytes_high) AS led_high
+                FROM results GROUP BY {_SCENARIO}, leader_id
+            ) AS led ON {_same("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
+            WHERE placement = 'known'
+        ) AS led_brokers
+        WHERE size_bytes NOT BETWEEN coalesce(led_low, 0) - {MEDIANS_DIFFER} * topic_bytes
+              AND coalesce(led_high, 0) + {MEDIANS_DIFFER} * topic_bytes
+        GROUP BY {_SCENARIO}
+    """
 
 
 def _same(joined: str, columns: str, to: str = "comparison") -> str:
