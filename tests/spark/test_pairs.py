@@ -35,7 +35,7 @@ def test_a_recorded_run_tells_of_the_other(rows, table):
     off = [
         row
         for row in judged
-        if (row.verdict == MISSES or row.way == WRONG_WAY) and explain(recording, table, row.figure) is None
+        if (row.verdict == MISSES or row.way == WRONG_WAY) and explain(recording, table, row.figure, row.off) is None
     ]
 
     assert off == []

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMMITTED = Path(__file__).parents[2] / "golden" / "fidelity.json"
+EARLIER = COMMITTED.with_name("fidelity_earlier.json")
+"""Draws and repeats that later recordings took the place of; each with the times of the bed then."""
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,12 @@ def test_a_miss_is_known_by_its_table_and_figure_only():
     """Another figure of the table is a new miss."""
     known = KNOWN[0]
 
-    assert explain(known.table, f"{known.figure}, %") == known.reason
-    assert explain(known.table, "latency avg, ms") is None
-    assert explain("another table", known.figure) is None
+    assert explain(known.table, f"{known.figure}, %", "-2.2 %") == known.reason
+    assert explain(known.table, "latency avg, ms", "-2.2 %") is None
+    assert explain("another table", known.figure, "-2.2 %") is None
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=[f"{known.table} {known.figure}" for known in KNOWN])
+def test_a_known_miss_that_grows_is_a_new_one(known):
+    assert explain(known.table, known.figure, f"{-known.most:+.1f} %") == known.reason
+    assert explain(known.table, known.figure, f"{known.most + 0.1:+.1f} %") is None

@@ -93,7 +93,7 @@ def _is_off(row: PairRow) -> bool:
 
 
 def _explain(table: PairTable, row: PairRow) -> str | None:
-    return explain(table.recording, table.kind, row.figure)
+    return explain(table.recording, table.kind, row.figure, row.off)
 
 
 def _format_inside(told: Sequence[tuple[PairTable, PairRow]]) -> str:
