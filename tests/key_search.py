@@ -22,8 +22,9 @@ def make_pattern(prefixes):
         found |= {start, start.hex().encode(), start.hex().upper().encode()}
         for shift in range(3):  # where in a group of three bytes the key begins
             coded = base64.b64encode(bytes(shift) + start)
-            # the first character may hold bits of what is before, the last ones bits of what follows
-            found.add(coded[(0, 2, 3)[shift] : 4 * ((shift + len(start)) // 3)])
+            # the first character may hold bits of what is before, the last one bits of what follows
+            groups, left = divmod(shift + len(start), 3)
+            found.add(coded[(0, 2, 3)[shift] : 4 * groups + left])
     assert min(map(len, found)) >= 5, "shorter ones are found by chance"
     return re.compile(b"|".join(map(re.escape, sorted(found))))
 
