@@ -198,7 +198,7 @@ def test_records_are_packed_as_one_by_one(seed, secret):
     chance = random.Random(seed)
     data = make_log(chance)
     headers = scan_reply(data, name="made")
-    scan = decode_reply(data, headers)
+    (scan,) = decode_reply(data, headers)
     batches = np.arange(len(headers))
     event_ms = np.maximum.accumulate(headers.max_timestamp_ms.astype(np.int64))
     times = BatchTimes(
@@ -215,7 +215,7 @@ def test_records_are_packed_as_one_by_one(seed, secret):
 
 def test_keys_beyond_the_room_are_numbered_all_the_same():
     data = make_batch(make_records(300, key=b"k%d"))
-    scan = decode_reply(data, scan_reply(data, name="made"))
+    (scan,) = decode_reply(data, scan_reply(data, name="made"))
     (event_ms,) = scan.headers.max_timestamp_ms.tolist()
     times = BatchTimes(
         window_start_ms=np.array([event_ms - event_ms % MINUTE_MS]),

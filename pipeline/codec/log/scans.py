@@ -48,6 +48,7 @@ class Flaw(IntEnum):
     OFFSETS = 3
     CODEC = 4
     PAYLOAD = 5
+    BUDGET = 6
 
 
 class Field:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
+MOST_BATCH_RECORDS = (
+    4 << 20
+)  # of a chunk that is decoded at once, too: 200 MB; a producer's buffer holds as many at most
+MOST_RECORDS = 64 << 20  # of `CHUNK_BYTES` in the file, a fifth of a byte each: 5 s
+MOST_OUTPUT_BYTES = 4 << 30  # likewise, decompressed
+MOST_KEY_BYTES = 512 << 20  # of a chunk: they stay in memory
 _RECORDS_GUESS = 1 << 20
 _BROKEN = -1 << 62
 _PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
@@ -46,7 +52,7 @@ def iter_record_scans(
     """
     rows = headers.rows[first:end]
     with open_regular(path) as file:
-        for batches in _cut(rows, chunk_bytes):
+        for batches in _cut_into_chunks(rows, chunk_bytes):
             start = int(batches["position"][0])
             size_bytes = int(batches["position"][-1]) + int(batches["size_bytes"][-1]) - start
             data = os.pread(file.fileno(), size_bytes, start)
@@ -55,23 +61,45 @@ def iter_record_scans(
             yield _decode(str(path), data, start, replace(headers, rows=batches))
 
 
-def decode_reply(data: bytes, headers: HeaderScan) -> RecordScan:
+def decode_reply(data: bytes, headers: HeaderScan) -> Iterator[RecordScan]:
     """Reads the records of batches of a Fetch reply that were scanned before; sets the flaw of one that does not parse."""
-    return _decode("", data, 0, headers)
+    for batches in _cut_into_chunks(headers.rows, CHUNK_BYTES):
+        yield _decode("", data, 0, replace(headers, rows=batches))
 
 
-def _cut(rows: NDArray[np.void], chunk_bytes: int) -> Iterator[NDArray[np.void]]:
-    """Batches, in runs of at most so many bytes, or of one batch."""
-    ends = rows["position"] + rows["size_bytes"]
+def _cut_into_chunks(rows: NDArray[np.void], chunk_bytes: int) -> Iterator[NDArray[np.void]]:
+    """Batches, in runs of at most so many bytes and `MOST_BATCH_RECORDS`, or of one batch."""
+    for batches in _cut(rows, rows["size_bytes"], chunk_bytes):
+        _refuse_excess(batches)
+        yield from _cut(batches, _claim_records(batches), MOST_BATCH_RECORDS)
+
+
+def _cut(rows: NDArray[np.void], weights: NDArray[np.integer[Any]], most: int) -> Iterator[NDArray[np.void]]:
+    ends = np.cumsum(weights, dtype=np.int64)
     first = 0
     while first < len(rows):
-        after = int(np.searchsorted(ends, rows["position"][first] + chunk_bytes, side="right"))
-        yield rows[first : max(after, first + 1)]
-        first = max(after, first + 1)
+        before = int(ends[first - 1]) if first else 0
+        after = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
+        yield rows[first:after]
+        first = after
+
+
+def _claim_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
+    """Records that batches without a flaw claim to hold; decoding finds no more."""
+    return np.where(batches["flaw"] == Flaw.NONE, np.maximum(batches["record_count"], 0), 0).astype(np.int64)
+
+
+def _refuse_excess(batches: NDArray[np.void]) -> None:
+    """Marks batches with more records than one may have, and the largest ones of those that have too many together."""
+    claimed = _claim_records(batches)
+    order = np.argsort(claimed, kind="stable")
+    excess = claimed > MOST_BATCH_RECORDS
+    excess[order[np.cumsum(claimed[order]) > MOST_RECORDS]] = True
+    batches["flaw"][excess] = Flaw.BUDGET
 
 
 def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordScan:
-    rows, was_flawed = headers.rows, headers.rows["flaw"] != Flaw.NONE
+    rows, was_flawed = headers.rows, ~np.isin(headers.rows["flaw"], (Flaw.NONE, Flaw.BUDGET))
     records, key_offsets, key_data = _Decoder(data, start, rows).run()
     broken = np.flatnonzero((rows["flaw"] != Flaw.NONE) & ~was_flawed)[:MAX_PROBLEMS]
     entries = [(row, int(row["position"]) - start) for row in rows[broken]]
@@ -99,6 +127,7 @@ class _Decoder:
         self._keys = np.empty(0, np.uint8)
         self._key_end = 0
         self._output = np.empty(0, np.uint8)
+        self._output_bytes = 0  # of all batches so far
 
     def run(self) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.uint8]]:
         codecs = self._batches["attributes"] & 7
@@ -127,10 +156,14 @@ class _Decoder:
         spans: list[tuple[int, int]] = []
         # Plain integers and few calls: a small batch is decompressed in five microseconds.
         for start, end, codec, record_count, flaw in zip(*(column.tolist() for column in columns), strict=True):
-            after = written if flaw else self._decompress(codec, data[start:end], written)
-            if not flaw and record_count > (after - written) // MIN_RECORD_BYTES:
+            is_excess = self._output_bytes > MOST_OUTPUT_BYTES or self._key_end > MOST_KEY_BYTES
+            after = written if flaw or is_excess else self._decompress(codec, data[start:end], written)
+            if is_excess and not flaw:
+                self._batches["flaw"][group + len(spans)] = Flaw.BUDGET
+            elif not flaw and record_count > (after - written) // MIN_RECORD_BYTES:
                 self._batches["flaw"][group + len(spans)] = Flaw.PAYLOAD
                 after = written
+            self._output_bytes += after - written
             spans.append((written, after))
             written = after
             if written >= GROUP_BYTES:

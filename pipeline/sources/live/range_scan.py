@@ -7,7 +7,7 @@ are fetched and decoded once, for batches, keys and arrivals together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -173,7 +173,7 @@ class RangeTask:
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():
-            scans = starmap(decode_reply, replies)
+            scans = chain.from_iterable(starmap(decode_reply, replies))
             times = time_range_batches(scanned, replies, self.settings) if self.settings.reads_arrivals else None
             yield from scan_records(read, scans, starts, times, self.settings)
 

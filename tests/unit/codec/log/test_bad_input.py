@@ -15,10 +15,11 @@ import zstandard
 
 from pipeline.codec.log.scans import Flaw
 from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.records.record_reader import MOST_BATCH_RECORDS, MOST_OUTPUT_BYTES, MOST_RECORDS, iter_record_scans
 from pipeline.model.log import Codec
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
-from tests.record_writers import write_records
-from tests.scans import list_keys, scan_and_compare
+from tests.record_writers import write_records, write_varint
+from tests.scans import list_keys, scan_and_compare, scan_records
 
 A = make_batch(make_records(3))
 B = make_batch(make_records(3, base_offset=3), codec=Codec.ZSTD)
@@ -202,3 +203,58 @@ def test_random_bytes_do_not_raise(tmp_path, seed):
     for _ in range(40):
         data[rng.randrange(len(data))] = rng.randrange(256)
     records_of(tmp_path, bytes(data))
+
+
+TINY = b"\x0c\x00\x00\x00\x01\x01\x00"  # a record of 7 bytes: no key, no value, offset delta 0
+
+
+def make_claim(count, payload, *, base_offset=3):
+    """A batch of zstd that claims so many records."""
+    first = make_records(1, base_offset=base_offset)
+    return make_batch(
+        first, codec=Codec.ZSTD, attributes=0, payload=payload, record_count=count, last_offset=base_offset + count - 1
+    )
+
+
+def test_a_batch_of_too_many_records_is_left_out(tmp_path):
+    count = MOST_BATCH_RECORDS + 1
+    bomb = zstandard.ZstdCompressor(level=3).compress(TINY * count)
+    bomb += b"\x50\x2a\x4d\x18" + (30_000).to_bytes(4, "little") + bytes(30_000)  # a frame that readers skip
+    data = A + make_claim(count, bomb) + make_batch(make_records(3, base_offset=3 + count))
+    assert len(data) < 40_000
+    assert headers_of(tmp_path, data).problems == ()
+    scan = scan_records(tmp_path / "00000000000000000000.log")
+    assert scan.offset.tolist() == [0, 1, 2, 3 + count, 4 + count, 5 + count]
+    assert scan.headers.rows["flaw"].tolist() == [0, Flaw.BUDGET, 0]
+    (problem,) = scan.headers.problems
+    assert problem.position == MIDDLE
+    assert "4194305 records left out" in problem.reason
+
+
+def test_the_largest_of_too_many_records_together_are_left_out(tmp_path):
+    claim, count = 2_300_000, 40  # as many as any small compressed batch may hold
+    payload = zstandard.compress(TINY * 5)
+    claims = [make_claim(claim, payload, base_offset=3 + n * claim) for n in range(count)]
+    data = A + b"".join(claims) + make_batch(make_records(3, base_offset=3 + claim * count))
+    assert headers_of(tmp_path, data).problems == ()
+    scan = scan_records(tmp_path / "00000000000000000000.log")
+    assert len(scan) == 6
+    flaws = scan.headers.rows["flaw"].tolist()
+    assert (flaws[0], flaws[-1]) == (0, 0)
+    assert flaws.count(Flaw.BUDGET) == count - (MOST_RECORDS - 6) // claim
+    assert len(scan.headers.problems) == count
+    chunks = list(iter_record_scans(tmp_path / "00000000000000000000.log", headers_of(tmp_path, data)))
+    assert max(int(chunk.headers.record_count[chunk.headers.usable].sum()) for chunk in chunks) <= MOST_BATCH_RECORDS
+
+
+def test_batches_beyond_the_bytes_of_a_chunk_are_left_out(tmp_path):
+    body = b"\x00\x00\x00\x01" + write_varint(240 << 20) + bytes(240 << 20) + b"\x00"  # one record of 240 MiB of zeros
+    bomb = zstandard.compress(write_varint(len(body)) + body)
+    bomb += b"\x50\x2a\x4d\x18" + (250_000).to_bytes(4, "little") + bytes(250_000)  # a frame that readers skip
+    count = 20
+    data = A + b"".join(make_claim(1, bomb, base_offset=3 + n) for n in range(count))
+    assert headers_of(tmp_path, data).problems == ()
+    scan = scan_records(tmp_path / "00000000000000000000.log")
+    sound = MOST_OUTPUT_BYTES // (240 << 20) + 1
+    assert scan.headers.rows["flaw"].tolist() == [0] + [0] * sound + [Flaw.BUDGET] * (count - sound)
+    assert len(scan) == 3 + sound
