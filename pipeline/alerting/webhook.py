@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pipeline.alerting.content import Content, MailSection
     from pipeline.config.mail import Webhook
     from pipeline.model.incident import AlertMessage
@@ -29,8 +32,6 @@ _CODE_LIMIT = 1_300
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
 _REASON_LIMIT = 300
-
-logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs the address of every request, which is a secret
 
 
 def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
@@ -57,7 +58,10 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         "Accept-Encoding": "identity",
     }
     try:
-        with httpx.stream("POST", webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s) as answer:
+        with (
+            _unlogged(),
+            httpx.stream("POST", webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s) as answer,
+        ):
             body = b"" if answer.is_success else next(answer.iter_raw(_REASON_LIMIT * 4), b"")
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
@@ -66,6 +70,17 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         reason = format_name(body.decode("utf-8", "replace"), _REASON_LIMIT)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keeps httpx from logging requests: at INFO it writes the address of each, which is a secret here."""
+    logger, silence = logging.getLogger("httpx"), lambda _record: False
+    logger.addFilter(silence)
+    try:
+        yield
+    finally:
+        logger.removeFilter(silence)
 
 
 def _generic(content: Content, message_id: str) -> dict[str, object]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
+from email import message_from_bytes
+from email.policy import default
 from pathlib import Path  # noqa: TC003  (a field's type)
 
 import pyarrow as pa
@@ -190,7 +193,10 @@ def stable_columns(table):
 
 
 def differences(left, right, *, leave_out=()):
-    """Per table whose stable columns differ: how many rows each side has and the first one that the other lacks."""
+    """Per table whose stable columns differ: how many rows each side has and the first one that the other lacks.
+
+    Mails are compared decoded, and whatever file their commands name as the configuration: each run has its own.
+    """
     found = {}
     for table in TABLES:
         columns = [name for name in stable_columns(table) if f"{table.name}.{name}" not in leave_out]
@@ -214,6 +220,18 @@ def _comparable(rows: pa.Table):
 def _hashable(value, kind):
     if value is None:
         return None
+    if pa.types.is_binary(kind):
+        return _decoded(value)
     if pa.types.is_map(kind):
         return str(sorted(value))
     return tuple(value) if pa.types.is_list(kind) else value
+
+
+def _decoded(value):
+    """A mail's headers and the contents of its parts; other bytes as they are."""
+    mail = message_from_bytes(value, policy=default)
+    if "Message-ID" not in mail:
+        return value
+    contents = [part.get_content() for part in mail.walk() if not part.is_multipart()]
+    plain = [re.sub(r"--config\s+\S+", "--config FILE", c) if isinstance(c, str) else c for c in contents]
+    return (*map(str, mail.items()), *plain)
