@@ -1,7 +1,7 @@
 """`make serve`: Airflow's processes with our DAGs, scheduled on the configuration at hand.
 
 Other than `airflow standalone` it starts the scheduler when the API server answers, not before (a task that cannot reach
-it fails, and its log stays empty), and listens on loopback unless told otherwise. Tasks' logs are read from disk: nothing
+it fails, and its log stays empty), and listens on loopback by default. Tasks' logs are read from disk: nothing
 else listens.
 """
 

@@ -63,7 +63,7 @@ _INSIDE = re.compile(
     "ScriptTransformation|InsertInto(Dir|Statement)|DeleteFromTable|UpdateTable|MergeIntoTable|table_changes_by_path",
     re.IGNORECASE,
 )
-"""What may stand below a query's node and is none, such as `WITH ... INSERT`. Also refused where a text in the query says so."""
+"""Nodes that change data or run a program and may occur below a query's, such as `WITH ... INSERT`; texts that say so are refused too."""
 _CALLS = ("reflect", "java_method", "try_reflect")
 
 

@@ -71,7 +71,7 @@ is no instant."""
 
 
 def known_instant_of(instant_ms: int | None) -> datetime | None:
-    """The instant of a timestamp that a client wrote; None where it is none.
+    """The instant of a timestamp that a client wrote; None outside the calendar.
 
     >>> known_instant_of(2**62), known_instant_of(-1)
     (None, None)

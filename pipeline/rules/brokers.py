@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DISK_RULE = "disk_hours_to_full"
 DISK_HISTORY_WINDOWS = 24
 EVENT_RULES = ("broker_away", "leaders_moved")
-"""Rules about what happened to brokers: every mail and verdict about a window tells of it."""
+"""Rules about what happened to brokers, shown in every mail and verdict about a window."""
 _NAMED = 5
 
 

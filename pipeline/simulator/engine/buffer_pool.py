@@ -1,4 +1,4 @@
-"""`buffer.memory`: who gets some, and who waits (`BufferPool`). Who waits first gets first; nobody overtakes."""
+"""`buffer.memory` (`BufferPool`): threads that wait for it get it in the order they came."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.simulator.engine.state import NONE, ProducerState, Simulation
 
 @njit
 def allocate(producer: ProducerState, size_bytes: int) -> bool:
-    """Takes memory if there is enough and nobody waits."""
+    """Takes memory if there is enough and no thread waits."""
     if producer.first_waiting != NONE or producer.free_bytes < size_bytes:
         return False
     producer.free_bytes -= size_bytes

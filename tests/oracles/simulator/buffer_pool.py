@@ -23,7 +23,7 @@ class BufferPool:
         return bool(self._waiters)
 
     def allocate(self, size_bytes: int) -> bool:
-        """Takes memory if there is enough and nobody waits."""
+        """Takes memory if there is enough and no thread waits."""
         if self._waiters or self.free_bytes < size_bytes:
             return False
         self.free_bytes -= size_bytes
