@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config.pipeline_config import Spark
-from pipeline.storage.jars import QUIET, one_at_a_time
+from pipeline.storage.jars import QUIET
+from pipeline.storage.locks import holding
 from pipeline.storage.session import create_session, find_archive, stop_session
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def make_archive() -> Path | None:
     """
     spark_config = Spark(master="local[2]")
     path = find_archive(spark_config)
-    with one_at_a_time(path.parent), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with holding(path.parent, "lock", wait=True), tempfile.TemporaryDirectory(dir=path.parent) as folder:
         if path.is_file():
             return path
         draft = Path(folder) / path.name

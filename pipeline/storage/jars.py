@@ -6,20 +6,19 @@ starts without it (0.7 s less), and two sessions never resolve into one cache at
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import subprocess
-from contextlib import contextmanager
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.environment import delta_jars
 from pipeline.errors import ConfigError
+from pipeline.storage.locks import holding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 SCALA_VERSION = "2.13"
 # Everything but io.delta: Spark ships what the other 28 packages hold, or nothing we use needs them.
@@ -61,7 +60,7 @@ def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ..
     listing = cache / f"{package.replace(':', '_')}.jars"
     paths = _listed(listing)
     if not paths:
-        with one_at_a_time(cache):
+        with holding(cache, "lock", wait=True):
             paths = _listed(listing)  # another process may have been first
             if not paths:
                 paths = _resolve(package, cache / "ivy", java, conf)
@@ -120,12 +119,3 @@ def archive_path(cache: Path, java_home: Path, jars: Sequence[str]) -> Path:
 def use_archive(path: Path) -> str:
     """Java options that read an archive; none where it is not there."""
     return f"-XX:SharedArchiveFile={path} {QUIET}" if path.is_file() else ""
-
-
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Holds a folder for one process, and makes it if it is missing; others wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

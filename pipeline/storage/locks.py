@@ -1,4 +1,4 @@
-"""Locks on the warehouse: one process at a time delivers, one judges a cluster. They end with their process, however it ends."""
+"""Locks on folders: one process at a time delivers, judges a cluster or fills a cache. They end with their process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def holding(warehouse: Path, name: str, *, wait: bool) -> Iterator[bool]:
-    """Holds a lock of the warehouse; yields False where another process has it and this one does not wait.
+def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
+    """Holds a lock of a folder; yields False where another process has it and this one does not wait.
 
     Args:
-        warehouse: Folder of all tables; made where it is missing.
+        folder: Made where it is missing.
         name: Of the lock; safe as the end of a file's name.
         wait: Whether to wait until it is free.
     """
-    warehouse.mkdir(parents=True, exist_ok=True)
-    with (warehouse / f".{name}").open("w") as held:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}").open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

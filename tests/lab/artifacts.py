@@ -17,8 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.storage.jars import one_at_a_time
 from pipeline.storage.java import find_java
+from pipeline.storage.locks import holding
 
 BROKER_VERSION = "4.1.1"
 
@@ -128,7 +128,7 @@ def resolve_jars(artifacts: ArtifactSet) -> tuple[Path, ...]:
     digest = hashlib.sha256(description.encode()).hexdigest()[:8]
     target = cache_directory() / f"{artifacts.name}-{digest}"
     if not target.is_dir():
-        with one_at_a_time(cache_directory()):
+        with holding(cache_directory(), "lock", wait=True):
             if not target.is_dir():  # another process may have been first
                 _retrieve(artifacts.name, description, target)
     return tuple(sorted(target.glob("*.jar")))
