@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def airflow_environment(home: Path, config: Path) -> dict[str, str]:
 def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] | None = None) -> None:
     """Sets the variables for this process and those it starts; has to come before the first import of Airflow."""
     home.mkdir(parents=True, exist_ok=True)
+    home.chmod(stat.S_IRWXU)  # it holds the database, the logs and a generated password
     os.environ.update(airflow_environment(home, config) | dict(overrides or {}))
 
 

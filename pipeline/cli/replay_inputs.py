@@ -7,15 +7,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from pipeline.codec.log.segment import scan_headers
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
 from pipeline.config.section import format_problems
 from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.window import DAY_MS, MINUTE_MS, TimeWindow, format_instant
+from pipeline.model.window import DAY_MS, LATEST_MS, MINUTE_MS, TimeWindow, format_instant
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds import KINDS
 from pipeline.sources.metrics.metric_source import MetricSource
@@ -25,6 +27,8 @@ from pipeline.storage.rows import FEW_ROWS
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
+
+    from pipeline.model.segment_summary import SegmentSummary
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
@@ -154,10 +158,21 @@ def find_span(paths: Iterable[Path], patterns: Sequence[str] = ()) -> tuple[int,
         for segment in summarise_partition(directory, partition).segments:
             if not patterns or any(fnmatchcase(partition.topic, pattern) for pattern in patterns):
                 record_count += segment.record_count
-            times += [at_ms for at_ms in (segment.min_timestamp_ms, segment.max_timestamp_ms) if at_ms is not None]
+            times += _list_times(segment)
     if not times:
         raise NothingUsableError(f"no record with a timestamp in {', '.join(map(str, paths))}")
     return min(times), max(times), record_count
+
+
+def _list_times(segment: SegmentSummary) -> list[int]:
+    """The smallest and the largest timestamp that a calendar holds; producers may write any."""
+    times = [at_ms for at_ms in (segment.min_timestamp_ms, segment.max_timestamp_ms) if at_ms is not None]
+    if all(0 <= at_ms <= LATEST_MS for at_ms in times):
+        return times
+    scan = scan_headers(segment.segment.path, check_crc=False)
+    stamps = np.concatenate([scan.min_timestamp_ms, scan.max_timestamp_ms])[np.tile(scan.usable, 2)].astype(np.int64)
+    known = stamps[(stamps >= 0) & (stamps <= LATEST_MS)]
+    return [int(known.min()), int(known.max())] if len(known) else []
 
 
 def choose_length(first_ms: int, last_ms: int) -> int:

@@ -45,7 +45,7 @@ class Problem:
 
     Attributes:
         position: Byte position, or line number for text files; None for the file as a whole.
-        first_bytes: The bytes at the position, at most 64.
+        first_bytes: The bytes at the position, at most 64: never of a record, nor of a text.
         severity: `refused` = what follows the position was not used; `suspect` = used, but marked.
     """
 

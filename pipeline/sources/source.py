@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pipeline.codec.log.regular_files import open_regular
+from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
 from pipeline.model.cluster import ReplicaState
@@ -238,8 +238,7 @@ class TextSource(StateSource):
     def parse(self, path: Path, parse: Callable[..., _T], described: Described) -> _T | None:
         """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
-            with open_regular(path) as file:
-                text = file.read().decode()
+            text = read_small(path, MOST_TEXT_BYTES).decode()
             return parse(text.replace("\r\n", "\n").replace("\r", "\n"), path=path)
         except (OSError, UnicodeDecodeError, InputError) as error:
             described.problems[self.kind].append(Problem.of_error(path, error))

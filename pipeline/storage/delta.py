@@ -22,7 +22,7 @@ from delta.exceptions import (
 )
 
 from pipeline.errors import StorageConflictError
-from pipeline.storage.durability import open_table, sync_commits
+from pipeline.storage.durability import NOT_DURABLE, StorageErrors, open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -92,7 +92,8 @@ def replace_spread_rows(
             conflict = error
         else:
             version = open_table(path).version()
-            sync_commits(path, after=before, to=version)
+            with StorageErrors(path, NOT_DURABLE):
+                sync_commits(path, after=before, to=version)
             return version
     raise StorageConflictError(f"{table.name}: other writers came first {_ATTEMPTS} times") from conflict
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
+NOT_DURABLE = "the commit may not survive a power cut: mend the disk, then run again"
 _LOG = "_delta_log"
 _SHOWN = 600
 

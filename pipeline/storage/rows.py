@@ -15,7 +15,7 @@ from deltalake import QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
-from pipeline.storage.durability import ON_READ, StorageErrors, open_table, sync_commits
+from pipeline.storage.durability import NOT_DURABLE, ON_READ, StorageErrors, open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -147,7 +147,7 @@ def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -
         except CommitFailedError as error:
             conflict = error
         else:
-            with StorageErrors(path, "the commit may not survive a power cut: mend the disk, then run again"):
+            with StorageErrors(path, NOT_DURABLE):
                 on_disk.update_incremental()
                 sync_commits(path, after=before, to=on_disk.version())
             return on_disk.version()

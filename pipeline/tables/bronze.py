@@ -234,7 +234,10 @@ QUARANTINE = Table(
         bigint("position", "Byte position (line number in text files); -1 for the file as a whole."),
         string("reason", "What was found and what was expected."),
         string("severity", "`refused`: not used from the position on; `suspect`: used, but marked."),
-        string("first_bytes_hex", "First bytes at the position, at most 64, in hex."),
+        string(
+            "first_bytes_hex",
+            "Of a batch its header in hex, of an index or snapshot at most 64 bytes; nothing of texts and of what may be records.",
+        ),
         timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
         RUN_ID,
     ),

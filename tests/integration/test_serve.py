@@ -57,6 +57,7 @@ def test_it_starts_listens_on_loopback_and_stops(served):
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             continue
 
+    assert (log.parent / "airflow").stat().st_mode & 0o077 == 0  # database, logs, password: its owner's
     text = log.read_text(errors="replace")
     assert f"Airflow is ready: http://127.0.0.1:{port}, user admin" in text
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]

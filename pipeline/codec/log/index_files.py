@@ -35,6 +35,7 @@ TXN_ENTRY = np.dtype(
     ]
 )
 _BLOCK_ENTRIES = 8192
+_MOST_ENTRIES = 1 << 23  # one for each batch of 256 bytes in a segment of 2 GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,4 +162,6 @@ def _iter_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.vo
             blocks.append(block[: searched_from + int(zeros[0])])
             break
         blocks.append(block)
+        if len(blocks) * _BLOCK_ENTRIES > _MOST_ENTRIES:
+            raise InputError(f"more than {_MOST_ENTRIES:,} entries, more than a segment has use for")
     return blocks

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.codec.log.batch_format import LOG_OVERHEAD_BYTES, Stop
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, Stop
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw
 from pipeline.errors import InputError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 1000  # per scan: a file of noise must not become a table of noise
 FIRST_BYTES = 64
 _MOST_EXPLAINED = 10_000  # records that plain Python reads again to say which of them is broken: 50 ms
+_HEADER_BYTES = {0: 18, 1: 26, 2: BATCH_HEADER_BYTES}  # by magic
 _TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 
 
@@ -48,7 +49,13 @@ def describe_flaw(path: str, row: np.void, entry: bytes) -> Problem:
     }
     is_short = int(row["record_count"]) <= _MOST_EXPLAINED
     reason = reasons.get(Flaw(int(row["flaw"]))) or (_explain_payload(entry) if is_short else "records do not parse")
-    return Problem(path=path, position=int(row["position"]), reason=reason, first_bytes=entry[:FIRST_BYTES])
+    return Problem(path=path, position=int(row["position"]), reason=reason, first_bytes=_keep_header(entry))
+
+
+def _keep_header(entry: bytes) -> bytes:
+    """The header of a batch or message: keys and values follow behind it, and go into no problem."""
+    magic = entry[MAGIC_AT] if len(entry) > MAGIC_AT else -1
+    return entry[: _HEADER_BYTES.get(magic, 0)]
 
 
 def _explain_payload(entry: bytes) -> str:
@@ -60,12 +67,13 @@ def _explain_payload(entry: bytes) -> str:
 
 
 def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left: int) -> Problem:
-    """Explains why nothing from `position` on was read; `left` bytes are there to the end of the file."""
+    """Explains why nothing from `position` on was read; `left` bytes are there to the end of the file.
+
+    Bytes are kept of a torn batch only: others may be of a record.
+    """
     if position == 0 and is_text(first_bytes):
-        line = first_bytes.split(b"\n", 1)[0].decode("ascii")
-        kind = "a Git LFS pointer" if line.startswith("version https://git-lfs") else "text"
-        reason = f"{kind}, not a log segment: begins with {line[:40]!r}"
-        return Problem(path=path, position=position, reason=reason, first_bytes=first_bytes[:FIRST_BYTES])
+        kind = "a Git LFS pointer" if first_bytes.startswith(b"version https://git-lfs") else "text"
+        return Problem(path=path, position=position, reason=f"{kind}, not a log segment")
     length = int.from_bytes(first_bytes[8:LOG_OVERHEAD_BYTES], "big", signed=True)
     reasons = {
         Stop.BEYOND_FILE: f"torn: the batch wants {length + LOG_OVERHEAD_BYTES} bytes, {left} are left in the file"
@@ -75,7 +83,8 @@ def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left
         Stop.BAD_MAGIC: f"magic {first_bytes[16] if len(first_bytes) > 16 else None}, want 0, 1 or 2",
         Stop.ZERO_LENGTH: f"batch length 0, and the {left} bytes from here on are not all zero",
     }
-    return Problem(path=path, position=position, reason=reasons[stop], first_bytes=first_bytes[:FIRST_BYTES])
+    kept = _keep_header(first_bytes) if stop is Stop.BEYOND_FILE else b""
+    return Problem(path=path, position=position, reason=reasons[stop], first_bytes=kept)
 
 
 def is_text(first_bytes: bytes) -> bool:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MOST_SMALL_BYTES = 16 << 20
 """Checkpoints, producer snapshots and transaction indexes are kilobytes; a broker writes none as large as this."""
+MOST_TEXT_BYTES = 256 << 20
+"""What Kafka's tools print of a cluster of 200,000 partitions is a tenth of this, and so is an exporter's page."""
 
 
 def open_regular(path: Path | str) -> FileIO:
@@ -28,14 +30,14 @@ def open_regular(path: Path | str) -> FileIO:
     return file
 
 
-def read_small(path: Path | str) -> bytes:
-    """The bytes of a file that is small wherever a broker wrote it.
+def read_small(path: Path | str, most_bytes: int = MOST_SMALL_BYTES) -> bytes:
+    """The bytes of a file that is small wherever a broker or a tool wrote it; what is added meanwhile is left out.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or larger than 16 MiB.
+        OSError: It cannot be read, is no regular file, or is larger.
     """
     with open_regular(path) as file:
-        data = file.read(MOST_SMALL_BYTES + 1)
-    if len(data) > MOST_SMALL_BYTES:
-        raise OSError(errno.EFBIG, f"more than {MOST_SMALL_BYTES >> 20} MiB, far more than a broker writes", str(path))
-    return data
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes > most_bytes:
+            raise OSError(errno.EFBIG, f"more than {most_bytes >> 20} MiB, far more than it ever has", str(path))
+        return file.read(size_bytes)

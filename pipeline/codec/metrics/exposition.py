@@ -103,12 +103,12 @@ class ExpositionReader:
             try:
                 value = float(value_text)
             except ValueError:
-                page.bad_lines.append(BadLine(number, line, "the value is no number"))
+                page.bad_lines.append(BadLine(number, "the value is no number"))
                 continue
             page.take(number, place, value)
         is_torn = bool(torn) and not page.is_open_metrics
         if is_torn:
-            page.bad_lines.append(BadLine(len(lines) + 1, torn, "the page ends within a line: torn"))
+            page.bad_lines.append(BadLine(len(lines) + 1, "the page ends within a line: torn"))
         elif torn:
             self._read_new(len(lines) + 1, torn, page)
         values = np.array(page.values, np.float64)
@@ -129,14 +129,18 @@ class ExpositionReader:
             return
         found = _LINE.fullmatch(stripped)
         if found is None:
-            page.bad_lines.append(BadLine(number, line, "a line that is no sample"))
+            page.bad_lines.append(BadLine(number, "a line that is no sample"))
             return
         try:
             value = float(found["value"])
             timestamp = None if found["timestamp"] is None else float(found["timestamp"])
+        except ValueError:  # whose words are the line's
+            page.bad_lines.append(BadLine(number, "a line that is no sample: value or timestamp is no number"))
+            return
+        try:
             place = self._place_of(found["series"].rstrip(), found["name"], found["labels"] or "")
         except ValueError as error:
-            page.bad_lines.append(BadLine(number, line, f"a line that is no sample: {error}"))
+            page.bad_lines.append(BadLine(number, f"a line that is no sample: {error}"))
             return
         if page.take(number, place, value) and timestamp is not None:
             page.timestamps_ms[len(page.series) - 1] = round(timestamp * (1000 if page.is_open_metrics else 1))
@@ -193,10 +197,8 @@ class _Page:
             return False
         first = self._reader.first_of_name(place)
         if first in self._seen:
-            found = self._reader.series[place]
-            text = f"{found.exposed_name}{dict(found.labels)}"
-            reason = f"a second sample of {found.name}: the first counts"
-            self.bad_lines.append(BadLine(number, text, reason, "suspect"))
+            reason = f"a second sample of {self._reader.series[place].name}: the first counts"
+            self.bad_lines.append(BadLine(number, reason, "suspect"))
             return False
         self._seen.add(first)
         self.series.append(place)
@@ -211,7 +213,7 @@ def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:
     while at < end:
         pair = _PAIR.match(text, at)
         if pair is None:
-            raise ValueError(f"labels cannot be read from {text[at : at + 40]!r} on")
+            raise ValueError(f"labels cannot be read from character {at} of them on")
         if pair["name"]:
             name = _unquote(pair["name"])
         else:
@@ -219,9 +221,9 @@ def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:
             label = _unquote(label) if label[0] == '"' else label
             value = _unquote(pair["value"])
             if len(value) > MAX_LABEL_CHARS:
-                raise ValueError(f"label {label} has {len(value):,} characters, at most {MAX_LABEL_CHARS:,} are taken")
+                raise ValueError(f"a label has {len(value):,} characters, at most {MAX_LABEL_CHARS:,} are taken")
             if label in labels:
-                raise ValueError(f"label {label} stands there twice")
+                raise ValueError("a label stands there twice")
             labels[label] = value
         at = pair.end()
     return labels, name

@@ -106,10 +106,9 @@ class Series(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that was not used, or was used although something is odd (number from 1)."""
+    """A line that was not used, or was used although something is odd (number from 1); its text is not repeated."""
 
     number: int
-    text: str
     reason: str
     severity: str = "refused"
 

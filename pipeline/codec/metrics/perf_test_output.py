@@ -46,14 +46,14 @@ def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
     producer's own metrics.
     """
     lines, metrics = [], []
-    strange: list[tuple[int, str]] = []
+    strange: list[int] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if found := _LINE.fullmatch(line.strip()):
             lines.append(found)
         elif found := _METRIC.fullmatch(line.strip()):
             metrics.append(found)
         elif not _REMARK.fullmatch(line):
-            strange.append((number, line))
+            strange.append(number)
     elapsed_ms = _elapsed_ms(lines)
     told_ms = next((float(m["value"]) for m in metrics if m["name"] == "start-time-ms"), None)
     started_at_ms = ended_at_ms - elapsed_ms if told_ms is None else round(told_ms)
@@ -62,15 +62,15 @@ def parse_perf_test_output(text: str, *, ended_at_ms: int) -> MetricText:
     return MetricText(tuple(samples), tuple(_tell_strange(strange)))
 
 
-def _tell_strange(lines: list[tuple[int, str]]) -> Iterator[BadLine]:
+def _tell_strange(lines: list[int]) -> Iterator[BadLine]:
     """One note for lines in a row: a stack trace has dozens."""
-    first, count = None, 0
-    for at, (number, line) in enumerate(lines):
-        first, count = first or (number, line), count + 1
-        if at + 1 == len(lines) or lines[at + 1][0] != number + 1:
+    first, count = 0, 0
+    for at, number in enumerate(lines):
+        first, count = first or number, count + 1
+        if at + 1 == len(lines) or lines[at + 1] != number + 1:
             reason = "neither a line of kafka-producer-perf-test nor a metric"
-            yield BadLine(*first, reason if count == 1 else f"{count} lines: {reason}", "suspect")
-            first, count = None, 0
+            yield BadLine(first, reason if count == 1 else f"{count} lines: {reason}", "suspect")
+            first, count = 0, 0
 
 
 def _number(text: str) -> float:

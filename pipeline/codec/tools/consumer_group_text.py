@@ -32,16 +32,15 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
         InputError: No table in it, or an invalid number; `position` is the line number.
     """
     rows = []
-    for number, line, columns in _iter_rows(text, path):
+    for number, columns in _iter_rows(text, path):
         try:
             rows.append(_parse_member(columns))
-        except ValueError as error:
-            reason = f"a line that does not parse ({error}): {line!r}"
-            raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+        except _NotANumberError as error:
+            raise InputError(f"a line whose {error} is no number", path=path, position=number) from None
     return tuple(rows)
 
 
-def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, str, Mapping[str, str]]]:
+def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str]]]:
     header: list[str] = []
     starts: list[int] = []
     found = False
@@ -54,9 +53,9 @@ def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, str, M
         elif header and words:
             columns = _cut_columns(starts, header, line) or _match_columns(header, words)
             if columns is not None:
-                yield number, line, columns
+                yield number, columns
     if not found:
-        raise InputError(f"no table with a column {_NEEDED}", path=path, first_bytes=text.encode())
+        raise InputError(f"no table with a column {_NEEDED}", path=path)
 
 
 def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, str] | None:
@@ -81,10 +80,10 @@ def _parse_member(columns: Mapping[str, str]) -> ConsumerGroupMember:
     return ConsumerGroupMember(
         group_id=columns["GROUP"],
         topic=_text(columns["TOPIC"]),
-        partition=_number(columns["PARTITION"]),
-        committed_offset=_number(columns["CURRENT-OFFSET"]),
-        log_end_offset=_number(columns["LOG-END-OFFSET"]),
-        lag_count=_number(columns["LAG"]),
+        partition=_number(columns, "PARTITION"),
+        committed_offset=_number(columns, "CURRENT-OFFSET"),
+        log_end_offset=_number(columns, "LOG-END-OFFSET"),
+        lag_count=_number(columns, "LAG"),
         member_id=_text(columns["CONSUMER-ID"]),
         client_host=None if host is None else host.removeprefix("/"),
         client_id=_text(columns["CLIENT-ID"]),
@@ -95,5 +94,12 @@ def _text(word: str) -> str | None:
     return None if word == "-" else word
 
 
-def _number(word: str) -> int | None:
-    return None if word == "-" else int(word)
+class _NotANumberError(ValueError):
+    """Names the column; the cell is not repeated."""
+
+
+def _number(columns: Mapping[str, str], name: str) -> int | None:
+    try:
+        return None if columns[name] == "-" else int(columns[name])
+    except ValueError:
+        raise _NotANumberError(name) from None

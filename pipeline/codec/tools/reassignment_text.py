@@ -68,10 +68,9 @@ def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> t
         if status is not None:
             found.append(status)
         elif line.strip() and not line.startswith(_REASSIGNMENT_WORDS):
-            reason = f"not a line of kafka-reassign-partitions --verify: {line[:200]!r}"
-            raise InputError(reason, path=path, position=number, first_bytes=line.encode())
+            raise InputError("not a line of kafka-reassign-partitions --verify", path=path, position=number)
     if not found:
-        raise InputError("no status of a reassignment", path=path, first_bytes=text.encode())
+        raise InputError("no status of a reassignment", path=path)
     return tuple(found)
 
 

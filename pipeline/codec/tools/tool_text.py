@@ -75,10 +75,10 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
         try:
             partitions.append(_parse_partition(fields, topic_ids.get(topic)))
         except (KeyError, ValueError) as error:
-            reason = f"a partition line that does not parse ({error}): {line.strip()!r}"
-            raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
+            reason = f"a partition line that does not parse{_name_missing(error)}"
+            raise InputError(reason, path=path, position=number) from None
     if not partitions:
-        raise InputError("no partition in the output of kafka-topics", path=path, first_bytes=text.encode())
+        raise InputError("no partition in the output of kafka-topics", path=path)
     return TopicsDescription(tuple(partitions), configs)
 
 
@@ -96,9 +96,9 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
             try:
                 return tuple(sorted(_list_replicas(json.loads(line))))
             except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
-                reason = f"not the JSON that kafka-log-dirs prints: {error}"
-                raise InputError(reason, path=path, position=number, first_bytes=line.encode()) from error
-    raise InputError("no line of JSON in the output of kafka-log-dirs", path=path, first_bytes=text.encode())
+                reason = f"not the JSON that kafka-log-dirs prints{_name_missing(error)}"
+                raise InputError(reason, path=path, position=number) from None
+    raise InputError("no line of JSON in the output of kafka-log-dirs", path=path)
 
 
 @parser
@@ -112,8 +112,13 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
     """
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
     if not matches and text.strip():
-        raise InputError("no `topic:partition:offset` line", path=path, first_bytes=text.encode())
+        raise InputError("no `topic:partition:offset` line", path=path)
     return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
+
+
+def _name_missing(error: Exception) -> str:
+    """The field that is missing; other errors' words are the line's, which is not repeated."""
+    return f": no {error}" if isinstance(error, KeyError) else ""
 
 
 def _parse_fields(line: str) -> dict[str, str]:

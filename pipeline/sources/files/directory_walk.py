@@ -107,9 +107,7 @@ class DirectoryWalk:
         try:
             data = read_small(path)
             if has_crlf(data):
-                self.problem(
-                    path, "CRLF line ends, read all the same", position=1, first_bytes=data, severity="suspect"
-                )
+                self.problem(path, "CRLF line ends, read all the same", position=1, severity="suspect")
             return parse(data)
         except (OSError, InputError) as error:
             self.problems.append(Problem.of_error(path, error))

@@ -17,6 +17,7 @@ import numpy as np
 
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
+from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
 from pipeline.codec.tools.dump_text import find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pipeline.model.cluster import PartitionState
     from pipeline.sources.kinds.dump_log import DumpLog
 
+_MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once
 _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"crc_ok", "flaw"})
 
 
@@ -144,7 +146,7 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
 def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[_Segment]:
     """The segments of one text; what is wrong with one costs that one."""
     try:
-        data = path.read_bytes()
+        data = read_small(path, _MOST_DUMP_BYTES)
     except OSError as error:
         problems.append(Problem.of_error(path, error))
         return

@@ -19,9 +19,6 @@ FACTS = (
     *("producer_id_count", "crc_error_count", "magic", "codecs"),
 )
 """Columns of `bronze.log_segments` that a scan fills, under their own names."""
-_SEGMENT_SUFFIX = ".log"
-_MAGIC_AT = 16
-_HEADER_BYTES = {0: 18, 1: 26, 2: 61}  # by magic; the legacy formats have the key's length and the key next
 
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
@@ -55,20 +52,8 @@ def iter_quarantine_rows(
                     "position": position,
                     "reason": problem.reason,
                     "severity": problem.severity,
-                    "first_bytes_hex": keep_header(path, problem.first_bytes).hex(),
+                    "first_bytes_hex": problem.first_bytes.hex(),
                 }
-
-
-def keep_header(path: str, first_bytes: bytes) -> bytes:
-    """What may be stored of the bytes where a problem was met: of a segment its batch header, for keys follow behind it.
-
-    >>> keep_header("clicks-0/00000000000000000000.log", bytes(64)) == bytes(18)
-    True
-    """
-    if not path.endswith(_SEGMENT_SUFFIX):
-        return first_bytes
-    magic = first_bytes[_MAGIC_AT] if len(first_bytes) > _MAGIC_AT else -1
-    return first_bytes[: _HEADER_BYTES.get(magic, _MAGIC_AT + 1)]
 
 
 def iter_segment_rows(

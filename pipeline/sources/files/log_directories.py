@@ -137,7 +137,7 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
         meta = parse_meta_properties(data)
         if meta.node_id is None:
             reason = "neither node.id nor broker.id: the broker is unknown"
-            walk.problem(listing.files[META_PROPERTIES], reason, first_bytes=data, severity="suspect")
+            walk.problem(listing.files[META_PROPERTIES], reason, severity="suspect")
         return meta
 
     meta = walk.parse(listing.files.get(META_PROPERTIES), parse_meta, _UNKNOWN_BROKER)

@@ -114,7 +114,7 @@ def _read_segment(
         return None
     reason = _not_a_log(start)
     if reason:
-        walk.problem(path, reason, position=0, first_bytes=start)
+        walk.problem(path, reason, position=0)
         return None
     match = SEGMENT_NAME.fullmatch(path.name)
     base_offset = int(match["offset"]) if match else None

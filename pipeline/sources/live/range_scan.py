@@ -7,6 +7,7 @@ are fetched and decoded once, for batches, keys and arrivals together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,7 @@ def time_range_batches(
     scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ScanSettings
 ) -> BatchTimes:
     """What a packer of arrivals needs to know of each batch of a range."""
-    types = [read_markers(np.frombuffer(data, np.uint8), headers) for data, headers in replies]
+    types = [read_markers(BytesIO(data), headers) for data, headers in replies]
     is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
     return time_batches(scanned, settings, is_aborted)
 

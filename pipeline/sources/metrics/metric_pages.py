@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.sources.files.directory_walk import list_files, split_instant
@@ -22,6 +22,7 @@ from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -143,7 +144,7 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     """Rows of one file; `reader` knows the series of the instance's pages before."""
     try:
-        text = Path(page.path).read_text(encoding="utf-8")
+        text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
@@ -155,7 +156,7 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
     problems = _of_lines(page, found.bad_lines)
     if not found.sample_count and "# TYPE" not in text and "# HELP" not in text:
         what = "an HTML page" if "<html" in text[:1000].lower() else "no exporter page: no metric in it"
-        problems = [Problem(path=page.path, reason=what, first_bytes=text[:64].encode())]
+        problems = [Problem(path=page.path, reason=what)]
     skews = [instant - page.observed_at_ms for instant in found.timestamps_ms.values()]
     worst_ms = max(skews, key=abs, default=0)
     if abs(worst_ms) > MAX_SKEW_MS:
@@ -171,7 +172,7 @@ def text_rows(page: MetricPage, text: str, found: MetricText) -> Iterator[pa.Rec
     """Rows of a text in a client's own format, once it is parsed."""
     problems = _of_lines(page, found.bad_lines)
     if not found.samples and not problems:
-        problems = [Problem(path=page.path, reason="no metric in it", first_bytes=text[:64].encode())]
+        problems = [Problem(path=page.path, reason="no metric in it")]
     series = [sample.series for sample in found.samples]
     instants_ms = np.array([sample.observed_at_ms for sample in found.samples], np.int64)
     values = np.array([sample.value for sample in found.samples], np.float64)
@@ -202,7 +203,6 @@ def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:
             path=page.path,
             position=line.number,
             reason=line.reason,
-            first_bytes=line.text.encode()[:64],
             severity=line.severity,
         )
         for line in bad_lines

@@ -216,7 +216,7 @@ class _Server:
             data = {name: document["data"][name] for name in ("result", "resultType")}
         except (ValueError, KeyError, TypeError) as error:
             reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
-            raise InputError(reason, path=shown(url), first_bytes=answer.text[:64].encode()) from error
+            raise InputError(reason, path=shown(url)) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
         self._warnings.update(map(str, document.get("warnings") or ()))

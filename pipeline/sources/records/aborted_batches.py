@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from pipeline.codec.log.index_files import read_transaction_index
+from pipeline.codec.log.regular_files import open_regular
 from pipeline.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _KEY_LENGTH_AT, _TYPE_AT = 65, 69
 """In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""
+_MARKER_BYTES = _TYPE_AT - _KEY_LENGTH_AT + 1
 _KEY_LENGTH, _ABORT, _COMMIT = 8, 0, 1
 _UNKNOWN = -1
 
@@ -29,22 +31,26 @@ def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
     """
     if not headers.is_transactional.any():
         return np.zeros(len(headers), np.bool_)
-    ends = read_markers(np.memmap(path, np.uint8, "r"), headers)
+    with open_regular(path) as file:
+        ends = read_markers(file, headers)
     is_aborted, is_open = match_markers(headers, ends)
     if is_open.any():
         is_aborted[is_open] = _find_in_indexes(path, headers, np.flatnonzero(is_open))
     return is_aborted
 
 
-def read_markers(data: NDArray[np.uint8], headers: HeaderScan) -> NDArray[np.int64]:
-    """By batch the type of its marker in `data`, 0 abort, 1 commit; -1 for a batch that is no such marker."""
+def read_markers(file: BinaryIO, headers: HeaderScan) -> NDArray[np.int64]:
+    """By batch the type of its marker, 0 abort, 1 commit; -1 for a batch that is no such marker.
+
+    They are read one by one: a map of the file would end the process where a broker truncates it.
+    """
     types = np.full(len(headers), _UNKNOWN, np.int64)
     is_plain = headers.is_control & (headers.codec == 0) & (headers.size_bytes > _TYPE_AT)
-    at = np.flatnonzero(is_plain)
-    at = at[headers.position[at] + _TYPE_AT < len(data)]
-    position = headers.position[at]
-    is_marker = (data[position + _KEY_LENGTH_AT] == _KEY_LENGTH) & (data[position + _TYPE_AT] <= _COMMIT)
-    types[at[is_marker]] = data[position[is_marker] + _TYPE_AT]
+    for batch in np.flatnonzero(is_plain):
+        file.seek(int(headers.position[batch]) + _KEY_LENGTH_AT)
+        marker = file.read(_MARKER_BYTES)
+        if len(marker) == _MARKER_BYTES and marker[0] == _KEY_LENGTH and marker[-1] <= _COMMIT:
+            types[batch] = marker[-1]
     return types
 
 

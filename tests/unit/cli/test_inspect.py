@@ -130,22 +130,22 @@ def test_a_second_disk_and_a_second_segment_add_up(log, tmp_path, capsys):
 
 
 SPOILT = {
-    "torn tail": (FIRST + SECOND[:-5], len(FIRST), "torn"),
-    "flipped bit": (FIRST + SECOND[:-1] + bytes([SECOND[-1] ^ 1]), len(FIRST), "checksum"),
-    "negative length": (FIRST + SECOND[:8] + b"\xff\xff\xff\xff" + SECOND[12:], len(FIRST), "batch length -1"),
-    "length beyond the file": (FIRST + SECOND[:8] + b"\x7f\0\0\0" + SECOND[12:], len(FIRST), "torn"),
+    "torn tail": (FIRST + SECOND[:-5], len(FIRST), "torn", 61),
+    "flipped bit": (FIRST + SECOND[:-1] + bytes([SECOND[-1] ^ 1]), len(FIRST), "checksum", 61),
+    "negative length": (FIRST + SECOND[:8] + b"\xff\xff\xff\xff" + SECOND[12:], len(FIRST), "batch length -1", 0),
+    "length beyond the file": (FIRST + SECOND[:8] + b"\x7f\0\0\0" + SECOND[12:], len(FIRST), "torn", 61),
 }
 
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_spoilt_batch_is_listed_and_the_rest_counted(log, capsys, name):
-    data, position, reason = SPOILT[name]
+    data, position, reason, kept_bytes = SPOILT[name]
     (log / NAME).write_bytes(data)
     report = run_json(capsys, log)
     (problem,) = report["segments"][0]["problems"]
     assert problem["position"] == position
     assert reason in problem["reason"]
-    assert problem["first_bytes_hex"].startswith(SECOND[:8].hex())
+    assert problem["first_bytes_hex"] == data[position : position + kept_bytes].hex()
     assert report["segments"][0]["record_count"] == 3
     assert report["problems"] == [problem]
     assert report["partitions"][0]["problem_count"] == 1

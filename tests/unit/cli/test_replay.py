@@ -54,6 +54,24 @@ def test_candidates_are_a_list_or_under_their_name(tmp_path):
     assert read_candidates(None) == DEFAULT_CANDIDATES
 
 
+def test_the_span_ends_where_calendars_do(tmp_path):
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    for index, beyond in enumerate((2**62, 2**63 - 1, -(2**62))):
+        records = make_records(3, base_offset=6 * index)
+        hostile = make_batch(
+            make_records(3, base_offset=6 * index + 3), base_timestamp_ms=beyond, max_timestamp_ms=beyond
+        )
+        (log / f"{6 * index:020d}.log").write_bytes(make_batch(records) + hostile)
+    times = [record.timestamp_ms for record in make_records(3)]
+    assert find_span([tmp_path]) == (times[0], times[-1], 18)
+    (log / f"{0:020d}.log").write_bytes(hostile)
+    for index in (6, 12):
+        (log / f"{index:020d}.log").unlink()
+    with pytest.raises(NothingUsableError, match="no record with a timestamp"):
+        find_span([tmp_path])
+
+
 @pytest.mark.parametrize("text", ["", "candidates: {}", "name: a", "- [", "candidates: []"])
 def test_a_file_without_candidates_is_refused(tmp_path, text):
     file = tmp_path / "candidates.yaml"

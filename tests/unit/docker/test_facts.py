@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import shlex
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -89,15 +92,44 @@ def test_the_image_ends_as_an_unprivileged_user_and_carries_no_secret():
     assert not [name for name in re.findall(r"\b([A-Z][A-Z0-9_]+)=", DOCKERFILE) if SECRET.search(name)]
 
 
-def test_secrets_are_demanded_from_an_empty_example():
-    lines = (DOCKER / ".env.example").read_text().splitlines()
-    offered = [line for line in lines if line and not line.startswith("#")]
-    assert all(line.endswith("=") for line in offered)
-    found = re.findall(r"\$\{(\w+)([^}]*)\}", yaml.safe_dump(SERVICES, width=10_000))
-    assert {f"{name}=" for name, _ in found} == set(offered)
-    assert all(rest.startswith(":?") for _, rest in found)
+def test_secrets_are_files_that_a_script_makes_and_no_variable_holds_one(tmp_path):
+    script = tmp_path / "make-secrets.sh"
+    script.write_bytes((DOCKER / script.name).read_bytes())
+    kept = []
+    for _ in range(2):  # what is there stays
+        subprocess.run(["bash", script], check=True)
+        kept.append({path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()})
+    declared = {name: each["file"] for name, each in COMPOSE["secrets"].items()}
+    assert declared == {name: f"./secrets/{name}" for name in kept[0]}
+    assert kept[0] == kept[1]
+    assert len(set(kept[0].values())) == len(kept[0])
+    assert len(base64.urlsafe_b64decode(kept[0]["airflow_fernet_key"])) == 32
+    assert all(re.fullmatch(r"[0-9a-f]{64}", text) for name, text in kept[0].items() if "fernet" not in name)
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    assert "docker/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+    for name, service in SERVICES.items():
+        told = " ".join(variables(service).values())
+        assert set(re.findall(r"/run/secrets/(\w+)", told)) == set(service.get("secrets", ())), name
+    for name, value in variables(SCHEDULER).items():
+        if name.endswith("_CMD"):  # as Airflow runs it
+            command = shlex.split(value.replace("$$", "$").replace("/run/secrets", str(tmp_path / "secrets")))
+            found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            secret = kept[0][re.search(r"/run/secrets/(\w+)", value)[1]]
+            database = f"postgresql+psycopg2://airflow:{secret}@postgres:5432/airflow"
+            assert found == (database if "DATABASE" in name else secret)
+    assert "${" not in yaml.safe_dump(COMPOSE)
     written = {name: value for service in SERVICES.values() for name, value in variables(service).items()}
-    assert [name for name, value in written.items() if SECRET.search(name) and not value.startswith("${")] == []
+    assert [name for name in written if SECRET.search(name)] == []
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_gains_no_privileges_and_has_limits(name):
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert {"cpus", "mem_limit", "pids_limit"} <= service.keys()
+    writes_its_root = name.startswith(("kafka-", "airflow-")) or name == "jmx-exporter"
+    assert service.get("read_only", False) is not writes_its_root
 
 
 def test_ports_are_bound_to_the_loopback_address_once():

@@ -30,12 +30,12 @@ def test_no_entries(data):
 @pytest.mark.parametrize(
     ("data", "line", "reason"),
     [
-        (b"1\n0\n", 1, "expected checkpoint version 0, found '1'"),
+        (b"1\n0\n", 1, "expected checkpoint version 0$"),
         (b"0\n", 2, "expected a count"),
-        (b"0\nx\n", 2, "expected a number, found 'x'"),
+        (b"0\nx\n", 2, "expected a number$"),
         (b"0\n2\norders 0 1\n", 2, "expected 2 entries, found 1"),
         (b"0\n1\norders 0\n", 3, "expected `topic partition offset`"),
-        (b"0\n2\norders 0 1\norders one 1\n", 4, "expected a number, found 'one'"),
+        (b"0\n2\norders 0 1\norders one 1\n", 4, "expected a number$"),
         (b"0\n1\norders 0 \xff1\n", 3, "expected text"),
     ],
 )
@@ -72,7 +72,7 @@ def test_meta_properties(data, expected):
     [
         (b"broker.id=1\n", "no `version`"),
         (b"version=2\n", "version 2, expected 0 or 1"),
-        (b"version=0\nbroker.id=one\n", "found 'one'"),
+        (b"version=0\nbroker.id=one\n", "expected a number$"),
         (b"version=0\nbroker.id\n", "expected `name=value`"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_torn_page_keeps_its_whole_lines():
     for torn in ('kafka_server_rate{topic="x', "kafka_server_rate 12"):  # the second may be the start of 123
         page = ExpositionReader(keep).read(PAGE + torn)
         assert len(page.series) == 4
-        assert [(line.number, line.text) for line in page.bad_lines] == [(9, torn)]
+        assert [line.number for line in page.bad_lines] == [9]
         assert "torn" in page.bad_lines[0].reason
 
 

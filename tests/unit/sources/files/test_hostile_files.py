@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 
+import pyarrow as pa
 import pytest
 
 from pipeline.codec.log.index_files import read_offset_index, read_transaction_index
 from pipeline.codec.log.regular_files import MOST_SMALL_BYTES, read_small
 from pipeline.codec.log.segment import scan_headers
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.errors import InputError
+from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.log_directories import discover_logs
-from tests.batches import make_batch, make_records
+from pipeline.sources.kinds.dump_log import DumpLog
+from pipeline.sources.kinds.producer_metrics import ProducerMetrics
+from pipeline.sources.kinds.topics_describe import TopicsDescribe
+from pipeline.sources.metrics.metric_pages import MetricPage, read_page
+from pipeline.sources.records.aborted_batches import find_aborted
+from pipeline.sources.source import Described
+from tests.batches import make_batch, make_marker, make_records
 
 
 @pytest.fixture
@@ -49,6 +59,38 @@ def test_no_reader_waits_for_a_fifo(tmp_path, read):
     os.mkfifo(tmp_path / "x.log")
     with pytest.raises(OSError, match="not a regular file"):
         read(tmp_path / "x.log")
+
+
+def test_an_index_has_a_bound(tmp_path):
+    (tmp_path / "x.index").write_bytes(b"\1" * 8 * ((8 << 20) + 1))
+    with pytest.raises(InputError, match="more than 8,388,608 entries"):
+        read_offset_index(tmp_path / "x.index", 0)
+
+
+def test_texts_have_a_bound(tmp_path):
+    for name in ("topics.txt", "dump.txt", "producer/1700000000000.prom"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with (tmp_path / name).open("wb") as file:
+            file.truncate((1 << 30) + 1)
+    described = Described()
+    TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt").describe(described)
+    dumped = discover_dumps([DumpLog(kind="dump_log", paths=(tmp_path / "dump.txt",))])
+    path = str(tmp_path / "producer/1700000000000.prom")
+    page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, kind=ProducerMetrics)
+    rows = pa.Table.from_batches([*read_page(page, ExpositionReader())]).to_pylist()
+    reasons = [problem.reason for problem in (*described.problems["topics_describe"], *dumped.tree.problems)]
+    reasons += [row["reason"] for row in rows]
+    assert ["MiB, far more than it ever has" in reason for reason in reasons] == [True] * 3
+
+
+def test_a_segment_truncated_under_the_reader_has_no_markers_there(tmp_path):
+    path = tmp_path / f"{0:020d}.log"
+    batch = make_batch(make_records(2), attributes=0x10, producer_id=1000, producer_epoch=0)
+    path.write_bytes(batch + make_marker(2, commit=False))
+    headers = scan_headers(path)
+    assert find_aborted(path, headers).tolist() == [True, False]
+    os.truncate(path, len(batch))
+    assert find_aborted(path, headers).tolist() == [False, False]
 
 
 @pytest.mark.parametrize("read", [read_transaction_index, read_small])
