@@ -4,7 +4,8 @@
 set -euo pipefail
 
 folder="$(dirname "$0")/secrets"
-mkdir -p -m 700 "$folder"
+mkdir -p "$folder"
+chmod 700 "$folder"
 # Hexadecimal becomes part of a database address; Airflow's Fernet key is 32 bytes in the URL's Base64.
 for name in postgres_password airflow_jwt_secret airflow_api_secret_key; do
     test -s "$folder/$name" || openssl rand -hex 32 | tr -d '\n' > "$folder/$name"
