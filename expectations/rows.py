@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from great_expectations.core.metric_domain_types import MetricDomainTypes
-from great_expectations.core.suite_parameters import SuiteParameterDict  # noqa: TC002 - pydantic reads it
+from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.expectations.expectation import BatchExpectation
 
 from pipeline.model.window import format_instant, milliseconds_of

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath, Duration, Section
 
+PSEUDONYMOUS, COUNTS_ONLY = "pseudonymous", "counts_only"
 DEFAULT_SECRET = Path("partition-health.secret")
 
 

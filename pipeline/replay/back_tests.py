@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pipeline.calibration.caveats import Statement
     from pipeline.replay.concerns import Concerns
     from pipeline.replay.loads import Estimate
+    from pipeline.replay.producer_session import ProducerSession
     from pipeline.replay.recorded import RecordedTopic
-    from pipeline.replay.sessions import ProducerSession
     from pipeline.replay.simulated.topics import SimulatedTopic
 
     Row = dict[str, Any]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.replay.metrics import SessionMetrics
+    from pipeline.replay.producer_session import ProducerSession
     from pipeline.replay.recorded import RecordedTopic, Row
-    from pipeline.replay.sessions import ProducerSession
 
 FEW_RATIO = 0.01
 """Part of the records that may be special before the prediction is not to be trusted."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pipeline.calibration.service.model import ServiceModel
+    from pipeline.replay.producer_session import ProducerSession, SessionKey
     from pipeline.replay.recorded import MetricsClient, Recording, Row
-    from pipeline.replay.sessions import ProducerSession, SessionKey
 
     Session = TypeVar("Session", bound=Hashable)
     Client = TypeVar("Client", bound=Hashable)

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from pipeline.config.replay import Candidate
     from pipeline.model.window import TimeWindow
     from pipeline.replay.keyed.topics import KeyedTopic
-    from pipeline.replay.sessions import ProducerSession
+    from pipeline.replay.producer_session import ProducerSession, TopicWindow
 
     Row = Mapping[str, Any]
-    TopicWindow = tuple[int, str, str]
-    """Start of the window, topic, topic id."""
     SessionWindow = tuple[int, int, int]
     """Start of the window, producer id, producer epoch."""
     MetricsClient = tuple[str, str]

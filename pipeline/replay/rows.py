@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pipeline.calibration.service.model import Parameter, ServiceModel
     from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
     from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.recorded import TopicWindow
-    from pipeline.replay.sessions import ProducerSession, SessionKey
+    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
     from pipeline.replay.simulated.topics import SimulatedTopic
     from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
     from pipeline.tables import Table

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
-from pipeline.calibration.partitioner.settings import measure_compression, settle_linger
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
+from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.trial import SessionTopic
@@ -20,6 +20,7 @@ from pipeline.calibration.session_traffic import SessionTraffic, iter_sessions, 
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
+from pipeline.replay.producer_session import ProducerSession, SessionKey
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.clients.client import PLACEMENTS
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
     from pipeline.calibration.service.model import ServiceModel
     from pipeline.calibration.session_traffic import SessionBatches
     from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.recorded import Recording, SessionWindow, TopicWindow
-    from pipeline.simulator.clients.client import Compression
+    from pipeline.replay.producer_session import TopicWindow
+    from pipeline.replay.recorded import Recording, SessionWindow
 
-    SessionKey = tuple[int, int, int, str, str]
-    """Start of the window, producer id, producer epoch; topic and topic id where producers are pooled, else ""."""
     ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
     """Start of the window and sessions to their rows; called where tasks run."""
 
@@ -53,57 +52,6 @@ BATCH_COLUMNS = (
 LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
-
-
-@dataclass(frozen=True, eq=False)
-class ProducerSession:
-    """What was found about a producer session in a topic and window; producer id and epoch are -1 where pooled.
-
-    Attributes:
-        record_count: Records whose arrival is known.
-        bytes_by_broker: Bytes of its batches in the log, by the broker that led.
-        judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
-        timestamp_type: `CreateTime`, or `LogAppendTime` where any is.
-        counts: Records that are special, by what they are; see `SessionTraffic`.
-        sampling_rate: Part of the window's time that was read.
-    """
-
-    start_ms: int
-    topic: str
-    topic_id: str
-    producer_id: int
-    producer_epoch: int
-    record_count: int
-    keyless_count: int
-    pattern: Pattern
-    batch_count: int
-    bytes_by_broker: Mapping[int, int]
-    judged_bytes_by_broker: Mapping[int, int]
-    baseline: Baseline
-    compression: Compression | None
-    timestamp_type: str
-    counts: Mapping[str, int]
-    sampling_rate: float
-
-    @property
-    def topic_key(self) -> tuple[str, str]:
-        """Name and id of the topic."""
-        return self.topic, self.topic_id
-
-    @property
-    def topic_window(self) -> TopicWindow:
-        """The topic in its window."""
-        return self.start_ms, self.topic, self.topic_id
-
-    @property
-    def key(self) -> SessionKey:
-        """What stands for one producer: pooled ones are distinguished by topic at least."""
-        return (
-            self.start_ms,
-            self.producer_id,
-            self.producer_epoch,
-            *(self.topic_key if self.producer_id < 0 else ("", "")),
-        )
 
 
 def find_sessions(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pipeline.replay.concerns import Concerns
     from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
     from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.recorded import RecordedTopic, Recording, TopicWindow
-    from pipeline.replay.sessions import ProducerSession, SessionKey
+    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
+    from pipeline.replay.recorded import RecordedTopic, Recording
     from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
     from pipeline.replay.simulated.runs import TopicRun
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage
     from pipeline.sources.metrics.metric_source import InstanceSamples
-    from pipeline.sources.source import ClusterReading, SourceAvailability
+    from pipeline.sources.questions import SourceAvailability
+    from pipeline.sources.source import ClusterReading
 
 
 def iter_availability(

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.source import ClusterQuestion, Described, RecordSource, Source, TextSource, sources_of
+from pipeline.sources.questions import ClusterQuestion
+from pipeline.sources.source import Described, RecordSource, Source, TextSource, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         ClusterHistory,
         ConsumerGroupMember,
         DirectorySpace,
-        EarlierState,
         PartitionState,
     )
     from pipeline.model.log import TopicPartition
@@ -49,27 +48,10 @@ if TYPE_CHECKING:
     from pipeline.sources.files.cluster_rows import Moving
     from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.numbers import How, Number
+    from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 
 _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")
-NAMED = 5
-"""So many missing items are named, the others counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceAvailability:
-    """What a source brought into a window.
-
-    Attributes:
-        expected_count: Items expected; None where that cannot be known.
-        missing: What did not, in words; empty where nothing is missing.
-        newest_ms: Newest instant the source has data for, in any window; None for none.
-    """
-
-    expected_count: int | None
-    arrived_count: int
-    missing: str = ""
-    newest_ms: int | None = None
 
 
 class Source(SourceSettings):
@@ -156,21 +138,6 @@ class StateSource(Source):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterQuestion:
-    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what other runs saw.
-
-    `newest` is the window whose state is what is observed now; None where all windows are of before.
-    """
-
-    name: str
-    topics: tuple[str, ...]
-    windows: Sequence[TimeWindow]
-    as_of_ms: int
-    earlier: Sequence[EarlierState]
-    newest: TimeWindow | None = None
-
-
 class RecordSource(StateSource):
     """Where records come from, and with them who led what; a cluster has sources of one such kind."""
 
@@ -248,16 +215,6 @@ class TextSource(StateSource):
 def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:
     """A cluster's sources in a role, such as `MetricSource`."""
     return tuple(source for source in cluster.sources if isinstance(source, role))
-
-
-def name_some(what: str, names: Sequence[str]) -> str:
-    """Names what is missing; empty where nothing is.
-
-    >>> name_some("no dump of", ["a-0", "a-1", "a-2", "a-3", "a-4", "a-5"])
-    'no dump of a-0, a-1, a-2, a-3, a-4 and 1 more'
-    """
-    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{what} {', '.join(names[:NAMED])}{others}" if names else ""
 
 
 def _probe_path(path: Path) -> Finding:

@@ -11,7 +11,7 @@ from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_
 from pipeline.transforms.counters import with_increases, with_scrape_before
 
 if TYPE_CHECKING:
-    from pipeline.transforms.samples import SampleSettings
+    from pipeline.transforms.counters import SampleSettings
 
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
 LABELS = ("topic", "partition", "quantile", "broker_id", "id")

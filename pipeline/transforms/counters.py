@@ -10,9 +10,12 @@ been counted from samples that are gone by now.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+
+from pipeline.model.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,3 +102,25 @@ def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_sampl
     scrapes = all_samples.select(*instance, "observed_at_ms").unique().sort(*instance, "observed_at_ms")
     before = pl.col("observed_at_ms").shift(1).over(instance).alias("scraped_before_ms")
     return samples.join(scrapes.with_columns(before), on=[*instance, "observed_at_ms"], how="left")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    """Which windows samples are summarised for.
+
+    Attributes:
+        span: Windows wanted; samples before serve only as predecessors.
+        window_ms: Length of a window.
+        interval_ms: Distance of two samples, by source; sources without one have no gaps.
+        has_brokers: Brokers' metrics are summarised too.
+    """
+
+    span: TimeWindow
+    window_ms: int
+    interval_ms: Mapping[str, int]
+    has_brokers: bool = False
+
+    @property
+    def is_wanted(self) -> pl.Expr:
+        """Whether a sample lies in the windows."""
+        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")

@@ -24,7 +24,7 @@ from pipeline.transforms.counters import with_increases, with_scrape_before
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.transforms.samples import SampleSettings
+    from pipeline.transforms.counters import SampleSettings
 
 LABELS = ("client_id", "node_id", "version")
 """Labels that the summary looks at."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,11 +13,10 @@ from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms import broker_metrics, producer_nodes
 from pipeline.transforms.arithmetic import instant
 from pipeline.transforms.broker_metrics import BrokerSamples
+from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pipeline.model.window import TimeWindow
 
 COUNTS, PROBLEMS = "counts", "problems"
@@ -26,28 +24,6 @@ COUNTS, PROBLEMS = "counts", "problems"
 INSTANCE = ("source", "instance")
 """Columns that name whose samples are summarised together."""
 _LABELS = (*producer_nodes.LABELS, *broker_metrics.LABELS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleSettings:
-    """Which windows samples are summarised for.
-
-    Attributes:
-        span: Windows wanted; samples before serve only as predecessors.
-        window_ms: Length of a window.
-        interval_ms: Distance of two samples, by source; sources without one have no gaps.
-        has_brokers: Brokers' metrics are summarised too.
-    """
-
-    span: TimeWindow
-    window_ms: int
-    interval_ms: Mapping[str, int]
-    has_brokers: bool = False
-
-    @property
-    def is_wanted(self) -> pl.Expr:
-        """Whether a sample lies in the windows."""
-        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")
 
 
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:

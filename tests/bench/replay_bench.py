@@ -28,8 +28,8 @@ from pipeline.config.replay import Candidate
 from pipeline.jobs.replay.load import make_readers
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession
 from pipeline.replay.recorded import Recording
-from pipeline.replay.sessions import ProducerSession
 from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import run_group, simulate_runs

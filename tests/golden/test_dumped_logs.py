@@ -7,13 +7,12 @@ import numpy as np
 from pipeline.codec.log.scans import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
-from pipeline.sources.kinds.dump_log import DumpLog
 
 TOLD = [name for name in HEADER_ROW.names if name != "base_timestamp_ms"]
 
 
 def test_dumps_of_the_specimens_are_their_segments(tool_texts, specimens):
-    dumped = discover_dumps([DumpLog(kind="dump_log", paths=(tool_texts,))])
+    dumped = discover_dumps([((tool_texts,), None)])
     told = [problem.reason for problem in dumped.tree.problems if "no `Dumping` line" not in problem.reason]
     refused = [reason for reason in told if "lines about records" in reason]  # the other tools' texts lie beside them
     assert len(refused) == 9

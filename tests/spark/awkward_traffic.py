@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path  # noqa: TC003  (a field's type)
+from pathlib import Path
 
 from pipeline.model.log import Record
 from tests.batches import make_batch, make_marker

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from email import message_from_bytes
 from email.policy import default
-from pathlib import Path  # noqa: TC003  (a field's type)
+from pathlib import Path
 
 import pyarrow as pa
 import yaml

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.partitioner.bounds import Bounds
 from pipeline.calibration.partitioner.clients import (
     ClientChoice,
     assume_client,
@@ -19,7 +20,6 @@ from pipeline.calibration.partitioner.clients import (
 )
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
-    Bounds,
     Setting,
     bound_batch_bytes,
     bound_linger_ms,
@@ -219,3 +219,39 @@ def _take_configured(found: _Evidence, strategy: str) -> _Evidence:
     if rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
         notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=found.reason))
     return replace(found, choice=choice, confidence=1.0, runner_up="", notes=notes)
+
+
+MOST_UNDER_WAY = 3.0
+"""Requests under way to a broker on average, above which batches wait for their turn, too."""
+NEW_DEFAULT_MS = 5.0
+"""Default of `linger.ms` since Kafka 4.0 (KIP-1030)."""
+_NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
+_TOLERANCE_MS = 0.3
+
+
+def settle_linger(baseline: Baseline, queue_time_ms: float | None, under_way: float | None) -> Baseline:
+    """Takes 4.0's default of 5 ms where batches leave `linger.ms` open between that and none, and they waited as long.
+
+    Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
+    mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
+    A baseline that is configured, or of another client, stays as it is.
+
+    References:
+        Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
+    """
+    linger = baseline.settings.get("linger.ms")
+    if linger is None or (baseline.client, baseline.source, linger.source) != (JAVA, Origin.INFERRED, Origin.DEFAULT):
+        return baseline
+    if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY:
+        return baseline
+    is_open = (linger.low or 0.0) <= NEW_DEFAULT_MS and (linger.high is None or linger.high > NEW_DEFAULT_MS)
+    if float(linger.value) != 0 or not is_open or queue_time_ms < NEW_DEFAULT_MS - _TOLERANCE_MS:
+        return baseline
+    waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {NEW_DEFAULT_MS:g}, not 0"
+    changed = replace(linger, value=f"{NEW_DEFAULT_MS:g}")
+    settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
+    if baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES:
+        settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
+    else:  # an old client has no such default: it was set
+        changed = replace(changed, source=Origin.INFERRED)
+    return replace(settled, settings={**baseline.settings, "linger.ms": changed})

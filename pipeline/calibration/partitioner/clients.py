@@ -18,7 +18,7 @@ from pipeline.simulator.clients.producer_settings import resolve_producer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.calibration.partitioner.settings import Bounds
+    from pipeline.calibration.partitioner.bounds import Bounds
 
 RULES = {
     "BUILT_IN": SwitchRule.BYTES,

@@ -9,14 +9,13 @@ intervals, and hardly below any batch's own span.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.clients import rule_of
+from pipeline.calibration.partitioner.bounds import Bounds
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.simulator.clients.client import Compression
@@ -26,7 +25,6 @@ from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.calibration.partitioner.baseline import Baseline
     from pipeline.calibration.partitioner.clients import ClientChoice
     from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
@@ -40,21 +38,6 @@ _LEAST_COVERED = 0.3
 _NEAR_BEST_RATIO = 0.9
 _FULL_RATIO = 0.02
 _SPIKE, _LEAST_RECORDS = 3, 4
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A setting read from the data: the likeliest value, or None; hardly less than `low`; None as `high` is no bound."""
-
-    value: float | None
-    low: float
-    high: float | None
-    reason: str
-
-    @property
-    def most(self) -> float:
-        """`high`, or infinity."""
-        return math.inf if self.high is None else self.high
 
 
 def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
@@ -147,12 +130,6 @@ def _find_quickest(batches: SessionBatches) -> int | None:
 
 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000
-MOST_UNDER_WAY = 3.0
-"""Requests under way to a broker on average, above which batches wait for their turn, too."""
-NEW_DEFAULT_MS = 5.0
-"""Default of `linger.ms` since Kafka 4.0 (KIP-1030)."""
-_NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
-_TOLERANCE_MS = 0.3
 
 
 @dataclass(frozen=True)
@@ -241,31 +218,3 @@ def _infer_batch_size(choice: ClientChoice, bounds: Bounds, limit_bytes: int | N
     else:
         value = float(usual)
     return Setting(f"{value:.0f}", Origin.DEFAULT if value == usual else Origin.INFERRED, bounds.low, bounds.high)
-
-
-def settle_linger(baseline: Baseline, queue_time_ms: float | None, under_way: float | None) -> Baseline:
-    """Takes 4.0's default of 5 ms where batches leave `linger.ms` open between that and none, and they waited as long.
-
-    Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
-    mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
-    A baseline that is configured, or of another client, stays as it is.
-
-    References:
-        Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
-    """
-    linger = baseline.settings.get("linger.ms")
-    if linger is None or (baseline.client, baseline.source, linger.source) != (JAVA, Origin.INFERRED, Origin.DEFAULT):
-        return baseline
-    if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY:
-        return baseline
-    is_open = (linger.low or 0.0) <= NEW_DEFAULT_MS and (linger.high is None or linger.high > NEW_DEFAULT_MS)
-    if float(linger.value) != 0 or not is_open or queue_time_ms < NEW_DEFAULT_MS - _TOLERANCE_MS:
-        return baseline
-    waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {NEW_DEFAULT_MS:g}, not 0"
-    changed = replace(linger, value=f"{NEW_DEFAULT_MS:g}")
-    settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
-    if baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES:
-        settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
-    else:  # an old client has no such default: it was set
-        changed = replace(changed, source=Origin.INFERRED)
-    return replace(settled, settings={**baseline.settings, "linger.ms": changed})

@@ -18,7 +18,8 @@ from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import Kind, Scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
-from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, SampleSettings, summarise_samples
+from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -75,7 +76,7 @@ def read_input(
     scan = Scan(spark, _plan_tasks(spark, reading, metrics, reads, settings), few=few_rows)
     summaries = scan.small(Kind.SUMMARIES).to_pylist()
     if reading.live is not None:
-        summaries += offset_summary_rows(reading.live, run.window_ms)
+        summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     samples = _summarise_samples(run, scan)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import GROUP
+from pipeline.config.keys import PSEUDONYMOUS
 from pipeline.jobs.ingest.found import counts_keys, reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, merge, replace, within
@@ -15,7 +16,6 @@ from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.records.pieces import Kind, Parts
-from pipeline.sources.records.scan_settings import PSEUDONYMOUS
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
@@ -57,7 +57,10 @@ def write_traffic(spark: SparkSession, run: RunContext, found: Found, expired: E
     rows = [run.table_of(PARTITION_TRAFFIC, traffic)]
     if live is not None:
         by_offsets = iter_offset_traffic_rows(
-            live, cluster=run.cluster_name, compacted=compacted, batch_size_bytes=run.cluster.batch_size_bytes
+            live.offset_traffic,
+            cluster=run.cluster_name,
+            compacted=compacted,
+            batch_size_bytes=run.cluster.batch_size_bytes,
         )
         rows.append(within(run.table_of(PARTITION_TRAFFIC, by_offsets), windows=fresh))
     versions[PARTITION_TRAFFIC.name] = run.replace(

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.sources.availability import iter_availability
-from pipeline.sources.source import NAMED
+from pipeline.sources.questions import NAMED
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import collect_coverage, committed_windows, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pipeline.jobs.ingest.found import Found
     from pipeline.runs import RunContext
-    from pipeline.sources.source import SourceAvailability
+    from pipeline.sources.questions import SourceAvailability
     from pipeline.storage.window_status import StoredWindows
 
 

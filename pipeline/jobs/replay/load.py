@@ -24,15 +24,17 @@ from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
-from pipeline.transforms.samples import SampleSettings, with_labels
+from pipeline.transforms.samples import with_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from pipeline.replay.recorded import MetricsClient, TopicWindow
+    from pipeline.replay.producer_session import TopicWindow
+    from pipeline.replay.recorded import MetricsClient
     from pipeline.runs import RunContext
     from pipeline.tables import Table
 

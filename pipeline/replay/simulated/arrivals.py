@@ -17,9 +17,10 @@ from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.codec.records.key_ids import number_of_id
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.masks import place_hashes
-from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of, list_families
+from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule
+from pipeline.replay.simulated.plan import FAMILY_OF, GroupTopic, SessionGroup
 from pipeline.simulator.scenario.traffic import KEYLESS
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from pipeline.calibration.session_traffic import SessionTraffic
     from pipeline.partitioners.strategy import Strategy
-    from pipeline.replay.simulated.plan import GroupTopic, SessionGroup
     from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
     KeyPartitions = tuple[NDArray[np.int32], int]
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 STAYS = -2
 """In place of a key's partition: its records stay where they were recorded."""
 _UNKNOWN = -1  # in place of a hash: it is not stored, or the key has none
-_FAMILY_OF = {strategy: family.name for family in list_families() for strategy in family.strategies}
 KEY_HASH_COLUMNS = ("key_id", "is_empty", *HASH_COLUMNS.values())
 
 
@@ -61,7 +60,7 @@ class KeyHashes:
                 return np.full(len(keys), KEYLESS, np.int32), KEYLESS
             to_partition = choose_for_no_key(strategy, partition_count)
             no_key = KEYLESS if to_partition is None else to_partition
-            is_same = is_in_use or (topic.key_family != "" and topic.key_family == _FAMILY_OF.get(strategy.name))
+            is_same = is_in_use or (topic.key_family != "" and topic.key_family == FAMILY_OF.get(strategy.name))
             if is_same and partition_count == len(topic.leaders):
                 return np.full(len(keys), STAYS, np.int32), no_key
             return self._hash(strategy, keys, partition_count), no_key
@@ -99,13 +98,6 @@ def index_hashes(batches: Iterable[pa.RecordBatch]) -> KeyHashes:
         name: pc.fill_null(rows[name], _UNKNOWN).to_numpy()[first].astype(np.int64) for name in HASH_COLUMNS.values()
     }
     return KeyHashes(keys, rows["is_empty"].to_numpy(zero_copy_only=False)[first], hashes)
-
-
-def name_family(strategy_name: str) -> str:
-    """Strategies of one name put every key alike: that of their family and what they do about empty and missing keys."""
-    strategy = find_strategy(strategy_name)
-    family = _FAMILY_OF.get(strategy_name, strategy_name)
-    return f"{family}, {strategy.empty_key.value}, {strategy.null_key.value}"
 
 
 # Where records lie within their milliseconds is the same in all runs: it is not the producer's chance.

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import ConfigError
+from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
-from pipeline.replay.simulated.arrivals import name_family
 from pipeline.replay.simulated.producers import KEEP, resolve_candidate
 
 if TYPE_CHECKING:
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from pipeline.calibration.service.model import ServiceModel
     from pipeline.config.replay import Candidate
     from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.recorded import Recording, TopicWindow
-    from pipeline.replay.sessions import ProducerSession, SessionKey
+    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
+    from pipeline.replay.recorded import Recording
     from pipeline.replay.simulated.producers import CandidateProducer
     from pipeline.simulator.clients.client import Compression
+
+FAMILY_OF = {strategy: family.name for family in list_families() for strategy in family.strategies}
+"""Name of a strategy's family."""
 
 
 @dataclass(frozen=True)
@@ -252,3 +255,10 @@ def _describe_keys(producer: CandidateProducer, session: GroupSession) -> str:
     if session.is_keyed and strategy == session.baseline.strategy:
         return "as in use"
     return name_family(strategy) if session.is_keyed else find_strategy(strategy).null_key.value
+
+
+def name_family(strategy_name: str) -> str:
+    """Strategies of one name put every key alike: that of their family and what they do about empty and missing keys."""
+    strategy = find_strategy(strategy_name)
+    family = FAMILY_OF.get(strategy_name, strategy_name)
+    return f"{family}, {strategy.empty_key.value}, {strategy.null_key.value}"

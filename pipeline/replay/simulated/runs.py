@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from pipeline.replay.recorded import TopicWindow
+    from pipeline.replay.producer_session import TopicWindow
     from pipeline.replay.sessions import ReadRows
     from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
     from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun

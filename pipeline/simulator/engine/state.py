@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-import numpy as np  # noqa: TC002 - `records` reads the annotations
-from numpy.typing import NDArray  # noqa: TC002
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.engine.random_stream import TABLE_LENGTH

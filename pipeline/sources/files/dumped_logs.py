@@ -35,11 +35,10 @@ from pipeline.model.log_tree import (
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.codec.tools.dump_text import DumpedSegment
     from pipeline.model.cluster import PartitionState
-    from pipeline.sources.kinds.dump_log import DumpLog
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once
 _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"crc_ok", "flaw"})
@@ -60,13 +59,13 @@ class _Segment(NamedTuple):
     end_offset: int
 
 
-def discover_dumps(sources: Sequence[DumpLog]) -> DumpedLogs:
-    """Everything dumped of partitions of clients, and what is wrong with the rest."""
+def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> DumpedLogs:
+    """Everything dumped of partitions of clients, and what is wrong with the rest; texts with the broker they are of."""
     problems: list[Problem] = []
     held: dict[tuple[int, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
-    for source in sources:
-        for text in list_files(source.paths, ("*.txt",), problems):
-            for segment in _read_text(text, -1 if source.broker is None else source.broker, problems):
+    for paths, broker_id in dumps:
+        for text in list_files(paths, ("*.txt",), problems):
+            for segment in _read_text(text, -1 if broker_id is None else broker_id, problems):
                 segments = held[segment.place]
                 known = segments.get(segment.file.base_offset or 0)
                 if known is None or known.file.size_bytes < segment.file.size_bytes:  # dumped twice: what shows more

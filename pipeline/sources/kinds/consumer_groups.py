@@ -8,7 +8,8 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
-from pipeline.sources.source import Described, SourceAvailability, TextSource
+from pipeline.sources.questions import SourceAvailability
+from pipeline.sources.source import Described, TextSource
 
 if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow

@@ -8,14 +8,8 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import (
-    ClusterQuestion,
-    ClusterReading,
-    Described,
-    RecordSource,
-    SourceAvailability,
-    name_some,
-)
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
+from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +48,7 @@ class DumpLog(RecordSource):
         from pipeline.sources.files.cluster_state import read_cluster_history, with_named_brokers
         from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
 
-        dumped = discover_dumps(sources)
+        dumped = discover_dumps((source.paths, source.broker) for source in sources)
         history, problems = read_cluster_history(dumped.tree, described.history)
         partitions = history.state_at(question.as_of_ms).partitions
         return ClusterReading(

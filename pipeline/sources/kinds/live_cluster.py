@@ -1,26 +1,19 @@
-"""A running cluster, read through its brokers.
-
-Settings of the client have Kafka's own names. A secret is never in the file: it is named by the environment variable
-that holds it, and read when a connection is made.
-"""
+"""A running cluster, read through its brokers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
-
-from pipeline.config.section import ConfigPath, Duration, Section
-from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.finding import Finding
+from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import ClusterQuestion, ClusterReading, Described, RecordSource, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.model.window import TimeWindow
@@ -35,109 +28,7 @@ _AT_THE_RUN = rated(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Secrets:
-    """What is never shown: it has no text of its own, and no option of Spark holds it."""
-
-    password: str | None = None
-    key_password: str | None = None
-
-
-def _kafka_name(name: str) -> str:
-    return name.replace("_", ".").replace(".variable", "_variable")
-
-
-class ClientSettings(Section):
-    """How to connect; names are Kafka's. Certificates and keys are PEM files.
-
-    Attributes:
-        security.protocol: Whether the listener wants TLS, a login, or both.
-        sasl.mechanism: How to log in.
-        sasl.username: Login.
-        sasl.password_variable: Environment variable that holds the password.
-        ssl.truststore.location: Certificates of the authorities to trust; the system's by default.
-        ssl.keystore.location: Client certificate, for mutual TLS.
-        ssl.key.location: Its key, where that is a file of its own.
-        ssl.key.password_variable: Environment variable that holds the key's password.
-        ssl.endpoint.identification.algorithm: `https` checks the broker's host name, "" does not.
-        client.id: Name under which brokers know us, in their quotas and logs.
-    """
-
-    model_config = ConfigDict(populate_by_name=True, alias_generator=_kafka_name)
-
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    sasl_username: str | None = None
-    sasl_password_variable: str | None = None
-    ssl_truststore_location: ConfigPath | None = None
-    ssl_keystore_location: ConfigPath | None = None
-    ssl_key_location: ConfigPath | None = None
-    ssl_key_password_variable: str | None = None
-    ssl_endpoint_identification_algorithm: Literal["https", ""] = "https"
-    client_id: str = "partition-health"
-
-    @model_validator(mode="after")
-    def _sasl_is_whole(self) -> ClientSettings:
-        wanted = (self.sasl_mechanism, self.sasl_username, self.sasl_password_variable)
-        if self.uses_sasl and None in wanted:
-            raise ValueError(f"{self.security_protocol} needs sasl.mechanism, sasl.username and sasl.password_variable")
-        if not self.uses_sasl and any(wanted):
-            raise ValueError(f"sasl.* is set, but security.protocol is {self.security_protocol}")
-        return self
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether the client logs in."""
-        return self.security_protocol.startswith("SASL_")
-
-    @property
-    def uses_tls(self) -> bool:
-        """Whether the connection is encrypted."""
-        return self.security_protocol.endswith("SSL")
-
-    def read_secrets(self) -> Secrets:
-        """Reads the secrets that the settings name; `ConfigError` where a variable is not set."""
-        return Secrets(
-            environment_secret(self.sasl_password_variable), environment_secret(self.ssl_key_password_variable)
-        )
-
-    def tls_context(self, secrets: Secrets) -> ssl.SSLContext:
-        """The certificates to trust and to show; `ConfigError` where a file cannot be used."""
-        import ssl  # with OpenSSL
-
-        try:
-            context = ssl.create_default_context(cafile=self.ssl_truststore_location)
-            if self.ssl_keystore_location is not None:
-                password = secrets.key_password or ""  # without one OpenSSL would ask the terminal
-                context.load_cert_chain(self.ssl_keystore_location, self.ssl_key_location, password)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"ssl.truststore.location or ssl.keystore.location cannot be used: {error}") from error
-        context.check_hostname = self.ssl_endpoint_identification_algorithm == "https"
-        return context
-
-
-class Sampling(Section):
-    """What part of the records to read; every number derived from them carries the rate.
-
-    Attributes:
-        partitions: Part of each topic's partitions, 0..1; at least one of each.
-        time: Part of each window, 0..1: one slice of it, at a place drawn from window and cluster.
-    """
-
-    partitions: float = Field(1.0, gt=0, le=1)
-    time: float = Field(1.0, gt=0, le=1)
-
-    @property
-    def is_whole(self) -> bool:
-        """Nothing is left out."""
-        return self.partitions == 1 and self.time == 1
-
-
-def _split_addresses(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-class LiveCluster(RecordSource):
+class LiveCluster(RecordSource, LiveSettings):
     """A running cluster, read through its brokers.
 
     Attributes:
@@ -170,26 +61,6 @@ class LiveCluster(RecordSource):
     )
 
     kind: Literal["live_cluster"]
-    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_split_addresses)] = Field(min_length=1)
-    client: ClientSettings = ClientSettings()
-    read: Literal["record_batches", "offsets"] = "record_batches"
-    sampling: Sampling = Sampling()
-    internal_topics: bool = True
-    groups: bool = True
-    lateness: Duration = timedelta(hours=1)
-    connect_timeout: Duration = timedelta(seconds=15)
-    request_timeout: Duration = timedelta(seconds=15)
-    read_timeout: Duration = timedelta(minutes=2)
-    fetch_bytes: int = Field(4 << 20, ge=1024, le=64 << 20)
-
-    @field_validator("bootstrap_servers")
-    @classmethod
-    def _host_and_port(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        for address in addresses:
-            host, colon, port = address.rpartition(":")
-            if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-                raise ValueError(f"{address!r} is no host:port")
-        return addresses
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:

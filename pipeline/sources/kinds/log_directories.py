@@ -8,7 +8,8 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import ClusterQuestion, ClusterReading, Described, RecordSource, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

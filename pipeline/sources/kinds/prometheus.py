@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import AfterValidator, Field
-
-from pipeline.config.section import Duration
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
-from pipeline.model.window import milliseconds_of
-from pipeline.sources.metrics.http_access import HttpAccess, check_url
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
+from pipeline.sources.metrics.prometheus_server import PrometheusServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Prometheus(MetricSource):
+class Prometheus(PrometheusServer, MetricSource):
     """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers.
 
     Attributes:
@@ -37,24 +32,11 @@ class Prometheus(MetricSource):
     reports_brokers = True
 
     kind: Literal["prometheus"]
-    url: Annotated[str, AfterValidator(check_url)]
-    access: HttpAccess = HttpAccess()
-    step: Duration = timedelta(seconds=30)
-    queries: dict[str, str] = Field(default_factory=dict)
-    selector: str = ""
-    instance_label: str = "instance"
-    brokers: dict[str, int] = Field(default_factory=dict)
-    broker_label: str = "broker_id"
 
     @classmethod
     def of_location(cls, location: str) -> dict[str, Any] | None:
         """A URL."""
         return {"url": location} if location.startswith(("http://", "https://")) else None
-
-    @property
-    def interval_ms(self) -> int:
-        """Distance of two points."""
-        return milliseconds_of(self.step)
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
         """Asks for every known metric over the span."""

@@ -16,9 +16,9 @@ from pipeline.sources.live.state import BROKER_CONFIGS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.sources.kinds.live_cluster import LiveCluster
     from pipeline.sources.live.admin import Metadata
     from pipeline.sources.live.connection import ClusterConnection
+    from pipeline.sources.live.settings import LiveSettings
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (
@@ -32,7 +32,7 @@ _NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new
 """A broker leaves out of its metadata the topics that the principal may not describe."""
 
 
-def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
+def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
     """Connects, then tries every question once; says what is lost where one is refused.
 
     Raises:
@@ -56,7 +56,7 @@ def examine_live_cluster(source: LiveCluster) -> Iterator[Finding]:
         yield _examine_records(connection, metadata)
 
 
-def _examine_brokers(source: LiveCluster, metadata: Metadata) -> Iterator[Finding]:
+def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Finding]:
     """Whether the addresses that brokers advertise serve from here: bootstrap may work where they do not."""
     secrets = source.client.read_secrets()
     for broker in metadata.brokers.values():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pipeline.model.log import TopicPartition
-    from pipeline.sources.kinds.live_cluster import ClientSettings, LiveCluster, Secrets
+    from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20
 """A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
@@ -42,7 +42,7 @@ class ClusterConnection:
     Has a thread: make it after a fork, and close it, as a context manager or by `close`.
     """
 
-    def __init__(self, admin: KafkaAdminClient, source: LiveCluster) -> None:
+    def __init__(self, admin: KafkaAdminClient, source: LiveSettings) -> None:
         self.admin = admin
         self._manager = admin._manager  # noqa: SLF001  (see above)
         self.source = source
@@ -84,7 +84,7 @@ class ClusterConnection:
         self.close()
 
 
-def connect(source: LiveCluster, secrets: Secrets | None = None) -> ClusterConnection:
+def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConnection:
     """Connects and learns the brokers.
 
     The address is chosen by a probe: the library would try one until the time is up, log in again and again

@@ -25,7 +25,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from pipeline.errors import SourceUnreachableError
 
 if TYPE_CHECKING:
-    from pipeline.sources.kinds.live_cluster import ClientSettings, LiveCluster, Secrets
+    from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 PROBE_TIMEOUT_S = 5.0
 _RECEIVE_BYTES = 1 << 16
@@ -45,7 +45,7 @@ class _ProbeError(Exception):
         self.failure = Failure(reason, is_final)
 
 
-def find_address(source: LiveCluster, secrets: Secrets, *, log_in: bool = True) -> str:
+def find_address(source: LiveSettings, secrets: Secrets, *, log_in: bool = True) -> str:
     """Tries the bootstrap addresses until one serves; without `log_in` only up to where a login begins.
 
     Raises:

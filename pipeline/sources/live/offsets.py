@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.model.window import TimeWindow
     from pipeline.sources.live.admin import OffsetAt
     from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.live.reading import LiveReading
     from pipeline.sources.live.state import LiveState
 
 _UNKNOWN_COUNTS = (
@@ -178,7 +177,7 @@ def _has_shrunk(key: TopicPartition, state: LiveState, earlier: EarlierState, si
     return is_kept and _is_same_log(earlier, key, state) and size_bytes < (earlier.size_bytes or 0)
 
 
-def offset_summary_rows(reading: LiveReading, window_ms: int) -> list[dict[str, Any]]:
+def offset_summary_rows(traffic: Iterable[OffsetTraffic], window_ms: int) -> list[dict[str, Any]]:
     """What offsets say of each window, as rows of `SUMMARY_SCHEMA`."""
     return [
         {
@@ -195,15 +194,15 @@ def offset_summary_rows(reading: LiveReading, window_ms: int) -> list[dict[str, 
             "record_count": row.offset_count,
             "max_timestamp_ms": row.window_start_ms + window_ms - 1,
         }
-        for row in reading.offset_traffic
+        for row in traffic
     ]
 
 
 def iter_offset_traffic_rows(
-    reading: LiveReading, *, cluster: str, compacted: Collection[str], batch_size_bytes: int
+    traffic: Iterable[OffsetTraffic], *, cluster: str, compacted: Collection[str], batch_size_bytes: int
 ) -> Iterator[dict[str, Any]]:
     """Rows of `silver.partition_traffic` from offsets and sizes; batches are taken as full, the fewest there can be."""
-    for row in reading.offset_traffic:
+    for row in traffic:
         yield {
             "cluster": cluster,
             "window_start": instant_of(row.window_start_ms),

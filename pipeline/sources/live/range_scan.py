@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
     from pipeline.codec.records.arrivals import BatchTimes
     from pipeline.model.log import Problem
-    from pipeline.sources.kinds.live_cluster import LiveCluster, Secrets
     from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.live.reading import LiveReading
+    from pipeline.sources.live.settings import LiveSettings, Secrets
     from pipeline.sources.records.batch_rows import LeaderEpochs
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import ScannedSegment
@@ -145,7 +145,7 @@ class RangeTask:
     reads: tuple[FetchRead, ...]
     settings: ScanSettings
     leaders: LeaderEpochs
-    source: LiveCluster
+    source: LiveSettings
     secrets: Secrets
 
     def run(self) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem
 from pipeline.model.window import milliseconds_of, spanning
 from pipeline.sources.live.connection import connect
-from pipeline.sources.live.describe import ask_groups
+from pipeline.sources.live.groups import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import (
     FetchRead,
@@ -22,15 +22,15 @@ from pipeline.sources.live.plan import (
     plan_fetches,
 )
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
-from pipeline.sources.source import NAMED, SourceAvailability
+from pipeline.sources.questions import NAMED, SourceAvailability
 
 if TYPE_CHECKING:
     from pipeline.model.cluster import ConsumerGroupMember
     from pipeline.model.log import TopicPartition
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.kinds.live_cluster import LiveCluster
     from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.source import ClusterQuestion
+    from pipeline.sources.live.settings import LiveSettings
+    from pipeline.sources.questions import ClusterQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class LiveReading:
         newest: The window that the state belongs to.
     """
 
-    source: LiveCluster
+    source: LiveSettings
     observed_at_ms: int
     state: LiveState | None = None
     reads: tuple[FetchRead, ...] = ()
@@ -94,7 +94,7 @@ class LiveReading:
         return SourceAvailability(expected, max(0, expected - len(reasons)), ", ".join(named), self.observed_at_ms)
 
 
-def read_live_cluster(source: LiveCluster, question: ClusterQuestion) -> LiveReading:
+def read_live_cluster(source: LiveSettings, question: ClusterQuestion) -> LiveReading:
     """Asks the brokers for state and groups, and plans the reading of the windows; raises only for a missing secret."""
     at_ms = question.as_of_ms
     try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, pro
 from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.metrics.metric_source import MetricSource
+
+    PageParser: TypeAlias = Callable[["MetricPage", str, ExpositionReader], Iterator[pa.RecordBatch]]
+    """Reads a file, as `MetricSource.parse_page`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +42,17 @@ class MetricPage:
     Attributes:
         instance: Folder name: the client, or the broker id.
         observed_at_ms: Instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change.
-        kind: Class of the source, which knows how to read the file.
     """
 
     source: str
     instance: str
     observed_at_ms: int
     path: str
-    kind: type[MetricSource]
+    parse: PageParser
     is_dated: bool = True
 
 
-def discover_pages(
-    root: Path, source: str, kind: type[MetricSource]
-) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+def discover_pages(root: Path, source: str, parse: PageParser) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is no instant is a problem."""
     if not root.is_dir():
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
@@ -60,14 +60,16 @@ def discover_pages(
     for path in sorted(root.glob("*/*.prom")):
         if path.stem.isdecimal():
             instance, at_ms = path.parent.name, int(path.stem)
-            pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))
+            pages.append(
+                MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), parse=parse)
+            )
         else:
             problems.append(Problem(path=str(path), reason="the file name is no instant: expected <epoch ms>.prom"))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, parse: PageParser, suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
@@ -83,7 +85,7 @@ def discover_texts(
                 instance=name or path.parent.name,
                 observed_at_ms=path.stat().st_mtime_ns // 1_000_000 if instant_ms is None else instant_ms,
                 path=str(path),
-                kind=kind,
+                parse=parse,
                 is_dated=instant_ms is not None,
             )
         )
@@ -145,7 +147,7 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
     """Rows of one file; `reader` knows the series of the instance's pages before."""
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
-        yield from page.kind.parse_page(page, text, reader)
+        yield from page.parse(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
 

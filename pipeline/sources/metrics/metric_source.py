@@ -14,7 +14,8 @@ from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.source import Source, SourceAvailability, name_some, sources_of
+from pipeline.sources.questions import SourceAvailability, name_some
+from pipeline.sources.source import Source, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -202,7 +203,7 @@ class PageFolder(MetricSource):
         """Lists all pages; those of the span, and what counters need from before it, are to be parsed."""
         from pipeline.sources.metrics.metric_pages import discover_pages, pages_within
 
-        found, problems = discover_pages(self.path, question.name, type(self))
+        found, problems = discover_pages(self.path, question.name, self.parse_page)
         name = question.name
         return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
 
@@ -229,7 +230,7 @@ class MetricTexts(MetricSource):
         """Lists the texts; all are to be parsed, for their instants are in them."""
         from pipeline.sources.metrics.metric_pages import discover_texts
 
-        pages, problems = discover_texts(self.paths, question.name, type(self), self.suffixes)
+        pages, problems = discover_texts(self.paths, question.name, self.parse_page, self.suffixes)
         return MetricReading(pages=pages, problems={question.name: problems})
 
     @classmethod

@@ -23,7 +23,7 @@ from pipeline.model.window import format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
-from pipeline.sources.source import name_some
+from pipeline.sources.questions import name_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.model.window import TimeWindow
-    from pipeline.sources.kinds.prometheus import Prometheus
     from pipeline.sources.metrics.metric_source import SampleQuestion
+    from pipeline.sources.metrics.prometheus_server import PrometheusServer
 
 _STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
 _STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"
@@ -114,11 +114,11 @@ class Query(NamedTuple):
         return self.name or self.promql.split('"')[1]
 
 
-def iter_queries(source: Prometheus) -> Iterator[Query]:
+def iter_queries(source: PrometheusServer) -> Iterator[Query]:
     """The generated queries, then the configured ones.
 
-    >>> from pipeline.sources.kinds.prometheus import Prometheus
-    >>> asked = Prometheus(kind="prometheus", url="http://p:9090", selector='env="a"')
+    >>> from pipeline.sources.metrics.prometheus_server import PrometheusServer
+    >>> asked = PrometheusServer(url="http://p:9090", selector='env="a"')
     >>> next(iter_queries(asked)).promql[-22:]
     'latency_max)",env="a"}'
     """
@@ -157,7 +157,7 @@ def _cut(instants_ms: range, points_per_page: int) -> list[range]:
     return [instants_ms[start : start + points_per_page] for start in starts]
 
 
-def read_prometheus(source: Prometheus, question: SampleQuestion) -> MetricReading:
+def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> MetricReading:
     """Asks for every known metric over a span.
 
     A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
@@ -194,7 +194,7 @@ class _Server:
     """Asks, and remembers warnings and the server's clock."""
 
     def __init__(
-        self, source: Prometheus, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
+        self, source: PrometheusServer, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
     ) -> None:
         self._source = source
         self._source_name = source_name
@@ -284,7 +284,7 @@ class _Server:
         return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
 
 
-def probe_prometheus(source: Prometheus, *, pause: Callable[[float], None]) -> Finding:
+def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> Finding:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 
     No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not.

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from pipeline.codec.records.arrivals import PackedArrivals
     from pipeline.codec.records.record_scan import RecordScan
-    from pipeline.sources.records.key_rows import RecordLog
     from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import ScannedSegment
+    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 
 class ArrivalChunks:

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from pipeline.model.cluster import ClusterHistory, ReplicaState
     from pipeline.model.log_tree import LogTree
-    from pipeline.sources.records.key_rows import RecordLog
     from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import ScannedSegment
+    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
 TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pipeline.config.keys import COUNTS_ONLY
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
-from pipeline.sources.records.scan_settings import COUNTS_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.model.log import TopicPartition
     from pipeline.partitioners.strategy import Strategy
     from pipeline.runs import RunContext
-    from pipeline.sources.records.key_rows import RecordLog
+    from pipeline.sources.records.segment_scan import RecordLog
 
 NO_ANSWER = -1
 _ASKED_TWICE = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.codec.records.record_scan import RecordScan
-    from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.live.plan import FetchRead
     from pipeline.sources.records.key_questions import Question
     from pipeline.sources.records.scan_settings import ScanSettings
-
-    RecordLog: TypeAlias = SegmentRead | FetchRead
-    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
+    from pipeline.sources.records.segment_scan import RecordLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

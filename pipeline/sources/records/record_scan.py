@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from pipeline.codec.records.record_scan import RecordScan
     from pipeline.sources.files.segment_plan import SegmentRead
     from pipeline.sources.records.batch_rows import LeaderEpochs
-    from pipeline.sources.records.key_rows import RecordLog, WindowKeys
+    from pipeline.sources.records.key_rows import WindowKeys
     from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import ScannedSegment
+    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 TASK_BYTES = 128 << 20
 """About how much one task reads: headers of a gigabyte take well under a second, so a file is not cut further."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.key_ids import SECRET_BYTES, KeySecret
+from pipeline.config.keys import PSEUDONYMOUS
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 
@@ -71,9 +72,6 @@ def read_secret(path: Path, text: str | None = None) -> KeySecret:
     except ValueError:
         # its message could hold what was found
         raise ConfigError(f"{where} holds no secret; expected {2 * SECRET_BYTES} hex digits") from None
-
-
-PSEUDONYMOUS, COUNTS_ONLY = "pseudonymous", "counts_only"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

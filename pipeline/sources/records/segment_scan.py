@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from pipeline.codec.log.scans import HeaderScan
     from pipeline.sources.files.segment_plan import SegmentRead
+    from pipeline.sources.live.plan import FetchRead
+
+    RecordLog: TypeAlias = SegmentRead | FetchRead
+    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
 """Flaws of batches whose header makes no sense: they are no load."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.model.log import Problem
-    from pipeline.sources.records.key_rows import RecordLog
-    from pipeline.sources.records.segment_scan import ScannedSegment
+    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 SUMMARY_SCHEMA = pa.schema(
     [

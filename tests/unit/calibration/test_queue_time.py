@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.partitioner.settings import Setting, settle_linger
+from pipeline.calibration.partitioner.baseline import Baseline, settle_linger
+from pipeline.calibration.partitioner.settings import Setting
 
 OPEN = Setting("0", Origin.DEFAULT, 0.0, 7.0)
 

@@ -9,7 +9,7 @@ from pipeline.config_file import load_config
 from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, find_newest_window
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
-from pipeline.sources.source import SourceAvailability
+from pipeline.sources.questions import SourceAvailability
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipeline.model.window import TimeWindow
 from pipeline.transforms.broker_metrics import BrokerSamples
-from pipeline.transforms.samples import SampleSettings, with_labels
+from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.samples import with_labels
 from tests.unit.transforms.test_counters import samples
 
 S = 1000

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds import KINDS
-from pipeline.transforms.counters import with_increases
+from pipeline.transforms.counters import SampleSettings, with_increases
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
-from pipeline.transforms.samples import SampleSettings, with_labels
+from pipeline.transforms.samples import with_labels
 
 S = 1000
 MINUTE = 60 * S

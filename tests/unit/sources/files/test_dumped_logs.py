@@ -10,7 +10,6 @@ from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
-from pipeline.sources.kinds.dump_log import DumpLog
 from pipeline.sources.records.segment_scan import scan_segment
 
 BATCH = (
@@ -35,7 +34,7 @@ def found(tmp_path, *texts, broker=1):
     folder.mkdir()
     for place, text in enumerate(texts):
         (folder / f"{place}.txt").write_text(text)
-    return discover_dumps([DumpLog(kind="dump_log", paths=(folder,), broker=broker)])
+    return discover_dumps([((folder,), broker)])
 
 
 def test_a_text_of_several_files_is_a_tree(tmp_path):
@@ -133,6 +132,5 @@ def test_what_a_record_holds_is_never_read(tmp_path, value):
 
 
 def test_a_text_that_is_not_there(tmp_path):
-    source = DumpLog(kind="dump_log", paths=(tmp_path / "gone.txt",))
-    (problem,) = discover_dumps([source]).tree.problems
+    (problem,) = discover_dumps([((tmp_path / "gone.txt",), None)]).tree.problems
     assert "no such file" in problem.reason

@@ -1,0 +1,53 @@
+"""What a run asks of a source, and what the source brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.model.cluster import EarlierState
+from pipeline.model.window import TimeWindow
+
+NAMED = 5
+"""So many missing items are named, the others counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQuestion:
+    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what other runs saw.
+
+    `newest` is the window whose state is what is observed now; None where all windows are of before.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    windows: Sequence[TimeWindow]
+    as_of_ms: int
+    earlier: Sequence[EarlierState]
+    newest: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAvailability:
+    """What a source brought into a window.
+
+    Attributes:
+        expected_count: Items expected; None where that cannot be known.
+        missing: What did not, in words; empty where nothing is missing.
+        newest_ms: Newest instant the source has data for, in any window; None for none.
+    """
+
+    expected_count: int | None
+    arrived_count: int
+    missing: str = ""
+    newest_ms: int | None = None
+
+
+def name_some(what: str, names: Sequence[str]) -> str:
+    """Names what is missing; empty where nothing is.
+
+    >>> name_some("no dump of", ["a-0", "a-1", "a-2", "a-3", "a-4", "a-5"])
+    'no dump of a-0, a-1, a-2, a-3, a-4 and 1 more'
+    """
+    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{what} {', '.join(names[:NAMED])}{others}" if names else ""
