@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.config_file import CONFIG_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DAGS_FOLDER = Path(__file__).resolve().parent
 

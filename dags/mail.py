@@ -6,7 +6,7 @@ import hashlib
 import logging
 from email.message import EmailMessage
 from email.policy import SMTP
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
@@ -15,11 +15,9 @@ from pydantic import SecretStr
 from pipeline.alerting.delivery import deliver
 from pipeline.alerting.message import ID_DOMAIN
 from pipeline.config.mail import Smtp
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import PipelineConfig
 
 CONNECTION_ID = "smtp_default"
 _log = logging.getLogger(__name__)

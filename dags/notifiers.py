@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from airflow.sdk.bases.notifier import BaseNotifier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk.definitions.context import Context
+from airflow.sdk.definitions.context import Context
 
 TRACEBACK_LINES = 15
 LOG_LINES = 20

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
 
 WRITER_POOL = "partition_health_writer"
 

@@ -12,12 +12,15 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email import message_from_bytes
 from email.policy import SMTP
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
 from pipeline.cli.demo import Demo, prepare_demo
@@ -25,11 +28,6 @@ from pipeline.cli.progress import Progress
 from pipeline.cli.replay_summary import describe_keys, describe_shares
 from pipeline.config_file import load_config
 from pipeline.storage.tables_on_disk import count_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import TracebackType
 
 ROOT = DAGS_FOLDER.parent
 FOLDER = ROOT / "build/run"

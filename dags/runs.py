@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dags.secrets import lend_secrets
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pipeline.cli.steps import Step, StepReport
-    from pipeline.config.pipeline_config import PipelineConfig
-    from pipeline.errors import PipelineError
 
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)

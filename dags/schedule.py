@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pipeline.config.pipeline_config import PipelineConfig
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -14,15 +14,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
 from pipeline.config_file import config_path, load_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AIRFLOW = Path(sys.executable).with_name("airflow")
 _EVERY_S = 1.0

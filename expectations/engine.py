@@ -7,9 +7,10 @@ context and our own reading of the files keep ids and timestamps from being writ
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import great_expectations as gx
 import pandas as pd
@@ -18,9 +19,6 @@ from great_expectations.exceptions import SuiteParameterError
 
 import expectations.rows  # noqa: F401 - registers our classes: suites name them by type
 from pipeline.errors import GateBrokenError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SUITES = Path(__file__).parent / "suites"
 

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DataGateError, GateBrokenError
-from pipeline.tables import TABLES
+from pipeline.model.window import TimeWindow
+from pipeline.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 SHOWN_ROWS = 5
 """Rows per failed check in an error's text."""

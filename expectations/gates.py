@@ -5,11 +5,14 @@ Light to import, like `expectations.gate`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
-from pipeline.model.window import format_instant, milliseconds_of
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL
+from pipeline.tables import Table
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
@@ -19,15 +22,10 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.model.verdict import Verdict
-    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 _WITH_SUITES = (
     *(CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES),

@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
-from pipeline.model.window import milliseconds_of
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
 
 HISTORY_WINDOWS = 24

@@ -6,8 +6,9 @@ The SQL is what Spark and Polars have in common: Polars judges rows at hand (Arr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import polars as pl
@@ -17,10 +18,6 @@ from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.expectations.expectation import BatchExpectation
 
 from pipeline.model.window import format_instant, milliseconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 MAX_ROWS = 20
 """Rows of evidence kept per check."""

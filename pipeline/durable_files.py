@@ -7,10 +7,7 @@ References:
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def sync_path(path: Path) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 _Args = ParamSpec("_Args")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -14,15 +16,12 @@ from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, value_of
 from pipeline.storage.window_status import lost_windows, trusted_windows
+from pipeline.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
-    from pipeline.tables import Table
 
 Row = dict[str, Any]
 _Value = TypeVar("_Value")

@@ -9,19 +9,14 @@ from sticky producers), and moving partitions away from it comes after what chan
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
-from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
+from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
+from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.recommendation import Recommendation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.measures.reassignment import ReassignmentPlan
-    from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 MOST_SHOWN = 8
 MOST_ALIKE = 2

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.advice.candidate_effects import REKEY
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.model.number_text import format_name, format_percent, format_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _WORTH = 0.01
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pipeline.alerting.content import Attachment, MailColumn, MailSection, MailTable, number_columns
 from pipeline.model.number_text import format_bytes, format_percent, format_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.model.recommendation import Recommendation
+from pipeline.model.recommendation import Recommendation
 
 MOST_ACTIONS = 5
 _MOST_EXPLAINED = 3

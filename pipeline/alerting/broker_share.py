@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pipeline.alerting.actions import action_attachments, actions_section, execute_section, format_predicted
 from pipeline.alerting.causes import NAME_LENGTH, causes_section, keys_section, name_cause, partitions_section
-from pipeline.alerting.content import Figure, MailColumn, MailSection, MailTable, Picture, number_columns
+from pipeline.alerting.content import Content, Figure, MailColumn, MailSection, MailTable, Picture, number_columns
+from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
 from pipeline.alerting.incident_mail import BADGES, STATES, describe_incident
 from pipeline.alerting.queries import broker_share_query, topic_excess_query
 from pipeline.charts.broker_share import render_broker_shares, shown_brokers
@@ -24,12 +25,6 @@ from pipeline.model.number_text import (
     format_ratio,
     format_span,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.alerting.content import Content
-    from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
 
 MOST_TOPICS = 6
 MOST_TREND = 12

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from pipeline.advice.candidate_effects import describe_partitioner
 from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
+from pipeline.alerting.evidence import BrokerShareEvidence, ShareCauses
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
-
-if TYPE_CHECKING:
-    from pipeline.alerting.evidence import BrokerShareEvidence, ShareCauses
 
 MOST_PARTITIONS = 5
 MOST_KEYS = 5

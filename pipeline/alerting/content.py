@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.model.incident import IncidentState
+from pipeline.model.incident import IncidentState
 
 DIGEST: Final = "digest"
 """In place of a state: the mail reports many changes."""

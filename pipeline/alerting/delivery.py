@@ -14,22 +14,18 @@ import os
 import smtplib
 import ssl
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
+from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.alerting.message import WINDOW_HEADER
+from pipeline.config.mail import Smtp
 from pipeline.durable_files import sync_path
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name, format_slug
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from email.message import EmailMessage
-
-    from pipeline.config.mail import Smtp
 
 _REASON_LIMIT = 300
 

@@ -6,7 +6,7 @@ import base64
 import csv
 import hashlib
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pipeline.alerting.content import (
     DIGEST,
@@ -19,13 +19,9 @@ from pipeline.alerting.content import (
     number_columns,
 )
 from pipeline.alerting.queries import incidents_query
+from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name
 from pipeline.rules import format_measure, times_worse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.model.incident import IncidentChange
 
 MOST_ROWS = 25
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3}

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from pipeline.alerting.content import Content, Figure, MailSection
+from pipeline.alerting.content import Attachment, Content, Figure, MailSection
+from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.queries import arrivals_query, verdicts_query
 from pipeline.config.source import is_record_source
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_span
 from pipeline.rules import RULES, format_measure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pipeline.alerting.content import Attachment
-    from pipeline.alerting.evidence import IncidentEvidence
 
 BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED"}
 STATES = {

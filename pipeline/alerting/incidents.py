@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from pipeline.model.incident import IncidentChange
+from pipeline.model.incident import IncidentChange, IncidentState
+from pipeline.model.verdict import Verdict
 from pipeline.rules import times_worse, worst_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from pipeline.model.incident import IncidentState
-    from pipeline.model.verdict import Verdict
 
 _JUDGED = frozenset({"ok", "warn", "fail"})
 _Subject = tuple[str, str]

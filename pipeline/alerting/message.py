@@ -9,26 +9,21 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from functools import cache
-from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup, escape
 
-from pipeline.alerting.content import DIGEST, render_table
+from pipeline.alerting.content import DIGEST, Content, render_table
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name, format_slug
 from pipeline.model.window import format_instant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.alerting.content import Content
 
 ID_DOMAIN = "partition-health.local"
 WINDOW_HEADER = "X-Partition-Health-Window"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 from pydantic import Field
 
 from pipeline.config.section import Instant, Section, write_instant
 from pipeline.config.yaml_file import read_yaml
+from pipeline.model.incident import IncidentChange
 from pipeline.model.window import instant_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.model.incident import IncidentChange
 
 
 class Mute(Section):

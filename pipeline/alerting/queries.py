@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.window import format_instant
-
-if TYPE_CHECKING:
-    from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 
 
 def sql_text(text: str) -> str:

@@ -9,22 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import httpx
 
-from pipeline.alerting.content import render_table
+from pipeline.alerting.content import Content, MailSection, render_table
 from pipeline.alerting.message import message_id_of, message_of, render_text, subject_line_of
+from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.alerting.content import Content, MailSection
-    from pipeline.config.mail import Webhook
-    from pipeline.model.incident import AlertMessage
 
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900

@@ -8,21 +8,17 @@ can be put in order and written.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_within
 from pipeline.codec.records.arrival_layout import COUNTS
 from pipeline.tables.arrivals import RECORDS_PER_ROW
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
 
 BLOCK_RECORDS = 2 * RECORDS_PER_ROW
 """Records gathered before they are put in order."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Which = slice | NDArray[np.bool_] | NDArray[np.int64]
-    """Some of the records or batches: a slice, a flag for each, or their indexes."""
+Which = slice | NDArray[np.bool_] | NDArray[np.int64]
+"""Some of the records or batches: a slice, a flag for each, or their indexes."""
 
 NO_KEY = -1
 """In place of an index into `SessionTraffic.keys`: the record's key is null."""

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.model.window import NS_PER_MS
 from pipeline.simulator.engine.random_stream import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Gap after a burst's first record, and between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.charts.palette import ALARM, CALM, INK, LIMIT, STYLE, make_figure, save_figure
+from pipeline.model.load import BrokerLoad
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from matplotlib.axes import Axes
-
-    from pipeline.model.load import BrokerLoad
 
 MOST_BARS = 12
 _WIDTH_INCH = 5.6

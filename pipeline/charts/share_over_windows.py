@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,11 @@ from pipeline.charts.palette import (
     make_figure,
     save_figure,
 )
-from pipeline.model.window import DAY_MS
+from pipeline.model.load import BrokerLoad
+from pipeline.model.window import DAY_MS, TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from matplotlib.axes import Axes
-
-    from pipeline.model.load import BrokerLoad
-    from pipeline.model.window import TimeWindow
 
 _MOST_TICKS = 7
 _MOST_MARKERS = 48

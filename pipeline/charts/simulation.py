@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.charts.palette import ALARM, CALM, GRID, INK, LINES, MUTED, STYLE, add_legend, make_figure, save_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from pipeline.simulator.scenario.scenario_file import ScenarioFile

@@ -10,12 +10,9 @@ import argparse
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROGRAM = "partition-health"
 USAGE_EXIT_CODE = 2

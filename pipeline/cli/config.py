@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from pipeline.cli.options import add_json_option
 from pipeline.config_file import describe_schema
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    Schema = dict[str, Any]
+Schema = dict[str, Any]
 
 _WIDTH = 110
 _DESCRIPTION = """\

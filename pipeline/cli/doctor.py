@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
 from pipeline.alerting.delivery import probe
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
@@ -26,12 +28,6 @@ from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.outbox import undelivered
 from pipeline.storage.tables_on_disk import count_rows
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-
-    from pipeline.config.pipeline_config import PipelineConfig
 
 DISTRIBUTION = "partition-health"
 _SMTP_TIMEOUT_S = 5.0

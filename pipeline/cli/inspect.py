@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
-from typing import TYPE_CHECKING
 
-from pipeline.cli.inspect_rows import build_report
+from pipeline.cli.inspect_rows import Row, build_report
 from pipeline.cli.inspect_text import format_report
 from pipeline.cli.lookup_rows import lookup_row
 from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, PartitionDirectory
 from pipeline.model.window import milliseconds_of, parse_instant
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
+from pipeline.sources.files.log_lookup import SegmentLookup, look_up_instant, look_up_offset
 from pipeline.sources.records.segment_summary import summarise_partition
-
-if TYPE_CHECKING:
-    import argparse
-
-    from pipeline.cli.inspect_rows import Row
-    from pipeline.model.log_tree import LogDirectory, PartitionDirectory
-    from pipeline.sources.files.log_lookup import SegmentLookup
 
 _EPOCH_MS = re.compile(r"[0-9]{1,18}")
 _DESCRIPTION = """\

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from pipeline.model.log import Problem
-    from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
+from pipeline.model.log import Problem
+from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
 
 Row: TypeAlias = dict[str, Any]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+from pipeline.cli.inspect_rows import Row
 from pipeline.cli.text_table import format_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pipeline.cli.inspect_rows import Row
 
 _SHOWN_KEYS = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.cli.inspect_rows import Row, describe_problem
 from pipeline.cli.inspect_text import format_timestamp
 from pipeline.codec.log.lookup import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec
-
-if TYPE_CHECKING:
-    from pipeline.sources.files.log_lookup import SegmentLookup
+from pipeline.sources.files.log_lookup import SegmentLookup
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:

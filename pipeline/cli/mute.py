@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -15,11 +17,6 @@ from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _ANYTHING = "*"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
@@ -15,9 +15,6 @@ from pipeline.jobs import deliver_alerts
 from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered
-
-if TYPE_CHECKING:
-    import argparse
 
 _ALL = "all"
 

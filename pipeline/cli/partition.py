@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_json_option
 from pipeline.cli.partition_text import (
@@ -20,13 +21,7 @@ from pipeline.cli.partition_text import (
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.custom import check_determinism
 from pipeline.partitioners.registry import STRATEGIES, find_strategy
-from pipeline.partitioners.strategy import check_partition_count, choose_partition
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from pipeline.partitioners.strategy import Strategy
+from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
 
 ALL = "all"
 _DESCRIPTION = """\

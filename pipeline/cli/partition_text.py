@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pipeline.cli.text_table import format_table
 from pipeline.partitioners.registry import STRATEGIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.partitioners.strategy import Strategy, Use
+from pipeline.partitioners.strategy import Strategy, Use
 
 
 class Choice(NamedTuple):

@@ -6,13 +6,11 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Count = Callable[[], tuple[int, int]]
+Count = Callable[[], tuple[int, int]]
 
 _log = logging.getLogger(__name__)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import sys
 import tempfile
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -15,9 +17,6 @@ from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from pipeline.cli.replay_inputs import ReplayInputs

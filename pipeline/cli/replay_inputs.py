@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -17,18 +19,13 @@ from pipeline.config.section import format_problems
 from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.segment_summary import SegmentSummary
 from pipeline.model.window import DAY_MS, LATEST_MS, MINUTE_MS, TimeWindow, format_instant
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds import KINDS
 from pipeline.sources.metrics.metric_source import MetricSource
 from pipeline.sources.records.segment_summary import summarise_partition
 from pipeline.storage.rows import FEW_ROWS
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Sequence
-
-    from pipeline.model.segment_summary import SegmentSummary
 
 CLUSTER = "replay"
 _MOST_DAYS = 31

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.tables import Table
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 _RANGES = (
     "records_per_batch",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -13,17 +15,12 @@ from pipeline.cli.text_table import format_table
 from pipeline.config.replay import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import Table
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pipeline.tables import Table
-
-    Row = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 _WIDTH = 98
 _TOPICS_PER_TABLE = 3

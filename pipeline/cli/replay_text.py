@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from pipeline.cli.text_table import format_table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 _NONE = "-"
 _MOST_BROKERS = 6

@@ -7,22 +7,17 @@ import json
 import sys
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.cli.steps import STEPS, replay_windows, take_steps
+from pipeline.cli.steps import STEPS, Step, StepReport, replay_windows, take_steps
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
-from pipeline.errors import HealthGateError
+from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.runs import plan_runs
+from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.tables_on_disk import count_rows
-
-if TYPE_CHECKING:
-    from pipeline.cli.steps import Step, StepReport
-    from pipeline.config.pipeline_config import PipelineConfig
-    from pipeline.errors import PipelineError
-    from pipeline.runs import RunContext
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

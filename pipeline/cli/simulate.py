@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,6 @@ from pipeline.cli.progress import Progress
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from pipeline.simulator.scenario.scenario_file import ScenarioFile, ScenarioVariant
     from pipeline.simulator.summary import VariantSummary
 

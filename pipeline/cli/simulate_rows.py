@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.simulator.figures import RUN_FIGURES
-from pipeline.simulator.summary import Range
+from pipeline.simulator.summary import Range, VariantSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
-    from pipeline.simulator.summary import VariantSummary
 
 
 def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.cli.text_table import format_table
 from pipeline.simulator.figures import RUN_FIGURES
 from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
-from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
+from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, Range, VariantSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioFile
-    from pipeline.simulator.summary import Range, VariantSummary
 
 _MB = 1 << 20
 _RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")

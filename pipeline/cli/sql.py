@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
@@ -17,15 +19,10 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.session import running_session
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    import argparse
-
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from pipeline.tables import Table
 
 _SHOWN_ROWS = 1000
 _CELL_WIDTH = 100

@@ -6,12 +6,9 @@ import contextlib
 import re
 import sqlite3
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.environment import cache_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _PROMPT = "sql> "
 _MORE = "  -> "

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from expectations import gates
+from expectations.gate import GateReport
 from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.number_text import format_slug
+from pipeline.runs import JobReport, RunContext
 from pipeline.storage.locks import holding
 from pipeline.storage.session import count_tasks, running_session
 from pipeline.storage.spark_errors import SparkErrors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pyspark.sql import SparkSession
-
-    from expectations.gate import GateReport
-    from pipeline.runs import JobReport, RunContext
-
-    Step = Callable[[SparkSession, RunContext], "StepReport"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +30,9 @@ class StepReport:
     warnings: tuple[str, ...] = ()
     is_healthy: bool = True
     verdict: str = ""
+
+
+Step = Callable[[SparkSession, RunContext], StepReport]
 
 
 def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli.options import add_json_option
 from pipeline.cli.text_table import format_table
 from pipeline.errors import ConfigError
-from pipeline.tables import TABLES
-
-if TYPE_CHECKING:
-    import argparse
-
-    from pipeline.tables import Table
+from pipeline.tables import TABLES, Table
 
 _MEANING_WIDTH = 78
 _DESCRIPTION = """\

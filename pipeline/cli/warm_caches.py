@@ -6,16 +6,13 @@ import importlib
 import multiprocessing
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pipeline
 from pipeline.cli.progress import Progress
 from pipeline.storage.class_archive import make_archive
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 AT_ONCE = 2
 REPORT_EVERY_S = 4

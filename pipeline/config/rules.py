@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
 from pipeline.rules import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _T = TypeVar("_T")
 Severity = Literal["critical", "warning", "off"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,8 +25,6 @@ from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from pydantic_core import ErrorDetails
 
 Location = tuple[int | str, ...]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler
 
 from pipeline.config.section import Section
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 _KINDS: dict[str, type[SourceSettings]] = {}

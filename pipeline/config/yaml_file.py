@@ -6,18 +6,16 @@ is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _T = TypeVar("_T")
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"

@@ -7,19 +7,15 @@ with the same Message-ID (over SMTP) or into the same file. While the outbox can
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.webhook import post
-from pipeline.config.mail import MAIL_CHANNEL
+from pipeline.config.mail import MAIL_CHANNEL, Smtp
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
+from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
 from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending
-
-if TYPE_CHECKING:
-    from pipeline.config.mail import Smtp
-    from pipeline.config.pipeline_config import PipelineConfig
-    from pipeline.model.incident import AlertMessage
 
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
+from pipeline.runs import RunContext
 from pipeline.storage.values import value_of
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -16,12 +18,6 @@ from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped, judge_skipped, judge_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.model.verdict import Verdict
-    from pipeline.runs import RunContext
 
 HISTORY_FACTOR = 8
 """How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""

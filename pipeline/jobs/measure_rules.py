@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.rules import RULES
-from pipeline.rules.rule import RuleInput
-from pipeline.runs import JobReport
+from pipeline.rules.rule import RuleInput, RuleMeasure
+from pipeline.runs import JobReport, Row, RunContext
+from pipeline.tables import Table
 from pipeline.tables.bronze import LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pipeline.rules.rule import RuleMeasure
-    from pipeline.runs import Row, RunContext
-    from pipeline.tables import Table
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:

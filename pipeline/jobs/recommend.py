@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
@@ -10,8 +11,9 @@ from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommen
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.runs import JobReport
+from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.values import row_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
@@ -20,11 +22,7 @@ from pipeline.tables.replay import REPLAY_BROKERS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pipeline.config.rules import Gate
-    from pipeline.model.recommendation import Recommendation
-    from pipeline.runs import Row, RunContext
 
 _FOLLOWING = 0.5
 

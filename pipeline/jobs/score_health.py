@@ -9,10 +9,11 @@ import polars as pl
 import pyarrow as pa
 
 from pipeline.model.window import TimeWindow, instant_of
-from pipeline.runs import JobReport
+from pipeline.runs import JobReport, RunContext
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import count_rows
+from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
@@ -31,9 +32,6 @@ from pipeline.transforms.topic_health import count_replicas, measure_topic_healt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from pipeline.runs import RunContext
-    from pipeline.tables import Table
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, HOT_KEYS)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")

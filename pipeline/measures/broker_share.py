@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.measures.causes import split_causes
+from pipeline.measures.causes import Causes, split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
 from pipeline.measures.dispersion import estimate_inflation, peak_share_ratios, place_slots
-from pipeline.measures.window_loads import expected_shares, sum_by
+from pipeline.measures.window_loads import WindowLoads, expected_shares, sum_by
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.measures.causes import Causes
-    from pipeline.measures.window_loads import WindowLoads
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")
 

@@ -25,17 +25,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from pipeline.measures.window_loads import WindowLoads
 
-    from pipeline.measures.window_loads import WindowLoads
-
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 LUCK_LEVEL = 0.001
 """Chance that the luckiest of a topic's partitions goes beyond what is called hash luck."""

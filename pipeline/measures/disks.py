@@ -7,14 +7,11 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from pipeline.model.window import HOUR_MS, MINUTE_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LEAST_POINTS = 3
 RETENTION_CHECK_MS = 5 * MINUTE_MS

@@ -8,11 +8,8 @@ best of them is taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LEVEL = 0.001
 """Chance of naming a family by luck."""

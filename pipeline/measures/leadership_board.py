@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.measures.window_loads import expected_shares
+from pipeline.model.placement import PlacedPartition, PlacementBroker
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.model.placement import PlacedPartition, PlacementBroker
-
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 PAIRS_TRIED = 64
 MOST_PLACEMENTS = 20_000

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.measures.causes import fair_loads, split_excess
 from pipeline.measures.window_loads import WindowLoads, sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:

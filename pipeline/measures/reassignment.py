@@ -15,23 +15,17 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.measures.leadership_board import EVENNESS, Board, change, take_back, try_all
-from pipeline.model.placement import PartitionMove
+from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.model.placement import PlacedPartition, PlacementBroker
-
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
+Places = NDArray[np.int64]
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]
 MOST_CHANGES = 1_000

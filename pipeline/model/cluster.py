@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pipeline.model.log import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 NO_LEADER = -1
 """No leader, or none that is known."""

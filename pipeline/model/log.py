@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class TopicPartition(NamedTuple):

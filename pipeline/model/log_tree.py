@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pipeline.model.log import Problem, TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The KRaft quorum's own log: in every node's directory, never a load of a broker."""

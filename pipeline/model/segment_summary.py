@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pipeline.model.log import Problem
-    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pipeline.model.cluster import NO_LEADER, PartitionState, Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline.model.cluster import ClusterHistory, ClusterState, LeaderTerm
-    from pipeline.model.log import TopicPartition
+from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState, LeaderTerm, PartitionState, Timeline
+from pipeline.model.log import TopicPartition
 
 PartitionKey = tuple[str, str, int]
 """Topic, topic id or "", partition: a topic made anew under its old name is another one."""

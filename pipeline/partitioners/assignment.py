@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.partitioners.columns import find_keys, hash_keys, view_offsets
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import place_hashes, take_modulo
-from pipeline.partitioners.strategy import KeyForm, KeyRule, check_partition_count, choose_partition
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.partitioners.strategy import Strategy
+from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, check_partition_count, choose_partition
 
 NO_PARTITION = -1
 """Not a function of the key."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.partitioners import hash_kernels
 from pipeline.partitioners.hashes import HashName, hash_key
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class HashedColumn(NamedTuple):

@@ -12,14 +12,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.strategy import Strategy, Use, choose_partition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 CLIENT = "user-defined"
 _NOT_AT_HAND = frozenset({"value", "value_bytes", "valueBytes", "record", "message", "headers", "topic", "cluster"})

@@ -9,14 +9,12 @@ remainder is that of the dividend, its size does not depend on signs.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Hash = TypeVar("Hash", int, NDArray[np.int64])
+Hash = TypeVar("Hash", int, NDArray[np.int64])
 
 
 def to_signed(value: Hash) -> Hash:

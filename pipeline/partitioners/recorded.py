@@ -7,16 +7,12 @@ family. Where a strategy needs something that is not stored, it is refused rathe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import Availability, KeyForm, KeyRule, choose_partition
-
-if TYPE_CHECKING:
-    from pipeline.partitioners.strategy import Strategy
+from pipeline.partitioners.strategy import Availability, KeyForm, KeyRule, Strategy, choose_partition
 
 HASH_COLUMNS: dict[HashName, str] = {
     HashName.MURMUR2: "murmur2",

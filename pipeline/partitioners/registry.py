@@ -5,14 +5,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners import clients
 from pipeline.partitioners.custom import is_custom, load_custom
-
-if TYPE_CHECKING:
-    from pipeline.partitioners.strategy import Strategy
+from pipeline.partitioners.strategy import Strategy
 
 
 def _collect_strategies() -> dict[str, Strategy]:

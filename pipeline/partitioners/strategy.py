@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import base64
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.partitioners.masks import Mask, take_modulo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class KeyRule(Enum):

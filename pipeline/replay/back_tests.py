@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from pipeline.calibration.caveats import Caveat, Origin, join_statements
+from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
 from pipeline.model.trust import format_trust
+from pipeline.replay.concerns import Concerns
+from pipeline.replay.loads import Estimate
+from pipeline.replay.producer_session import ProducerSession
+from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.simulated.runs import CELL_JUDGED_BYTES, CELL_LOG_BYTES
+from pipeline.replay.simulated.topics import SimulatedTopic
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pipeline.calibration.caveats import Statement
-    from pipeline.replay.concerns import Concerns
-    from pipeline.replay.loads import Estimate
-    from pipeline.replay.producer_session import ProducerSession
-    from pipeline.replay.recorded import RecordedTopic
-    from pipeline.replay.simulated.topics import SimulatedTopic
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 SHARE_BAR_POINTS = 1.5
 """A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""

@@ -10,8 +10,8 @@ from pipeline.calibration.caveats import Caveat, Origin, join_statements
 from pipeline.config.replay import IN_USE
 from pipeline.model.trust import format_trust
 from pipeline.replay.keyed.sums import KeyTotals
-from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource
-from pipeline.replay.leaders import draw_leaders
+from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
+from pipeline.replay.leaders import DrawnLeaders, draw_leaders
 from pipeline.replay.loads import (
     Estimate,
     count_seeds,
@@ -19,15 +19,13 @@ from pipeline.replay.loads import (
     measure_effective_partitions,
     measure_peak_to_mean,
 )
+from pipeline.replay.recorded import RecordedTopic
 
 if TYPE_CHECKING:
-    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
-    from pipeline.replay.leaders import DrawnLeaders
-    from pipeline.replay.recorded import RecordedTopic
     from pipeline.replay.simulated.topics import SimulatedTopic
     from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 SIMULATED = "simulated"
 """What became of records without a key."""

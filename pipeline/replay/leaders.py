@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
 from pipeline.simulator.engine.random_stream import derive_stream, draw_index
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 DRAWS = 64
 """Draws behind a range: the least and the largest of them are its ends."""

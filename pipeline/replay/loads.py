@@ -15,14 +15,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 INSIDE = 0.9
 """Part of further runs that lie in a range over seeds."""

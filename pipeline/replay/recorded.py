@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.model.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from pipeline.config.replay import Candidate
-    from pipeline.model.window import TimeWindow
     from pipeline.replay.keyed.topics import KeyedTopic
     from pipeline.replay.producer_session import ProducerSession, TopicWindow
 
-    Row = Mapping[str, Any]
-    SessionWindow = tuple[int, int, int]
-    """Start of the window, producer id, producer epoch."""
-    MetricsClient = tuple[str, str]
-    """Instance and `client.id`."""
+Row = Mapping[str, Any]
+SessionWindow = tuple[int, int, int]
+"""Start of the window, producer id, producer epoch."""
+MetricsClient = tuple[str, str]
+"""Instance and `client.id`."""
 
 _BATCH_HEADER_BYTES = 61
 

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.settings import Setting
+from pipeline.calibration.service.model import Parameter, ServiceModel
 from pipeline.model.window import instant_of
 from pipeline.replay.back_tests import back_test
 from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
-from pipeline.replay.keyed.topics import AS_RECORDED
+from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, count_seeds
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
+from pipeline.replay.simulated.topics import SimulatedTopic
+from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+from pipeline.tables import Table
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.calibration.partitioner.settings import Setting
-    from pipeline.calibration.service.model import Parameter, ServiceModel
-    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
-    from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
-    from pipeline.replay.simulated.topics import SimulatedTopic
-    from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
-    from pipeline.tables import Table
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 _STRATEGIES = {family.name: family.strategies for family in FAMILIES}
 

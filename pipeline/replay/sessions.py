@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
+from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
-from pipeline.calibration.session_traffic import SessionTraffic, iter_sessions, select_batches
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, iter_sessions, select_batches
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
-from pipeline.replay.producer_session import ProducerSession, SessionKey
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
+from pipeline.replay.recorded import Recording, SessionWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.calibration.service.model import ServiceModel
-    from pipeline.calibration.session_traffic import SessionBatches
-    from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.producer_session import TopicWindow
-    from pipeline.replay.recorded import Recording, SessionWindow
-
-    ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
-    """Start of the window and sessions to their rows; called where tasks run."""
+ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
+"""Start of the window and sessions to their rows; called where tasks run."""
 
 ARRIVAL_COLUMNS = (
     *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start", "timestamp_type", "part"),

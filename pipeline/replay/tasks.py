@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from pyspark.sql import SparkSession
 
 _TASKS_PER_CORE = 3

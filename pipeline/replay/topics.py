@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
 from pipeline.replay.back_tests import weigh_latency
-from pipeline.replay.concerns import list_concerns, read_log_facts
-from pipeline.replay.recorded import describe_topic
+from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
+from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
+from pipeline.replay.recorded import RecordedTopic, Recording, describe_topic
+from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
+from pipeline.replay.simulated.runs import TopicRun
 from pipeline.replay.simulated.topics import SimulatedTopic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pipeline.calibration.caveats import Statement
-    from pipeline.replay.concerns import Concerns
-    from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
-    from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
-    from pipeline.replay.recorded import RecordedTopic, Recording
-    from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
-    from pipeline.replay.simulated.runs import TopicRun
 
 
 @dataclass(frozen=True, eq=False)

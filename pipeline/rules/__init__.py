@@ -5,14 +5,11 @@ The broker share and the arrival of sources are judged by rules of their own, in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from pipeline.model.number_text import format_percent, format_ratio
 from pipeline.rules.brokers import BROKER_RULES
 from pipeline.rules.topics import TOPIC_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BROKER_SHARE = "broker_share"
 SOURCE_ARRIVAL = "source_arrival"

@@ -8,20 +8,15 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from pipeline.model.number_text import format_clock, format_percent, format_ratio, format_span
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, RuleMeasure, measure_broker, measure_column
+from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pipeline.rules.rule import Row, RuleInput
 
 DISK_RULE = "disk_hours_to_full"
 DISK_HISTORY_WINDOWS = 24

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.model.number_text import format_count
 from pipeline.model.window import milliseconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pipeline.tables import Table
+from pipeline.tables import Table
 
 Row = dict[str, Any]
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pipeline.model.number_text import format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, measure_column, measure_topic_by_rule
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_topic_by_rule
 from pipeline.tables.bronze import CLUSTER_STATE
 from pipeline.tables.health import TOPIC_HEALTH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.rules.rule import RuleInput, RuleMeasure
 
 
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

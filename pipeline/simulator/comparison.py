@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
 from pipeline.simulator.scenario.quantities import Amount, ScenarioPart
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Comparison(ScenarioPart):

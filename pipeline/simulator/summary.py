@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
+from pipeline.simulator.engine.latency_histogram import LatencyHistogram
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
@@ -16,9 +18,6 @@ from pipeline.simulator.figures import LATENCY_QUANTILES
 from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from pipeline.simulator.engine.latency_histogram import LatencyHistogram
     from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioVariant
 
 _NS_PER_MS = 1e6

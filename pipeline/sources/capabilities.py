@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline.sources.kinds import KINDS
-from pipeline.sources.numbers import Number
-
-if TYPE_CHECKING:
-    from pipeline.sources.numbers import How
+from pipeline.sources.numbers import How, Number
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pipeline.model.cluster import EarlierState
+from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
-from pipeline.sources.source import Described, RecordSource, Source, TextSource, sources_of
+from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, TextSource, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.cluster import EarlierState
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.source import ClusterReading
 
 
 def read_cluster(

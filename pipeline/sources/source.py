@@ -19,36 +19,33 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
-from pipeline.model.cluster import ReplicaState
+from pipeline.model.cluster import (
+    ClusterHistory,
+    ConsumerGroupMember,
+    DirectorySpace,
+    PartitionState,
+    ReplicaState,
+)
 from pipeline.model.finding import Finding
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
+from pipeline.model.window import TimeWindow
+from pipeline.sources.numbers import How, Number
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Self
-
     from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.cluster import (
-        ClusterHistory,
-        ConsumerGroupMember,
-        DirectorySpace,
-        PartitionState,
-    )
-    from pipeline.model.log import TopicPartition
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.files.cluster_rows import Moving
     from pipeline.sources.live.reading import LiveReading
-    from pipeline.sources.numbers import How, Number
-    from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 
 _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")

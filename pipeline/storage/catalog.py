@@ -6,21 +6,18 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from pipeline.errors import NothingUsableError
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
-
-    from pipeline.tables import Table
 
 
 def register_tables(spark: SparkSession, warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:

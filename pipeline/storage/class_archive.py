@@ -10,6 +10,7 @@ References:
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from pipeline.storage.locks import holding
 from pipeline.storage.session import create_session, find_archive, stop_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
 
 

@@ -8,8 +8,11 @@ References:
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from delta.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -22,22 +25,17 @@ from delta.exceptions import (
 )
 
 from pipeline.errors import StorageConflictError
+from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import NOT_DURABLE, StorageErrors, open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_predicate
 from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    import pyarrow as pa
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.tables import Table
 
 _ATTEMPTS = 3
 

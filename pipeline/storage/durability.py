@@ -8,7 +8,8 @@ References:
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import TracebackType
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -16,10 +17,6 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from pipeline.durable_files import sync_path
 from pipeline.errors import PipelineError, StorageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 NOT_DURABLE = "the commit may not survive a power cut: mend the disk, then run again"

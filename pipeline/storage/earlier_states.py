@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -13,10 +14,6 @@ from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
 
 REACH_MS = 7 * DAY_MS
 _TERM = ("topic", "topic_id", "partition", "leader_epoch")

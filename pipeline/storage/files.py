@@ -6,21 +6,17 @@ Parquet's own reader two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.model.window import format_instant, spanning
+from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.storage.durability import open_table
 from pipeline.storage.tables_on_disk import table_path
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.tables import Table
+from pipeline.tables import Table
 
 _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small arrays are used again
 _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from pipeline.errors import TableMismatchError
+from pipeline.tables import Column, Table
 from pipeline.tables.arrow_types import ARROW_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pipeline.tables import Column, Table
 
 
 def arrow_schema(table: Table) -> pa.Schema:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")

@@ -9,16 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.environment import delta_jars
 from pipeline.errors import ConfigError
 from pipeline.storage.locks import holding
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SCALA_VERSION = "2.13"
 # Everything but io.delta: Spark ships what the other 28 packages hold, or nothing we use needs them.

@@ -13,16 +13,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.environment import java_home
 from pipeline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SUPPORTED_VERSIONS = (17, 21)
 COMMON_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
 
 
 @contextlib.contextmanager

@@ -8,9 +8,10 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from deltalake import DeltaTable
 
@@ -18,14 +19,8 @@ from pipeline.errors import ConfigError
 from pipeline.storage.durability import open_table
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Table
 from pipeline.tables.keys import EXPIRING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pipeline.tables import Table
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+
+from deltalake import DeltaTable
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
@@ -17,12 +20,6 @@ from pipeline.storage.locks import holding
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from deltalake import DeltaTable
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""

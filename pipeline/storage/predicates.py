@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-from pipeline.model.window import format_instant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.tables import Table
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.tables import Table
 
 
 def format_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:

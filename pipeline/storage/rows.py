@@ -7,27 +7,21 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
+from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import NOT_DURABLE, ON_READ, StorageErrors, open_table, sync_commits
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from deltalake import DeltaTable
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.tables import Table
+from pipeline.tables import Table
 
 FEW_ROWS = 1_000_000
 """Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""

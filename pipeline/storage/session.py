@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
@@ -17,9 +19,6 @@ from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from pipeline.config.pipeline_config import Spark
 
 _JVM_EXIT_TIMEOUT_S = 20

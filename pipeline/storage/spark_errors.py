@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from pipeline.errors import SparkFailedError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _SHOWN = 600
 

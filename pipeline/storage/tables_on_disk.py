@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
@@ -11,14 +12,8 @@ from deltalake.schema import ArrayType, MapType, PrimitiveType
 
 from pipeline.errors import TableMismatchError
 from pipeline.storage.durability import StorageErrors, open_table, sync_commits
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.keys import EXPIRING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pipeline.tables import Column, Table
 
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
 _PRIMITIVES = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pipeline.model.window import instant_of, milliseconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline.tables import Table
+from pipeline.tables import Table
 
 _Value = TypeVar("_Value")
 

@@ -8,9 +8,11 @@ vouches for, as after a restored backup.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -18,15 +20,9 @@ from deltalake import DeltaTable
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from pipeline.tables import Table
 
 
 class Subject(NamedTuple):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _INSTANTS = ("window_start", "minute_start")
 ARRIVAL_SCHEMA = pa.schema(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
 from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_order
-from pipeline.transforms.counters import with_increases, with_scrape_before
-
-if TYPE_CHECKING:
-    from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
 LABELS = ("topic", "partition", "quantile", "broker_id", "id")

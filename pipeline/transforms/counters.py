@@ -10,15 +10,12 @@ been counted from samples that are gone by now.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from pipeline.model.window import TimeWindow
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 GAP_INTERVALS = 3
 START_TOLERANCE_MS = 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -10,8 +11,6 @@ from pipeline.model.window import DAY_MS
 from pipeline.transforms.arithmetic import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
 
 _MOST_PROBLEMS = 1000

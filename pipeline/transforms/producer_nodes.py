@@ -6,7 +6,8 @@ same columns. Where two sources hold the same client in a window, the one neares
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -19,12 +20,7 @@ from pipeline.codec.metrics.metric_names import (
     NODE_PREFIX,
 )
 from pipeline.transforms.arithmetic import divide, divide_by, instant, mean_sorted, sum_in_order
-from pipeline.transforms.counters import with_increases, with_scrape_before
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
 LABELS = ("client_id", "node_id", "version")
 """Labels that the summary looks at."""

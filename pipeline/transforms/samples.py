@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.model.window import TimeWindow
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms import broker_metrics, producer_nodes
@@ -15,9 +14,6 @@ from pipeline.transforms.arithmetic import instant
 from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
-
-if TYPE_CHECKING:
-    from pipeline.model.window import TimeWindow
 
 COUNTS, PROBLEMS = "counts", "problems"
 """Names of what `summarise_samples` gives besides tables."""

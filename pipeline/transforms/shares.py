@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,15 +15,10 @@ from pipeline.measures.broker_share import measure_broker_columns
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.partition_health import measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
+from pipeline.tables import Table
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.transforms.arithmetic import sum_squares
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from pipeline.tables import Table
 
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _PLACE = (*_PARTITION, "leader_id")

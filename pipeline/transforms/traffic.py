@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -9,8 +10,6 @@ import polars as pl
 from pipeline.transforms.arithmetic import divide, divide_by, join_squares, split_squares
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     import pyarrow as pa
 
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")

@@ -11,18 +11,17 @@ found well in n windows: those in which an incident ends. What every subject mea
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline.measures.chance import significant
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.rules import RULES
 from pipeline.rules.brokers import EVENT_RULES
+from pipeline.rules.rule import RuleMeasure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from pipeline.config.rules import RuleSettings
-    from pipeline.rules.rule import RuleMeasure
     from pipeline.verdicts.sources import SkippedWindow
 
 

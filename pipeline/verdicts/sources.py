@@ -7,16 +7,14 @@ rests on metrics: such a source fails only where it was expected and brought not
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pipeline.config.source import is_record_source
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 CALM_BELOW = 1e-9
 """A source that lacks nothing has the value 0."""

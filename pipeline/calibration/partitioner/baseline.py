@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +27,8 @@ from pipeline.calibration.partitioner.settings import (
     measure_compression,
 )
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
-from pipeline.calibration.session_traffic import CREATE_TIME
+from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.producer_configs import JAVA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 LEAST_EVENTS = 12
 _SURE = 0.99

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pipeline.calibration.partitioner.bounds import Bounds
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.recorded import list_families
@@ -14,11 +15,6 @@ from pipeline.partitioners.strategy import ClientSpan
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.calibration.partitioner.bounds import Bounds
 
 RULES = {
     "BUILT_IN": SwitchRule.BYTES,

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner import switch_kernels as kernels
-from pipeline.calibration.session_traffic import NO_KEY
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 
 MOST_RECORDS = 1_000_000
 """Records examined of a session, from its first on."""

@@ -10,23 +10,19 @@ intervals, and hardly below any batch's own span.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.bounds import Bounds
+from pipeline.calibration.partitioner.clients import ClientChoice
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.partitioner.clients import ClientChoice
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 DEFAULT_BATCH_BYTES = 16_384
 # What people write.

@@ -18,19 +18,17 @@ records with keys in the same batches blur what is seen. The limits of bytes and
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner import switch_kernels as kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from numpy.typing import NDArray
-
     from pipeline.calibration.partitioner.keyless_bins import KeylessBins
 
 _EVEN_RATIO = 0.98

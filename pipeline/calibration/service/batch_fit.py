@@ -7,31 +7,25 @@ From the log alone that is often not so: a broker that was saturated shows full 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.fit import LEAST_DELAY_MS
-from pipeline.calibration.service.model import Parameter
+from pipeline.calibration.service.model import Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
     BrokerFigures,
+    SessionTopic,
     choose_minute,
     cut_beginning,
     observe,
     simulate_delay,
     simulate_trial,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.calibration.service.model import ServiceModel
-    from pipeline.calibration.service.trial import SessionTopic
 
 _GRID_MS = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _REFINEMENTS = 3

@@ -16,8 +16,8 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from pipeline.calibration.service.model import (
     service_ms,
 )
 from pipeline.model.window import MINUTE_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MOST_IN_FLIGHT = 5
 SATURATED, ALONE = 4.8, 0.1

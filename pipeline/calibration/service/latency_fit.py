@@ -6,24 +6,24 @@ batch and the share of each broker do (`batch_fit`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.batch_fit import fit_batches
-from pipeline.calibration.service.fit import ALONE, LEAST_DELAY_MS, SATURATED, SettledLatency, settle_latencies
-from pipeline.calibration.service.model import SAME_LEVEL, Parameter, is_fit_minute
-from pipeline.calibration.service.trial import cut_beginning, simulate_delay
+from pipeline.calibration.service.fit import (
+    ALONE,
+    LEAST_DELAY_MS,
+    SATURATED,
+    NodeMetrics,
+    SettledLatency,
+    settle_latencies,
+)
+from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel, is_fit_minute
+from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
 from pipeline.calibration.within_ms import Pattern, choose_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.calibration.service.fit import NodeMetrics
-    from pipeline.calibration.service.model import ServiceModel
-    from pipeline.calibration.service.trial import SessionTopic
 
 _LATENCY_ERROR, _LATENCY_ERROR_MS = 0.03, 0.3
 _DELAY_ERROR = 0.04

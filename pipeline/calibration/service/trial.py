@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.service.model import Parameter, is_fit_minute, make_broker
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.service.model import Parameter, ServiceModel, is_fit_minute, make_broker
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
+from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.calibration.service.model import ServiceModel
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
-    from pipeline.simulator.clients.client import Compression
 
 SEEDS = (1, 2)
 MOST_RECORDS = 60_000

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import google_crc32c
 
 from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LeaderEpoch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHECKPOINT_VERSION = "0"
 SNAPSHOT_VERSION = 1

@@ -11,7 +11,7 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import cramjam
 import numpy as np
@@ -19,9 +19,6 @@ import zstandard
 
 from pipeline.errors import InputError
 from pipeline.model.log import Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_OUTPUT_BYTES = 256 << 20
 MAX_OUTPUT_RATIO = 1100  # gzip reaches 1032, LZ4 255; zstd of constant values may go beyond, see the floor

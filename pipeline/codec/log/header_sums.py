@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.codec.log.scans import HeaderScan
 from pipeline.model.log import Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.scans import HeaderScan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

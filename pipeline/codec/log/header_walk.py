@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_format import (
     BATCH_HEADER_BYTES,
@@ -30,9 +31,6 @@ from pipeline.codec.log.batch_format import (
 )
 from pipeline.codec.log.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
 from pipeline.codec.log.scans import HEADER_ROW, Flaw
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 _BATCH_HEADER = np.dtype(

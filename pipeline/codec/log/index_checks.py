@@ -14,19 +14,14 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.codec.log.index_files import IndexFile, OffsetIndex, TimeIndex, TransactionIndex
+from pipeline.codec.log.scans import HeaderScan
 from pipeline.model.log import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.index_files import IndexFile, OffsetIndex, TimeIndex, TransactionIndex
-    from pipeline.codec.log.scans import HeaderScan
 
 MAX_PROBLEMS = 100
 

@@ -11,16 +11,13 @@ References:
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pipeline.codec.log.batch_format import LOG_OVERHEAD_BYTES, MAGIC_AT, MIN_LENGTH
 from pipeline.codec.log.compression import decompress
 from pipeline.errors import InputError
 from pipeline.model.log import Record, TimestampType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ENTRY = struct.Struct(">qiIbb")
 _INT32 = struct.Struct(">i")

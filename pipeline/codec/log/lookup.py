@@ -8,18 +8,14 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.segment import iter_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from pipeline.model.log import BatchHeader
+from pipeline.model.log import BatchHeader
 
 WARM_INDEX_BYTES = 8192  # the end of an index that Kafka searches first, because it is in memory
 

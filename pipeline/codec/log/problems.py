@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, Stop
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_PROBLEMS = 1000  # per scan: a file of noise must not become a table of noise
 FIRST_BYTES = 64

@@ -7,7 +7,7 @@ References:
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT
 from pipeline.codec.log.compression import decompress
@@ -15,9 +15,6 @@ from pipeline.codec.log.legacy import read_message, unwrap
 from pipeline.codec.log.varints import read_varint, read_varlong
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Record, TimestampType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -5,11 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from io import FileIO
-    from pathlib import Path
+from io import FileIO
+from pathlib import Path
 
 MOST_SMALL_BYTES = 16 << 20
 """Checkpoints, producer snapshots and transaction indexes are kilobytes; a broker writes none as large as this."""

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.model.log import Problem
+from pipeline.model.log import Problem
 
 HEADER_ROW = np.dtype(
     [

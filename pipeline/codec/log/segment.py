@@ -11,11 +11,13 @@ References:
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log import problems as wording
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAX_MAGIC, Stop
@@ -24,15 +26,7 @@ from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.errors import InputError
-from pipeline.model.log import BatchHeader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import FileIO
-
-    from numpy.typing import NDArray
-
-    from pipeline.model.log import Problem
+from pipeline.model.log import BatchHeader, Problem
 
 CHUNK_BYTES = 16 << 20
 _FEW_BYTES = 64 << 10  # what a search reads at once: an index has an entry every 4 KiB

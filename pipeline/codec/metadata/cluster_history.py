@@ -7,17 +7,13 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from pipeline.codec.metadata.cluster_metadata import RecordType
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
 from pipeline.model.cluster import CLUSTER_METADATA, Broker, ClusterHistory, Endpoint, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from pipeline.codec.metadata.cluster_metadata import MetadataRecord
 
 T = TypeVar("T")
 K = TypeVar("K")

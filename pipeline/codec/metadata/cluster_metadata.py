@@ -10,14 +10,12 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError, parser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 FRAME_VERSION = 1
 

@@ -7,12 +7,10 @@ References:
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 _MAX_UNSIGNED_VARINT_BYTES = 5

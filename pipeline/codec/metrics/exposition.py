@@ -12,18 +12,14 @@ References:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, BadLine, Series, name_series
 from pipeline.errors import parser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
 
 MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, MetricText, Series, TimedSample
 from pipeline.errors import parser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _CLIENT = {
     "msg_cnt": "msg_cnt",

@@ -13,11 +13,9 @@ References:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"

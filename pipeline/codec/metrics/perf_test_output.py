@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pipeline.codec.metrics.metric_names import PERF_TEST_PREFIX, BadLine, MetricText, Series, TimedSample, name_series
 from pipeline.errors import parser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WINDOW_MS = 5000
 MB_BYTES = 1 << 20

@@ -10,11 +10,11 @@ NumPy works on runs of records of one batch and minute, about as many as batches
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.codec.log.scans import Flaw
+from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.records.arrival_layout import (
     ALL_EPOCHS,
     FIXED_BODY_BYTES,
@@ -26,15 +26,9 @@ from pipeline.codec.records.arrival_layout import (
     measure_field_bytes,
     measure_varint_bytes,
 )
-from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, make_key_ids, number_of_id
+from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, KeySecret, make_key_ids, number_of_id
 from pipeline.codec.records.key_table import KeyTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.scans import HeaderScan
-    from pipeline.codec.records.key_ids import KeySecret
-    from pipeline.codec.records.record_scan import RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 
 MOST_KEYS = 1 << 20
 """Keys whose numbers are held at once."""

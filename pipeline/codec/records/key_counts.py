@@ -18,17 +18,13 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.records.key_table import KeyTable, take_keys
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.record_scan import RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 
 MIN_LIMIT = 2
 

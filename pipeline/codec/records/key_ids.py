@@ -8,11 +8,8 @@ same key elsewhere.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SECRET_BYTES = 32
 DIGEST_BYTES = 16

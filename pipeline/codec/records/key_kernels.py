@@ -11,18 +11,15 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba as nb
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from pipeline.codec.records.record_kernels import load_byte
+from pipeline.codec.records.record_kernels import Array, load_byte
 from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
-
-if TYPE_CHECKING:
-    from pipeline.codec.records.record_kernels import Array
 
 Word = Any  # inside a kernel, uint64
 

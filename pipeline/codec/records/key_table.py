@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.records.key_kernels import fill_slots, number_keys
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.record_scan import RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 
 _MOST_KEYS = 2**31 - 2  # a slot holds an index plus one in 32 bits
 _SECRET = np.frombuffer(os.urandom(32), np.uint64)  # of this process: no result depends on it

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_RECORD_BYTES
 from pipeline.codec.log.compression import bound_output_bytes, decompress_into
@@ -18,12 +21,6 @@ from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
 MOST_BATCH_RECORDS = (

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from pipeline.codec.log.scans import Field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.scans import HeaderScan
+from pipeline.codec.log.scans import Field, HeaderScan
 
 RECORD_ROW = np.dtype(
     [

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.records.key_table import KeyTable, take_keys
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.model.segment_summary import FrequentKey, RecordSummary
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.record_scan import RecordScan
 
 TOP_KEY_COUNT = 10
 

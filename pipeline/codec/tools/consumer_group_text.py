@@ -11,14 +11,11 @@ References:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import ConsumerGroupMember
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _NEEDED = "CURRENT-OFFSET"
 _WORD = re.compile(r"\S+")

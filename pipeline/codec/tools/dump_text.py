@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.errors import InputError, parser
 from pipeline.model.log import BatchHeader, Codec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
 _DUMPING = re.compile(_DUMPED)

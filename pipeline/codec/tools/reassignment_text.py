@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 _STATUSES = tuple(
     map(

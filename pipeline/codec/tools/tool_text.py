@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
 from pipeline.model.log import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")

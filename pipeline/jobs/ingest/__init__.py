@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
-from pipeline.jobs.ingest.found import read_input
+from pipeline.jobs.ingest.found import Found, read_input
 from pipeline.jobs.ingest.metrics import write_metrics
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
 from pipeline.jobs.ingest.windows import (
@@ -23,7 +24,8 @@ from pipeline.jobs.ingest.windows import (
     find_newest_window,
     list_expired_windows,
 )
-from pipeline.runs import JobReport
+from pipeline.model.window import TimeWindow
+from pipeline.runs import JobReport, RunContext
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_source import read_metrics
 from pipeline.storage.at_once import write_at_once
@@ -32,13 +34,6 @@ from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.bronze import WINDOW_STATUS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.jobs.ingest.found import Found
-    from pipeline.model.window import TimeWindow
-    from pipeline.runs import RunContext
 
 
 def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> JobReport:

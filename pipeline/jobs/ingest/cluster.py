@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.window import instant_of, milliseconds_of
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window_state import PartitionKey
+from pipeline.runs import RunContext
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
@@ -18,18 +22,10 @@ from pipeline.sources.files.cluster_rows import (
     retention_ms,
 )
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
+from pipeline.sources.source import ClusterReading
 from pipeline.storage.rows import merge_rows
+from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.jobs.ingest.found import Found
-    from pipeline.model.window import TimeWindow
-    from pipeline.model.window_state import PartitionKey
-    from pipeline.runs import RunContext
-    from pipeline.sources.source import ClusterReading
-    from pipeline.tables import Table
 
 
 def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:

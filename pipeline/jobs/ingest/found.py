@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.files.file_rows import problems_of
-from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.range_scan import plan_range_tasks
 from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
-from pipeline.sources.metrics.metric_source import count_samples, reports_brokers, sample_intervals_ms
+from pipeline.sources.metrics.metric_source import (
+    InstanceSamples,
+    MetricReading,
+    count_samples,
+    reports_brokers,
+    sample_intervals_ms,
+)
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
-from pipeline.sources.records.pieces import Kind, Scan
+from pipeline.sources.records.pieces import Kind, ReadTask, Scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
+from pipeline.sources.source import ClusterReading
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
 
 if TYPE_CHECKING:
-    from collections import Counter
-
-    from pyspark.sql import SparkSession
-
-    from pipeline.model.log import Problem
-    from pipeline.model.window import TimeWindow
     from pipeline.runs import RunContext
-    from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading
-    from pipeline.sources.records.pieces import ReadTask
-    from pipeline.sources.source import ClusterReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

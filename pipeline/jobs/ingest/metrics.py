@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
+from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import replace
+from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
 from pipeline.sources.records.pieces import Kind, Parts
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
@@ -14,13 +18,6 @@ from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import select_samples
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.jobs.ingest.found import Found
-    from pipeline.model.window import TimeWindow
-    from pipeline.runs import RunContext
 
 
 def write_metrics(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.keys import PSEUDONYMOUS
-from pipeline.jobs.ingest.found import counts_keys, reads_arrivals
+from pipeline.jobs.ingest.found import Found, counts_keys, reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, merge, replace, within
+from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
@@ -31,13 +33,6 @@ from pipeline.transforms.keys import (
     sum_others,
 )
 from pipeline.transforms.traffic import finish_traffic, sum_batches
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.jobs.ingest.found import Found
-    from pipeline.model.window import TimeWindow
-    from pipeline.runs import RunContext
 
 Expired = dict[str, set["TimeWindow"]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,20 +11,16 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.runs import RunContext
 from pipeline.sources.availability import iter_availability
-from pipeline.sources.questions import NAMED
+from pipeline.sources.questions import NAMED, SourceAvailability
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.storage.window_status import collect_coverage, committed_windows, windows_to_keep
+from pipeline.storage.window_status import StoredWindows, collect_coverage, committed_windows, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pipeline.jobs.ingest.found import Found
-    from pipeline.runs import RunContext
-    from pipeline.sources.questions import SourceAvailability
-    from pipeline.storage.window_status import StoredWindows
 
 
 LATE_MS = HOUR_MS

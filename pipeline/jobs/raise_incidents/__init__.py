@@ -7,28 +7,22 @@ the incidents that were open before. A message is queued once per change and cha
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
-from pipeline.alerting.mutes import find_mute, read_mutes
+from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.errors import ConfigError
 from pipeline.jobs.raise_incidents.messages import queue_messages
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
-from pipeline.runs import JobReport
+from pipeline.runs import JobReport, RunContext
 from pipeline.storage.values import row_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.verdicts.sources import CALM_BELOW
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.alerting.mutes import Mute
-    from pipeline.runs import RunContext
 
 _SOURCE_WORSENS_BY = 3.0
 """Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""

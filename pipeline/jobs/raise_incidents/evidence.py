@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.content import Content
 from pipeline.alerting.evidence import (
     BrokerShareEvidence,
     HotKey,
@@ -16,8 +18,10 @@ from pipeline.alerting.evidence import (
     excess_by_topic,
 )
 from pipeline.alerting.incident_mail import describe_rule, describe_source
+from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.rules.brokers import DISK_RULE
@@ -32,11 +36,6 @@ from pipeline.verdicts.rules import list_events
 from pipeline.verdicts.sources import SourceStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.alerting.content import Content
-    from pipeline.model.incident import IncidentChange
-    from pipeline.model.verdict import Verdict
     from pipeline.runs import Row, RunContext
 
 EARLIER_WINDOWS = 12

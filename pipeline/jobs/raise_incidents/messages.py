@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.jobs.raise_incidents.evidence import describe_change
+from pipeline.model.incident import AlertMessage, IncidentChange
+from pipeline.model.verdict import Verdict
+from pipeline.runs import RunContext
 from pipeline.storage.outbox import reported_changes
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pipeline.alerting.content import Content
-    from pipeline.model.incident import AlertMessage, IncidentChange
-    from pipeline.model.verdict import Verdict
-    from pipeline.runs import RunContext
 
 
 def queue_messages(run: RunContext, changes: Sequence[IncidentChange], verdicts: Sequence[Verdict]) -> int:

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
+from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
 from pipeline.replay.rows import list_rows
@@ -18,7 +19,7 @@ from pipeline.replay.sessions import find_sessions, refine_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import replay_topics
-from pipeline.runs import JobReport
+from pipeline.runs import JobReport, RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.replay import HASH_VERDICTS
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.config.pipeline_config import PipelineConfig
-    from pipeline.model.window import TimeWindow
-    from pipeline.runs import RunContext
 
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 _FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,12 +15,15 @@ from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanni
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
-from pipeline.replay.recorded import Recording
+from pipeline.replay.producer_session import TopicWindow
+from pipeline.replay.recorded import MetricsClient, Recording
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
+from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
+from pipeline.tables import Table
 from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
@@ -29,16 +33,9 @@ from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.samples import with_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
-    from pipeline.replay.producer_session import TopicWindow
-    from pipeline.replay.recorded import MetricsClient
-    from pipeline.runs import RunContext
-    from pipeline.tables import Table
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""

@@ -9,15 +9,17 @@ An *entry* is all rows of one key in one window: mostly one row, more where the 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipeline.partitioners.masks import Mask, place_hashes
 from pipeline.partitioners.strategy import KeyRule
-from pipeline.replay.keyed.plan import HashColumn
+from pipeline.replay.keyed.plan import HashColumn, KeyAssignment, KeyedPlan
 from pipeline.replay.keyed.sums import (
     KEYS,
     NAMED,
@@ -31,15 +33,8 @@ from pipeline.replay.keyed.sums import (
     sum_by_partition,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.replay.keyed.plan import KeyAssignment, KeyedPlan
-
-    Columns = dict[str, NDArray[Any]]
-    Ints = NDArray[np.int64]
+Columns = dict[str, NDArray[Any]]
+Ints = NDArray[np.int64]
 
 TEXT_COLUMN = "java_string"
 """A hash that keys have which are UTF-8, and no others."""

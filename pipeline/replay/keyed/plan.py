@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from pipeline.config.replay import IN_USE
+from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
+from pipeline.model.window import TimeWindow
 from pipeline.partitioners.custom import is_custom, load_custom
-from pipeline.partitioners.recorded import is_replayable, key_function_of, list_families
+from pipeline.partitioners.recorded import KeyFunction, StrategyFamily, is_replayable, key_function_of, list_families
 from pipeline.partitioners.registry import find_strategy
-from pipeline.partitioners.strategy import KeyRule
+from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.simulated.producers import check_producer, is_simulated, name_strategy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.config.replay import Candidate
-    from pipeline.model.window import TimeWindow
-    from pipeline.partitioners.recorded import KeyFunction, StrategyFamily
-    from pipeline.partitioners.strategy import Strategy
 
 FAMILIES = list_families()
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 NAMED, NO_HASH = "key", "no_hash"
 """Kinds of records: with a key that has a name; the same, when its hashes are gone. Others are those of `key_traffic`."""

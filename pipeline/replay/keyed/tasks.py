@@ -8,30 +8,26 @@ move what takes a few seconds as columns; so a task that has read a file sends a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.partitioners.columns import view_offsets
-from pipeline.replay.keyed.buckets import TEXT_COLUMN, replay_bucket, sum_unassigned
-from pipeline.replay.keyed.plan import AnswerColumn, HashColumn
+from pipeline.replay.keyed.buckets import TEXT_COLUMN, Columns, replay_bucket, sum_unassigned
+from pipeline.replay.keyed.plan import AnswerColumn, HashColumn, KeyedPlan
 from pipeline.replay.keyed.sums import NAMED, TopicSums, merge_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from pipeline.replay.keyed.buckets import Columns
-    from pipeline.replay.keyed.plan import KeyedPlan
-
-    ReadFile = Callable[[str, Sequence[str]], Iterable[pa.RecordBatch]]
-    Packed = tuple[int, str, Columns]
-    """A bucket, what the rows are, and their columns."""
+ReadFile = Callable[[str, Sequence[str]], Iterable[pa.RecordBatch]]
+Packed = tuple[int, str, Columns]
+"""A bucket, what the rows are, and their columns."""
 
 TRAFFIC, HASHES, ANSWERS = "traffic", "hashes", "answers"
 """Files of `silver.key_traffic`, `silver.key_hashes` and `silver.key_answers`."""

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.calibration.caveats import Caveat
+from pipeline.calibration.caveats import Caveat, Statement
 from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
-from pipeline.measures.hash_verdicts import Explained, judge_hash
+from pipeline.measures.hash_verdicts import Explained, HashVerdict, judge_hash
 from pipeline.partitioners.recorded import choose_for_no_key
-from pipeline.replay.keyed.plan import resolve_strategy
-from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, add_cells
+from pipeline.replay.keyed.plan import KeyAssignment, KeyedPlan, KeyedTopicPlan, resolve_strategy
+from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, TopicSums, add_cells
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, known_loads, spread_unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.caveats import Statement
-    from pipeline.measures.hash_verdicts import HashVerdict
-    from pipeline.replay.keyed.plan import KeyAssignment, KeyedPlan, KeyedTopicPlan
-    from pipeline.replay.keyed.sums import TopicSums
 
 AS_RECORDED = "as recorded"
 """In place of a strategy, or of what becomes of records without a key: all of it stays where it was."""

@@ -6,36 +6,31 @@ Keys are put by their stored hashes, in the tasks that simulate.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from pipeline.calibration.session_traffic import SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.codec.records.key_ids import number_of_id
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.masks import place_hashes
 from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of
 from pipeline.partitioners.registry import find_strategy
-from pipeline.partitioners.strategy import KeyRule
+from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.simulated.plan import FAMILY_OF, GroupTopic, SessionGroup
+from pipeline.simulator.clients.producer_settings import ResolvedProducer
 from pipeline.simulator.scenario.traffic import KEYLESS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.calibration.session_traffic import SessionTraffic
-    from pipeline.partitioners.strategy import Strategy
-    from pipeline.simulator.clients.producer_settings import ResolvedProducer
-
-    KeyPartitions = tuple[NDArray[np.int32], int]
-    """Of each key a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""
-    AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], KeyPartitions]
-    """Topic, numbers of keys and partition count to where they go."""
+KeyPartitions = tuple[NDArray[np.int32], int]
+"""Of each key a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""
+AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], KeyPartitions]
+"""Topic, numbers of keys and partition count to where they go."""
 
 STAYS = -2
 """In place of a key's partition: its records stay where they were recorded."""

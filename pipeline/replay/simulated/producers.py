@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
-from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
 
 if TYPE_CHECKING:
-    from pipeline.calibration.caveats import Statement
     from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
-    Config = dict[str, str | None]
+Config = dict[str, str | None]
 
 KEEP = Candidate(name=IN_USE)
 """What is in use, replayed like any candidate."""

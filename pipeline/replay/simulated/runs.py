@@ -7,35 +7,30 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
-from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
-from pipeline.replay.simulated.scenario import lay_out_group
+from pipeline.replay.producer_session import TopicWindow
+from pipeline.replay.sessions import ReadRows
+from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
+from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun
+from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
-
-    from pipeline.replay.producer_session import TopicWindow
-    from pipeline.replay.sessions import ReadRows
-    from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
-    from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun
-    from pipeline.replay.simulated.scenario import GroupScenario
-    from pipeline.simulator.engine.result import SimulationResult
 
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and

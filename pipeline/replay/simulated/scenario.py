@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
-from pipeline.config.replay import IN_USE
+from pipeline.config.replay import IN_USE, Candidate, CandidateBroker
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
+from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
+from pipeline.replay.simulated.plan import SessionGroup
+from pipeline.replay.simulated.producers import CandidateProducer
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
 from pipeline.simulator.scenario.run_to_run import settle_costs
 from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.config.replay import Candidate, CandidateBroker
-    from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
-    from pipeline.replay.simulated.plan import SessionGroup
-    from pipeline.replay.simulated.producers import CandidateProducer
 
 _ONE = 1 << 64
 

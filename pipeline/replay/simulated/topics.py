@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.loads import Estimate, Loads, count_effective, measure_seeds, spread_over_seeds
-from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS
+from pipeline.replay.recorded import RecordedTopic
+from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS, TopicRun
 from pipeline.simulator.clients.client import SECOND
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from pipeline.replay.recorded import RecordedTopic
-    from pipeline.replay.simulated.runs import TopicRun
 
 
 @dataclass(frozen=True, eq=False)

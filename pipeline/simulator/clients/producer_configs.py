@@ -13,16 +13,14 @@ from __future__ import annotations
 import csv
 import difflib
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.errors import ConfigError
 from pipeline.partitioners.strategy import is_between, parse_version
 from pipeline.simulator.clients.client import MS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"

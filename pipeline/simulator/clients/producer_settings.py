@@ -20,8 +20,9 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.partitioners.registry import find_strategies
 from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, ClientFamily, Compression, Settings
@@ -33,9 +34,6 @@ from pipeline.simulator.clients.producer_configs import (
     join_options,
     read_configuration,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _JAVA_FIELDS = {
     "availability_timeout_ns": "partitioner.availability.timeout.ms",

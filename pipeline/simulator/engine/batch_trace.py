@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.simulator.engine.result import BATCH_TRACE
 from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pipeline.simulator.scenario.scenario_file import ScenarioVariant
 
 NAMED_BATCH_TRACE = pa.schema(

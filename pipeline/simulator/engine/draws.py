@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -16,9 +16,7 @@ from pipeline.simulator.engine.random_stream import (
     LEVEL_COUNT,
     SECOND_FACTOR,
 )
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import QuantileTable, RandomStream, Simulation
+from pipeline.simulator.engine.state import QuantileTable, RandomStream, Simulation
 
 Word = Any  # inside a kernel, uint64: mixed with a signed number it would become a float
 

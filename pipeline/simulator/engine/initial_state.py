@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.engine import state
@@ -17,16 +19,11 @@ from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 from pipeline.simulator.engine.record_size import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.records import layout_of, make_items
 from pipeline.simulator.scenario.distribution import Distribution
-from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Recorded
+from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker
+from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Recorded, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from _typeshed import DataclassInstance
-    from numpy.typing import NDArray
-
-    from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker
-    from pipeline.simulator.scenario.traffic import Traffic
 
 _KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Recorded: state.RECORDED}
 _OLD_START_BITS = 31

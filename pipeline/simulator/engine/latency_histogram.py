@@ -10,15 +10,11 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 STEP_BITS = 7
 """A power of two has 2 to the power of this many buckets."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline.compilation import njit
-from pipeline.simulator.engine.accumulator import append, append_to_newest, enqueue_message
+from pipeline.simulator.engine.accumulator import Outcome, append, append_to_newest, enqueue_message
 from pipeline.simulator.engine.arrivals import find_next_due_ns, take_record
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.buffer_pool import deallocate, stop_waiting, wait_for_memory
@@ -15,9 +13,6 @@ from pipeline.simulator.engine.partitioners import choose_partition, on_new_batc
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.engine.sender import wake_up
 from pipeline.simulator.engine.state import NONE, PartitionQueue, ProducerState, Simulation, ThreadState
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.accumulator import Outcome
 
 
 @njit

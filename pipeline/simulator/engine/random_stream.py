@@ -13,19 +13,15 @@ References:
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 GAMMA = 0x9E3779B97F4A7C15
 FIRST_FACTOR = 0xBF58476D1CE4E5B9

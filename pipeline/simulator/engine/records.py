@@ -6,13 +6,11 @@ A kernel never sees an instance of such a class: an item of a structured array h
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import numba as nb
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 NumbaType = Any
 Item = TypeVar("Item")

@@ -7,19 +7,15 @@ queues.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class QueueCounter(IntEnum):

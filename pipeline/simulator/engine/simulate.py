@@ -5,11 +5,14 @@ Tests hold it against a plain Python model (`tests/oracles/simulator`): same eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.result import (
@@ -24,15 +27,8 @@ from pipeline.simulator.engine.result import (
 from pipeline.simulator.engine.run import FINISHED, OUT_OF_RECORDS, OUT_OF_ROOM, continue_run, start_run
 from pipeline.simulator.engine.state import ALL_FED, NEVER
 from pipeline.simulator.scenario.run_to_run import settle_run
+from pipeline.simulator.scenario.scenario import Scenario
 from pipeline.simulator.scenario.traffic import Recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import IntEnum
-
-    from numpy.typing import NDArray
-
-    from pipeline.simulator.scenario.scenario import Scenario
 
 Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and records to kernels
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle, islice, pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
@@ -21,9 +22,6 @@ from pipeline.simulator.scenario.quantities import (
     named_once,
 )
 from pipeline.simulator.scenario.scenario import ErrorWindow, Service, SimulatedBroker, Topic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class IdleSection(ScenarioPart):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.engine.random_stream import make_exponential_table, make_quantile_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 PPM = 1_000_000
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from pipeline.config.section import Problems, WrongValuesError
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import WrongSettingError, check_client, find_config
-from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
 from pipeline.simulator.scenario.distribution import PPM
 from pipeline.simulator.scenario.quantities import ScenarioPart
 from pipeline.simulator.scenario.traffic_section import TrafficSection
-
-if TYPE_CHECKING:
-    from pipeline.simulator.clients.producer_settings import ResolvedProducer
 
 
 class ClientSection(ScenarioPart):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo
 
@@ -13,10 +15,6 @@ from pipeline.config.section import ConfigPath, Section, WrongValuesError
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.scenario.distribution import Distribution, Steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _Part = TypeVar("_Part")
 _MOST_S = 10 * 365 * 86_400

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.codec.records.arrival_layout import measure_field_bytes
 from pipeline.errors import ConfigError
@@ -16,14 +18,8 @@ from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES
+from pipeline.simulator.scenario.scenario import Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from pipeline.simulator.scenario.scenario import Topic
 
 
 def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.simulator.clients.client import SECOND
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pipeline.simulator.engine.result import SimulationResult
 
 WINDOW_S = 10

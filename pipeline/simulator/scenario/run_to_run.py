@@ -8,14 +8,11 @@ threads. Where a scenario gives exact times the factors are 1.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pipeline.simulator.clients.client import ThreadCosts
 from pipeline.simulator.engine.random_stream import derive_stream, draw_quantile
 from pipeline.simulator.scenario.distribution import ALIKE, PPM, Distribution
-
-if TYPE_CHECKING:
-    from pipeline.simulator.clients.client import ThreadCosts
-    from pipeline.simulator.scenario.scenario import Scenario, Service
+from pipeline.simulator.scenario.scenario import Scenario, Service
 
 
 def settle_run(scenario: Scenario, seed: int) -> Scenario:

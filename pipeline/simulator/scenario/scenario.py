@@ -37,18 +37,13 @@ A distribution with one value needs no draw.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import ClientFamily, Settings, ThreadCosts
 from pipeline.simulator.scenario.distribution import ALIKE, ZERO, Distribution, Steps
-from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline.simulator.scenario.traffic import Traffic
+from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded, Traffic
 
 
 @dataclass(frozen=True)

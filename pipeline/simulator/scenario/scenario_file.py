@@ -6,29 +6,23 @@ what was expected; one reading reports all errors that do not follow from each o
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.config.section import Location, Problems, WrongValuesError
-from pipeline.config.yaml_file import parse_yaml, read_yaml
+from pipeline.config.yaml_file import YamlFile, parse_yaml, read_yaml
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import SECOND
+from pipeline.simulator.clients.producer_settings import ResolvedProducer
+from pipeline.simulator.comparison import Comparison
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.scenario import Producer, Scenario
+from pipeline.simulator.scenario.producer_section import ProducerSection
+from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
 from pipeline.simulator.scenario.scenario_section import ScenarioSection, VariantSection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pipeline.config.yaml_file import YamlFile
-    from pipeline.simulator.clients.producer_settings import ResolvedProducer
-    from pipeline.simulator.comparison import Comparison
-    from pipeline.simulator.scenario.producer_section import ProducerSection
-    from pipeline.simulator.scenario.scenario import Topic
-    from pipeline.simulator.scenario.traffic import Traffic
+from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"
 """Name of the only variant of a file without variants."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -11,9 +12,6 @@ from pipeline.simulator.comparison import Comparison
 from pipeline.simulator.scenario.cluster_section import BrokerSection, ClusterSection, TopicSection
 from pipeline.simulator.scenario.producer_section import ClientSection, ProducerSection
 from pipeline.simulator.scenario.quantities import ScenarioPart, Seconds, named_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Sentence = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
 
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.quantities import ScenarioPart
 from pipeline.simulator.scenario.scenario_section import ScenarioSection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pydantic.fields import FieldInfo
 
 _HEAD = """\
 A scenario file is YAML: a key, and in brackets what it is when left out. Times say their unit; files are looked for in its folder.

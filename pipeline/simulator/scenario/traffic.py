@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.simulator.scenario.distribution import Distribution
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 KEYLESS = -1
 """In place of a partition: the client's partitioner picks it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,8 @@ from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
 from pipeline.simulator.scenario.quantities import ExistingFile, Quantity, QuantityS, ScenarioPart, Seconds, Share
 from pipeline.simulator.scenario.recorded_traffic import read_recorded
-from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Target, Traffic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.simulator.scenario.scenario import Topic
-    from pipeline.simulator.scenario.traffic import Arrivals
+from pipeline.simulator.scenario.scenario import Topic
+from pipeline.simulator.scenario.traffic import KEYLESS, Arrivals, Gaps, OnOff, PerfTest, Target, Traffic
 
 _WEIGHTS = 1_000_000_000
 _MOST_RATE_PER_S = 100_000_000

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER
+from pipeline.model.cluster import (
+    LIVE_CLUSTER,
+    NO_LEADER,
+    ClusterHistory,
+    ClusterState,
+    ConsumerGroupMember,
+    DirectorySpace,
+    PartitionState,
+    ReplicaState,
+)
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import instant_of
-from pipeline.model.window_state import away_ms, state_of_window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from pipeline.model.cluster import (
-        ClusterHistory,
-        ClusterState,
-        ConsumerGroupMember,
-        DirectorySpace,
-        PartitionState,
-        ReplicaState,
-    )
-    from pipeline.model.log_tree import LogTree
-    from pipeline.model.window import TimeWindow
-    from pipeline.model.window_state import PartitionKey
+from pipeline.model.log_tree import LogTree
+from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window_state import PartitionKey, away_ms, state_of_window
 
 DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]

@@ -6,9 +6,9 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,14 +28,8 @@ from pipeline.model.cluster import (
     ReplicaState,
     Timeline,
 )
-from pipeline.model.log import Problem
-from pipeline.model.log_tree import DirectoryKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.model.log import TopicPartition
-    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
+from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
 
 _SNAPSHOT_HEADER_TYPE = b"\x00\x03"
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pipeline.codec.log.checkpoints import has_crlf
 from pipeline.codec.log.regular_files import open_regular, read_small
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
 _T = TypeVar("_T")

@@ -9,9 +9,10 @@ timestamps, topic ids. Side files, the metadata log and directories on their way
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
-from pipeline.codec.tools.dump_text import find_dumped_files, parse_dumped_segment
+from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
-from pipeline.model.cluster import ReplicaState
+from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import (
     CLUSTER_METADATA_TOPIC,
@@ -33,12 +34,6 @@ from pipeline.model.log_tree import (
     TextPart,
 )
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pipeline.codec.tools.dump_text import DumpedSegment
-    from pipeline.model.cluster import PartitionState
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once
 _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"crc_ok", "flaw"})

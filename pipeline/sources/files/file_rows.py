@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import known_instant_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pipeline.model.log_tree import LogTree
 
 FACTS = (
     *("first_offset", "last_offset", "batch_count", "record_count", "control_batch_count", "missing_offset_count"),

@@ -16,27 +16,21 @@ Links are followed only while they stay under the source root, and nothing is re
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.codec.log.checkpoints import MetaProperties, parse_meta_properties, parse_offset_checkpoint
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.errors import InputError
-from pipeline.model.log import Problem
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
+from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.sources.files.directory_walk import DirectoryWalk, Listing
 from pipeline.sources.files.partition_directories import (
     has_partition_files,
     read_partition_directory,
     read_segment_file,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pipeline.model.log import TopicPartition
-    from pipeline.model.log_tree import PartitionDirectory
 
 META_PROPERTIES = "meta.properties"
 CHECKPOINTS = {

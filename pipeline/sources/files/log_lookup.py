@@ -6,8 +6,8 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +15,7 @@ from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, read_offset_i
 from pipeline.codec.log.lookup import OffsetLookup, TimestampLookup, find_offset, find_timestamp
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 
 _NOTHING = np.empty(0, np.int64)
 _NO_OFFSETS = OffsetIndex(offset=_NOTHING, position=_NOTHING, file_bytes=0, remainder_bytes=0)

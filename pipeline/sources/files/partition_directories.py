@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.codec.log.checkpoints import parse_leader_epochs, parse_partition_metadata
 from pipeline.codec.log.directory_names import DirectoryName, parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind, PartitionDirectory, SegmentFile
-from pipeline.sources.files.directory_walk import SEGMENT_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline.sources.files.directory_walk import DirectoryWalk, Listing
+from pipeline.sources.files.directory_walk import SEGMENT_NAME, DirectoryWalk, Listing
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"

@@ -6,21 +6,25 @@ time index) is before the range, by more than the tolerance for disorder, is lef
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind
+from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import (
+    CLUSTER_METADATA_TOPIC,
+    DirectoryKind,
+    LogDirectory,
+    LogTree,
+    PartitionDirectory,
+    SegmentFile,
+    TextPart,
+)
+from pipeline.model.window import TimeWindow
 from pipeline.sources.records.event_time import TOLERANCE_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from pipeline.model.log import TopicPartition
-    from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
-    from pipeline.model.window import TimeWindow
 
 _OPENING_BYTES = 4096
 """What opening a file or range costs, in bytes that could be read instead."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.questions import SourceAvailability
-from pipeline.sources.source import Described, TextSource
-
-if TYPE_CHECKING:
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.source import ClusterReading
+from pipeline.sources.source import ClusterReading, Described, TextSource
 
 
 class ConsumerGroups(TextSource):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath
+from pipeline.model.window import TimeWindow
 from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.model.window import TimeWindow
 
 
 class DumpLog(RecordSource):

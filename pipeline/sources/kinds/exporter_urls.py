@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -14,16 +16,12 @@ from pipeline.config.section import Duration
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.metrics.http_access import HttpAccess, check_url
-from pipeline.sources.metrics.metric_source import MetricReading, PageFolder, SampleQuestion
+from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.http_text import HttpReader
-    from pipeline.sources.metrics.metric_source import InstanceSamples
 
 
 class ExporterUrls(PageFolder):

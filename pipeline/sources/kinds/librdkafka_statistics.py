@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.codec.metrics.metric_names import MetricText
 from pipeline.config.section import Duration
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.metrics.metric_source import MetricTexts
 
 if TYPE_CHECKING:
-    from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.sources.metrics.metric_pages import MetricPage
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.finding import Finding
+from pipeline.model.window import TimeWindow
 from pipeline.sources.live.settings import LiveSettings
-from pipeline.sources.numbers import Number, rated
+from pipeline.sources.numbers import How, Number, rated
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.numbers import How
 
 _PROBE_TIMEOUT = timedelta(seconds=5)
 _BY_OFFSETS = "live_cluster, read: offsets"

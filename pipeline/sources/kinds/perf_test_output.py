@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.codec.metrics.metric_names import MetricText
 from pipeline.sources.metrics.metric_source import MetricTexts
 
 if TYPE_CHECKING:
-    from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.sources.metrics.metric_pages import MetricPage
 
 

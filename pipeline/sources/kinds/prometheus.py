@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
 from pipeline.sources.metrics.prometheus_server import PrometheusServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Prometheus(PrometheusServer, MetricSource):

@@ -13,7 +13,8 @@ import base64
 import time
 import uuid
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -22,12 +23,16 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.connection import PAGE_PARTITIONS, PAUSES_S, ask_all, describe_error, group_partitions, pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pipeline.sources.live.connection import ClusterConnection, Failures
+from pipeline.sources.live.connection import (
+    PAGE_PARTITIONS,
+    PAUSES_S,
+    ClusterConnection,
+    Failures,
+    ask_all,
+    describe_error,
+    group_partitions,
+    pages,
+)
 
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
-from pipeline.sources.live.connection import PAGE_PARTITIONS, Failures, connect
+from pipeline.sources.live.admin import Metadata
+from pipeline.sources.live.connection import PAGE_PARTITIONS, ClusterConnection, Failures, connect
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.live.plan import FetchRead
+from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.state import BROKER_CONFIGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.sources.live.admin import Metadata
-    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.settings import LiveSettings
 
 PROBE_TIMEOUT_S = 3.0

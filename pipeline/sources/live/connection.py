@@ -13,23 +13,21 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
 
 from pipeline.errors import SourceUnreachableError
+from pipeline.model.log import TopicPartition
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self
-
-    from pipeline.model.log import TopicPartition
     from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20

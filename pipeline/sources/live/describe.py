@@ -8,7 +8,8 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
@@ -19,17 +20,14 @@ from pipeline.model.log import TopicPartition
 from pipeline.sources.live.connection import (
     PAGE_PARTITIONS,
     PAGE_TOPICS,
+    ClusterConnection,
+    Failures,
     ask_all,
     describe_error,
     group_partitions,
     pages,
     refuse_error,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pipeline.sources.live.connection import ClusterConnection, Failures
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 

@@ -13,8 +13,9 @@ References:
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import FetchRequest
@@ -23,13 +24,8 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
-from pipeline.sources.live.connection import Failures, describe_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.live.plan import FetchRead
+from pipeline.sources.live.connection import ClusterConnection, Failures, describe_error
+from pipeline.sources.live.fetch_read import FetchRead
 
 BY_NAME_VERSION = 12
 """The newest version that names topics; later ones want ids."""

@@ -8,23 +8,18 @@ within a window make a number unknowable: the run reports a shortfall.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipeline.model.cluster import NO_LEADER
+from pipeline.model.cluster import NO_LEADER, EarlierState
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import instant_of
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.live import admin
+from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.plan import Shortfall, find_retention
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from pipeline.model.cluster import EarlierState
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.live.admin import OffsetAt
-    from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.live.state import LiveState
+from pipeline.sources.live.state import LiveState
 
 _UNKNOWN_COUNTS = (
     *("control_record_count", "missing_offset_count", "compacted_record_count", "crc_error_count", "producer_count"),

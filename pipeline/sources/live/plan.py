@@ -11,59 +11,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import mmh3
 
+from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
+from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.connection import ClusterConnection
+from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pipeline.model.log import TopicPartition
-    from pipeline.sources.live.admin import OffsetAt
-    from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.live.state import LiveState
 
 RANGE_BYTES = 128 << 20
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRead:
-    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know.
-
-    Attributes:
-        leader_id: Whom to ask first.
-        is_first: First range of its partition: takes the batch that its start is within.
-        taken_until: Batches that begin before this offset were read with an earlier slice of the time.
-    """
-
-    topic: str
-    topic_id: str
-    partition: int
-    leader_id: int
-    start_offset: int
-    end_offset: int
-    is_first: bool
-    is_last: bool
-    size_bytes: int
-    taken_until: int = 0
-
-    @property
-    def path(self) -> str:
-        """Stands for a file's path in problems."""
-        return f"{self.topic}-{self.partition}"
-
-    @property
-    def offset_count(self) -> int:
-        """Offsets in the range."""
-        return self.end_offset - self.start_offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,45 +6,37 @@ are fetched and decoded once, for batches, keys and arrivals together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain, starmap
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.log.segment import scan_reply
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.arrivals import BatchTimes
 from pipeline.codec.records.record_reader import decode_reply
 from pipeline.errors import SourceUnreachableError
-from pipeline.sources.live.connection import connect
+from pipeline.model.log import Problem
+from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
+from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import pack_fetches
+from pipeline.sources.live.reading import LiveReading
+from pipeline.sources.live.settings import LiveSettings, Secrets
 from pipeline.sources.records.aborted_batches import match_markers, read_markers
 from pipeline.sources.records.arrival_chunks import time_batches
-from pipeline.sources.records.batch_rows import make_batch_rows
+from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.record_scan import scan_records
-from pipeline.sources.records.segment_scan import place_batches
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.arrivals import BatchTimes
-    from pipeline.model.log import Problem
-    from pipeline.sources.live.connection import ClusterConnection
-    from pipeline.sources.live.plan import FetchRead
-    from pipeline.sources.live.reading import LiveReading
-    from pipeline.sources.live.settings import LiveSettings, Secrets
-    from pipeline.sources.records.batch_rows import LeaderEpochs
-    from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import ScannedSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

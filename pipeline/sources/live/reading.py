@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
-from pipeline.model.cluster import ClusterHistory
-from pipeline.model.log import Problem
-from pipeline.model.window import milliseconds_of, spanning
-from pipeline.sources.live.connection import connect
+from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember
+from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.sources.live.connection import ClusterConnection, connect
+from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.groups import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import (
-    FetchRead,
     Shortfall,
     choose_partitions,
     choose_slices,
@@ -22,15 +22,10 @@ from pipeline.sources.live.plan import (
     plan_fetches,
 )
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
-from pipeline.sources.questions import NAMED, SourceAvailability
+from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 
 if TYPE_CHECKING:
-    from pipeline.model.cluster import ConsumerGroupMember
-    from pipeline.model.log import TopicPartition
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.live.connection import ClusterConnection
     from pipeline.sources.live.settings import LiveSettings
-    from pipeline.sources.questions import ClusterQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, ReplicaState, Timeline
+from pipeline.codec.tools.tool_text import DescribedReplica
+from pipeline.model.cluster import (
+    LIVE_CLUSTER,
+    Broker,
+    ClusterHistory,
+    DirectorySpace,
+    EarlierState,
+    PartitionState,
+    ReplicaState,
+    Timeline,
+)
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
-from pipeline.sources.live.connection import Failures
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from pipeline.codec.tools.tool_text import DescribedReplica
-    from pipeline.model.cluster import DirectorySpace, EarlierState
-    from pipeline.sources.live.admin import Metadata, OffsetAt
-    from pipeline.sources.live.connection import ClusterConnection
+from pipeline.sources.live.admin import Metadata, OffsetAt
+from pipeline.sources.live.connection import ClusterConnection, Failures
 
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),

@@ -6,16 +6,13 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from pipeline.config.section import ConfigPath, Section
 from pipeline.environment import environment_secret
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _PROBE_TIMEOUT_S = 5.0
 

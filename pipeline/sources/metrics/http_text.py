@@ -6,6 +6,7 @@ Every failure becomes an `InputError` that names the address without secrets, wh
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -17,8 +18,6 @@ import httpx
 from pipeline.errors import ConfigError, HttpStatusError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pipeline.sources.metrics.http_access import HttpAccess, TlsConfig
 
 MAX_REDIRECTS = 3

@@ -7,30 +7,26 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
+from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.files.directory_walk import list_files, split_instant
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.metrics.exposition import ExpositionReader
-    from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
-    from pipeline.model.window import TimeWindow
-
     PageParser: TypeAlias = Callable[["MetricPage", str, ExpositionReader], Iterator[pa.RecordBatch]]
     """Reads a file, as `MetricSource.parse_page`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -11,22 +12,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath, Duration
-from pipeline.model.window import milliseconds_of
+from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import SourceAvailability, name_some
 from pipeline.sources.source import Source, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     import pyarrow as pa
 
     from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.model.log import Problem
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.metrics.metric_pages import MetricPage
 
 

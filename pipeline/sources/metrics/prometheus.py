@@ -11,28 +11,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.errors import ConfigError, HttpStatusError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
-from pipeline.model.window import format_instant
+from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
-from pipeline.sources.metrics.metric_source import MetricReading
+from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
+from pipeline.sources.metrics.prometheus_server import PrometheusServer
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
 from pipeline.sources.questions import name_some
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from pipeline.model.window import TimeWindow
-    from pipeline.sources.metrics.metric_source import SampleQuestion
-    from pipeline.sources.metrics.prometheus_server import PrometheusServer
 
 _STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
 _STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"

@@ -5,18 +5,14 @@ Rows are of kind `sample`, or of kind `problem` for what could not be read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.metrics.metric_names import Series
-    from pipeline.model.log import Problem
+from pipeline.codec.metrics.metric_names import Series
+from pipeline.model.log import Problem
 
 MAX_SKEW_MS = 60_000
 """A clock that differs by more from ours is reported."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.index_files import read_transaction_index
 from pipeline.codec.log.regular_files import open_regular
+from pipeline.codec.log.scans import HeaderScan
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.scans import HeaderScan
 
 _KEY_LENGTH_AT, _TYPE_AT = 65, 69
 """In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.codec.records.arrival_layout import COUNTS, NO_WINDOW
-from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes
+from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES
-from pipeline.sources.records.segment_scan import SENSELESS
+from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.arrivals import PackedArrivals
-    from pipeline.codec.records.record_scan import RecordScan
     from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 
 class ArrivalChunks:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from pipeline.model.cluster import NO_LEADER, ONLY_REPLICA
+from pipeline.model.cluster import NO_LEADER, ONLY_REPLICA, ClusterHistory, ReplicaState
 from pipeline.model.log import Codec
-from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from pipeline.model.cluster import ClusterHistory, ReplicaState
-    from pipeline.model.log_tree import LogTree
     from pipeline.sources.records.scan_settings import ScanSettings
     from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 

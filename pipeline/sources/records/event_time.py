@@ -7,14 +7,11 @@ say is placed by append order instead: it takes the instant of the last batch in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.model.window import DAY_MS, LATEST_MS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TOLERANCE_MS = DAY_MS
 NEIGHBOURS = 5

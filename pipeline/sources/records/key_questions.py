@@ -7,27 +7,25 @@ Neither the exception's text nor the key is repeated there, for the one may hold
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.config.keys import COUNTS_ONLY
 from pipeline.errors import ConfigError
+from pipeline.model.log import TopicPartition
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
-from pipeline.partitioners.strategy import choose_partition
+from pipeline.partitioners.strategy import Strategy, choose_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    from pipeline.model.log import TopicPartition
-    from pipeline.partitioners.strategy import Strategy
     from pipeline.runs import RunContext
     from pipeline.sources.records.segment_scan import RecordLog
 

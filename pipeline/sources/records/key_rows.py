@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import Flaw
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.key_counts import KeyCounter, KeyCounts
 from pipeline.codec.records.key_ids import make_key_ids
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
-from pipeline.sources.records.key_questions import ask
-from pipeline.sources.records.segment_scan import SENSELESS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.record_scan import RecordScan
-    from pipeline.sources.records.key_questions import Question
-    from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import RecordLog
+from pipeline.sources.records.key_questions import Question, ask
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.segment_scan import SENSELESS, RecordLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

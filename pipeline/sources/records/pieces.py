@@ -8,25 +8,21 @@ the run is done. Of a kind with few rows the driver takes all; of one with many 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import polars as pl
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import RDD, StorageLevel
+from pyspark.sql import SparkSession
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import BATCH_SCHEMA
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pyspark import RDD
-    from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")

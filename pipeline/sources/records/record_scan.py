@@ -6,38 +6,29 @@ for keys and arrivals together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.arrivals import BatchTimes
 from pipeline.codec.records.record_reader import iter_record_scans
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-from pipeline.sources.files.segment_plan import pack
+from pipeline.sources.files.segment_plan import SegmentRead, pack
 from pipeline.sources.records.aborted_batches import find_aborted
 from pipeline.sources.records.arrival_chunks import ArrivalChunks, time_batches
-from pipeline.sources.records.batch_rows import make_batch_rows
-from pipeline.sources.records.key_rows import KeyWindows, make_key_rows
+from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
+from pipeline.sources.records.key_rows import KeyWindows, WindowKeys, make_key_rows
 from pipeline.sources.records.pieces import Kind, Piece
-from pipeline.sources.records.segment_scan import scan_segment
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, scan_segment
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, summarise_scan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from pipeline.codec.records.arrivals import BatchTimes
-    from pipeline.codec.records.record_scan import RecordScan
-    from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.records.batch_rows import LeaderEpochs
-    from pipeline.sources.records.key_rows import WindowKeys
-    from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 TASK_BYTES = 128 << 20
 """About how much one task reads: headers of a gigabyte take well under a second, so a file is not cut further."""

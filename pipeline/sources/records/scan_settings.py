@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.key_ids import SECRET_BYTES, KeySecret
-from pipeline.config.keys import PSEUDONYMOUS
+from pipeline.config.keys import PSEUDONYMOUS, KeySettings
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
+from pipeline.model.window import TimeWindow
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.config.keys import KeySettings
-    from pipeline.model.window import TimeWindow
     from pipeline.sources.records.key_questions import Question
     from pipeline.sources.records.segment_scan import ScannedSegment
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.codec.log.scans import Flaw
+from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.sources.files.dumped_logs import scan_dump
+from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign_event_times
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.codec.log.scans import HeaderScan
-    from pipeline.sources.files.segment_plan import SegmentRead
-    from pipeline.sources.live.plan import FetchRead
-
-    RecordLog: TypeAlias = SegmentRead | FetchRead
-    """Where records were read: a segment file, or a range of offsets fetched from a broker."""
+RecordLog: TypeAlias = SegmentRead | FetchRead
+"""Where records were read: a segment file, or a range of offsets fetched from a broker."""
 
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
 """Flaws of batches whose header makes no sense: they are no load."""

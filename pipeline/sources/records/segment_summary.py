@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +14,15 @@ from pipeline.codec.log.index_checks import check_offset_index, check_time_index
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.regular_files import read_small
+from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-from pipeline.model.segment_summary import PartitionSummary, SegmentSummary
+from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
+from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pipeline.codec.log.scans import HeaderScan
     from pipeline.codec.records.record_tally import RecordTally
-    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
-    from pipeline.model.segment_summary import RecordSummary
 
 
 def summarise_partition(

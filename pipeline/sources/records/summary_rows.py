@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.log.header_sums import sum_headers
+from pipeline.model.log import Problem
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pipeline.model.log import Problem
     from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 SUMMARY_SCHEMA = pa.schema(

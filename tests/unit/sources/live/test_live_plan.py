@@ -13,8 +13,8 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import PAGE_PARTITIONS
+from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import (
-    FetchRead,
     choose_partitions,
     choose_slices,
     join_reads,

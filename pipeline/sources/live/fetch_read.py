@@ -1,0 +1,37 @@
+"""A range of offsets to fetch from a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRead:
+    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know.
+
+    Attributes:
+        leader_id: Whom to ask first.
+        is_first: First range of its partition: takes the batch that its start is within.
+        taken_until: Batches that begin before this offset were read with an earlier slice of the time.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int
+    start_offset: int
+    end_offset: int
+    is_first: bool
+    is_last: bool
+    size_bytes: int
+    taken_until: int = 0
+
+    @property
+    def path(self) -> str:
+        """Stands for a file's path in problems."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def offset_count(self) -> int:
+        """Offsets in the range."""
+        return self.end_offset - self.start_offset
