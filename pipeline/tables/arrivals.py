@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, double, string, timestamp
-from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_DATE, WINDOW_START, Column, Table
+from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC_COLUMNS, Column, Table
 
 RECORDS_PER_ROW = 1 << 20
 """At most so many records a row: more of one minute go on in further parts."""
@@ -17,11 +17,8 @@ ARRIVALS = Table(
     ),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *DATED_WINDOW,
+        *TOPIC_COLUMNS,
         bigint("producer_id", "Producer id; -1 for all producers without idempotence, which look alike in batches."),
         bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: all epochs are one session."),
         timestamp("minute_start", "UTC minute the records were created in; their batch's window may be later."),

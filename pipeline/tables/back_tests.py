@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, double_range, string
-from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
+from pipeline.tables.table import RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 BACK_TESTS = Table(
     name="gold.back_tests",
     grain="topic x window",
     key=("cluster", "window_start", "topic", "topic_id"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *WINDOW,
+        *TOPIC_COLUMNS,
         string("partitioner", "Strategy in use, of the producer that sent most; NULL if unknown.", nullable=True),
         string("partitioner_source", "How it is known: `configured`, `inferred` or `none`."),
         string("client", "Client and version that were simulated; '' for none."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, double, string
-from pipeline.tables.table import BY_DATE, CLUSTER, RUN_ID, TOPIC, WINDOW_DATE, WINDOW_START, Table
+from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC, Table
 
 _SOURCE = string("source", "Source kind that reports it.")
 _INSTANCE = string("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
@@ -31,9 +31,7 @@ BROKER_METRICS = Table(
     key=("cluster", "window_start", "source", "instance"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
+        *DATED_WINDOW,
         _SOURCE,
         _INSTANCE,
         _BROKER,
@@ -64,9 +62,7 @@ BROKER_TOPICS = Table(
     key=("cluster", "window_start", "source", "instance", "topic"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
+        *DATED_WINDOW,
         _SOURCE,
         _INSTANCE,
         _BROKER,
@@ -85,9 +81,7 @@ BROKER_REQUEST_TIMES = Table(
     key=("cluster", "window_start", "source", "instance", "stage"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
+        *DATED_WINDOW,
         _SOURCE,
         _INSTANCE,
         _BROKER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import BROKER_ID, CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Table
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, WINDOW, Table
 
 BROKER_SHARE = Table(
     name="gold.broker_share",
@@ -11,8 +11,7 @@ BROKER_SHARE = Table(
     key=("cluster", "window_start", "broker_id"),
     schema_version=3,
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         BROKER_ID,
         bigint("size_bytes", "Bytes appended to the partitions the broker led, all topics.", "bytes"),
         bigint("record_count", "Data records appended to them.", "records"),
@@ -65,11 +64,8 @@ PARTITION_HEALTH = Table(
     key=("cluster", "window_start", "topic", "topic_id", "partition"),
     schema_version=2,
     columns=(
-        CLUSTER,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *WINDOW,
+        *PARTITION_COLUMNS,
         bigint("leader_id", "Leader at the window's end; -1 unknown."),
         bigint("size_bytes", "Bytes appended.", "bytes"),
         bigint("record_count", "Data records appended.", "records"),
@@ -98,8 +94,7 @@ LATENCY = Table(
     grain="producer client x broker x window; client `*` = all clients",
     key=("cluster", "window_start", "client_id", "broker_id"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         string("client_id", "Producer's `client.id`, or `*` for all producers of the window."),
         BROKER_ID,
         double("request_count", "Produce-connection requests in the window.", "requests"),
@@ -116,8 +111,7 @@ VERDICTS = Table(
     grain="rule x subject x window",
     key=("cluster", "window_start", "rule", "subject"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         string("rule", "Rule, such as `broker_share`."),
         string("subject", "What was judged, such as `broker 1`."),
         double("value", "The measure: for `broker_share` the share ratio."),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
+from pipeline.tables.table import PARTITION, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",
     grain="topic x window",
     key=("cluster", "window_start", "topic", "topic_id"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *WINDOW,
+        *TOPIC_COLUMNS,
         bigint("partition_count", "Partitions.", "partitions"),
         bigint("size_bytes", "Bytes appended.", "bytes"),
         bigint("record_count", "Data records appended.", "records"),
@@ -56,10 +54,8 @@ HOT_KEYS = Table(
     grain="topic x window x rank, the ten heaviest keys",
     key=("cluster", "window_start", "topic", "topic_id", "rank"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *WINDOW,
+        *TOPIC_COLUMNS,
         bigint("rank", "1 for the heaviest key."),
         string("key", "First 8 hex digits of the key's id: a pseudonym."),
         PARTITION,
@@ -77,8 +73,7 @@ RECOMMENDATIONS = Table(
     key=("cluster", "window_start", "subject", "rank"),
     schema_version=3,
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         string("subject", "What it is for, such as `broker 1`."),
         bigint("rank", "1 for what to do first: cheap before dear, what helps before what does not."),
         string("action", "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, or `rekey`."),
@@ -107,8 +102,7 @@ RULE_MEASURES = Table(
     grain="rule x subject x window: what a rule judges",
     key=("cluster", "window_start", "rule", "subject"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         string("rule", "Rule of the configuration, such as `under_replicated`."),
         string("subject", "What it is about, such as `topic orders`."),
         string("topic", "The topic it is about; '' for none."),

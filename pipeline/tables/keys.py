@@ -16,18 +16,7 @@ Gold tables, reports and mail show the first 8 hex digits of an id.
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, string
-from pipeline.tables.table import (
-    BY_DATE,
-    CLUSTER,
-    PARTITION,
-    RUN_ID,
-    TOPIC,
-    TOPIC_ID,
-    WINDOW_DATE,
-    WINDOW_START,
-    Column,
-    Table,
-)
+from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table
 
 KEY_ID = string("key_id", "BLAKE2b-128 of the key with the deployment secret, in hex; '' where not about one key.")
 _COUNT_ERROR = bigint(
@@ -45,12 +34,8 @@ KEY_TRAFFIC = Table(
     key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *DATED_WINDOW,
+        *PARTITION_COLUMNS,
         string(
             "kind",
             "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without a name; `unreadable` batches whose records cannot be read, counted by their header.",
@@ -120,12 +105,8 @@ KEY_MATRICES = Table(
     ),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *DATED_WINDOW,
+        *PARTITION_COLUMNS,
         string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
         bigint("partition_count", "What it was asked for.", "partitions"),

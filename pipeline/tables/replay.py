@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.tables.back_tests import BACK_TESTS
 from pipeline.tables.columns import bigint, bigint_range, double, double_range, string
 from pipeline.tables.scenario_comparison import CANDIDATE, IS_BASELINE, SCENARIO_COMPARISON
-from pipeline.tables.table import BROKER_ID, CLUSTER, PARTITION, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 REPLAY_RESULTS = Table(
     name="gold.replay_results",
@@ -13,13 +13,10 @@ REPLAY_RESULTS = Table(
     schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "partition"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         CANDIDATE,
         IS_BASELINE,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *PARTITION_COLUMNS,
         string("partitioner", "Strategy replayed; `as recorded` where none explains the recorded keys."),
         bigint("partition_count", "Partitions under the candidate; those beyond have empty rows.", "partitions"),
         bigint(
@@ -50,12 +47,10 @@ REPLAY_BROKERS = Table(
     schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "broker_id"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         CANDIDATE,
         IS_BASELINE,
-        TOPIC,
-        TOPIC_ID,
+        *TOPIC_COLUMNS,
         BROKER_ID,
         string("placement", "Leaders: `known`, or `drawn` in 64 placements as the controller does for new partitions."),
         *bigint_range("record_count", "Data records it would lead", "records", of="seeds, the mean over placements"),
@@ -78,10 +73,8 @@ HASH_VERDICTS = Table(
     grain="topic x window",
     key=("cluster", "window_start", "topic", "topic_id"),
     columns=(
-        CLUSTER,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *WINDOW,
+        *TOPIC_COLUMNS,
         bigint("partition_count", "Partitions of the topic in the window, from the cluster's history.", "partitions"),
         string("verdict", "Family that explains the keys: `java-compatible` ...; `mixed none-known not-enough-keys`."),
         string("strategies", "Strategies of the best family, equal by keys; '' where none beats chance."),

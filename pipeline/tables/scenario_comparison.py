@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, bigint_range, boolean, double, double_range, string
-from pipeline.tables.table import CLUSTER, RUN_ID, TOPIC, TOPIC_ID, WINDOW_START, Column, Table
+from pipeline.tables.table import RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 CANDIDATE = string("candidate", "Name in the configuration; `in-use` for the strategy in use, replayed like any other.")
 IS_BASELINE = boolean("is_baseline", "The candidate is what is in use: its rows test the replay.")
@@ -14,12 +14,10 @@ SCENARIO_COMPARISON = Table(
     key=("cluster", "window_start", "candidate", "topic", "topic_id"),
     schema_version=2,
     columns=(
-        CLUSTER,
-        WINDOW_START,
+        *WINDOW,
         CANDIDATE,
         IS_BASELINE,
-        TOPIC,
-        TOPIC_ID,
+        *TOPIC_COLUMNS,
         string("baseline", "Strategy in use; `as recorded` where none is known."),
         string("baseline_source", "How it is known: `configuration`, `hash verdict`, `batches` (by shape), `none`."),
         string("partitioner", "Strategy of the candidate; NULL for one in use that is not known.", nullable=True),

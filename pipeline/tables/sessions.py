@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import (
-    BROKER_ID,
-    BY_DATE,
-    CLUSTER,
-    RUN_ID,
-    TOPIC,
-    TOPIC_ID,
-    WINDOW_DATE,
-    WINDOW_START,
-    Column,
-    Table,
-)
+from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, RUN_ID, TOPIC_COLUMNS, Column, Table
 
 _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without idempotence, pooled.")
 _PRODUCER_EPOCH = bigint(
@@ -30,11 +19,8 @@ PRODUCER_SESSIONS = Table(
     key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
+        *DATED_WINDOW,
+        *TOPIC_COLUMNS,
         _PRODUCER_ID,
         _PRODUCER_EPOCH,
         bigint("record_count", "Data records it sent.", "records"),
@@ -78,9 +64,7 @@ SERVICE_MODELS = Table(
     key=("cluster", "window_start", "producer_id", "producer_epoch", "topic", "topic_id", "broker_id"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
+        *DATED_WINDOW,
         _PRODUCER_ID,
         _PRODUCER_EPOCH,
         string("topic", "Topic of a pooled session; '' for a session with an id: all its topics."),

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, string, timestamp
-from pipeline.tables.table import (
-    BROKER_ID,
-    BY_DATE,
-    CLUSTER,
-    PARTITION,
-    RUN_ID,
-    TOPIC,
-    TOPIC_ID,
-    WINDOW_DATE,
-    WINDOW_START,
-    Column,
-    Table,
-)
+from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table
 
 RECORD_BATCHES = Table(
     name="silver.record_batches",
@@ -23,12 +11,8 @@ RECORD_BATCHES = Table(
     key=("cluster", "topic", "topic_id", "partition", "base_offset"),
     partitioned_by=BY_DATE,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *DATED_WINDOW,
+        *PARTITION_COLUMNS,
         bigint("base_offset", "Offset of the batch's first record."),
         bigint("last_offset", "Offset of its last record (kept through compaction)."),
         bigint("leader_id", "Broker that led at the batch's leader epoch; -1 unknown."),
@@ -66,12 +50,8 @@ PARTITION_TRAFFIC = Table(
     partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        TOPIC,
-        TOPIC_ID,
-        PARTITION,
+        *DATED_WINDOW,
+        *PARTITION_COLUMNS,
         bigint("leader_id", "Broker that carried the load; -1 unknown."),
         bigint("leader_epoch", "Leader epoch of the batches."),
         bigint("record_count", "Data records.", "records"),
@@ -112,9 +92,7 @@ PRODUCER_NODES = Table(
     partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
+        *DATED_WINDOW,
         string("instance", "What was scraped."),
         string("source", "Source kind; of several about a client the nearest counts.", nullable=True),
         string("client_id", "Producer's `client.id`."),

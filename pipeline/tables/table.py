@@ -100,3 +100,7 @@ TOPIC_ID = Column("topic_id", "string", "Topic id (base64 UUID); '' where unknow
 PARTITION = Column("partition", "bigint", "Partition number.", nullable=False)
 BROKER_ID = Column("broker_id", "bigint", "Broker (`node.id`); -1 where no leader is known.", nullable=False)
 RUN_ID = Column("run_id", "string", "Run that wrote the row.", volatile=True)
+WINDOW = (CLUSTER, WINDOW_START)
+DATED_WINDOW = (CLUSTER, WINDOW_DATE, WINDOW_START)
+TOPIC_COLUMNS = (TOPIC, TOPIC_ID)
+PARTITION_COLUMNS = (TOPIC, TOPIC_ID, PARTITION)
