@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -17,3 +18,23 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Writes a file as a whole, on the disk when this returns; a reader finds the old content or the new one.
+
+    Raises:
+        OSError: if it cannot be written; nothing is left behind.
+    """
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as part:
+        written = Path(part.name)
+        try:
+            part.write(content)
+            part.flush()
+            os.fchmod(part.fileno(), mode)
+            os.fsync(part.fileno())
+            written.replace(path)
+            sync_path(path.parent)
+        except OSError:
+            written.unlink(missing_ok=True)
+            raise

@@ -10,10 +10,8 @@ References:
 from __future__ import annotations
 
 import contextlib
-import os
 import smtplib
 import ssl
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -23,7 +21,7 @@ from pathlib import Path
 
 from pipeline.alerting.message import WINDOW_HEADER
 from pipeline.config.mail import Smtp
-from pipeline.durable_files import sync_path
+from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name, format_slug
 
@@ -102,17 +100,7 @@ def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
     target = folder / file_name_of(payload, message_id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
-            written = Path(part.name)
-            try:
-                part.write(payload)
-                part.flush()
-                os.fsync(part.fileno())
-                written.replace(target)
-                sync_path(folder)
-            except OSError:
-                written.unlink(missing_ok=True)
-                raise
+        replace_file(target, payload)
     except OSError as error:
         raise DeliveryError(f"{target}: the message could not be written: {error}") from error
     return target

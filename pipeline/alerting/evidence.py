@@ -22,7 +22,7 @@ class IncidentEvidence:
     """A change of an incident, the verdict in words, what happened to brokers in its window, and its owner.
 
     `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`; `command` writes a command of ours
-    by its name.
+    by its name; `report` is where the report about its window lies.
     """
 
     cluster: str
@@ -34,6 +34,7 @@ class IncidentEvidence:
     events: tuple[str, ...] = ()
     owner: str = ""
     time_zone: str = "UTC"
+    report: str = ""
 
     @property
     def window(self) -> TimeWindow:

@@ -19,6 +19,7 @@ STATES = {
 }
 _SOURCE_BADGES = {"new": "BLIND", "worse": "BLINDER", "continuing": "STILL BLIND", "resolved": "SEES AGAIN"}
 _REASON_LIMIT = 600
+_LINK_LIMIT = 1_000
 _MUTE_MS = 7 * 86_400_000
 
 
@@ -70,6 +71,8 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
         f"gets much worse, goes on for long, and is resolved. {zone}"
     ]
+    if evidence.report:
+        lines.append(f"All of this window, drawn: {format_name(evidence.report, _LINK_LIMIT)}")
     if change.is_open:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from pipeline.config.section import Instant, Section, write_instant
 from pipeline.config.yaml_file import read_yaml
+from pipeline.durable_files import replace_file
 from pipeline.model.incident import IncidentChange
 from pipeline.model.window import instant_of
 
@@ -66,9 +66,7 @@ def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
         [mute.model_dump(exclude_defaults=True) for mute in mutes], sort_keys=False, allow_unicode=True
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as part:
-        part.write(text if mutes else "")
-    Path(part.name).replace(path)
+    replace_file(path, text.encode() if mutes else b"")
 
 
 def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange) -> Mute | None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "partition": "which partition each client would choose for a key",
     "simulate": "what another producer version or setting would do: shares, batches, latencies",
     "replay": "recorded traffic through the partitioner in use, as a back-test, and each candidate",
+    "report": "the report: one HTML file about a window and the days before it",
     "mute": "mutes an incident, a broker or a cluster until a date",
     "outbox": "messages that are not delivered yet, and why",
     "sql": "Spark SQL on the tables by name; a shell without a statement",

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -17,6 +17,7 @@ from pipeline.cli.sql_shell import read_statements
 from pipeline.cli.text_table import format_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.model.number_text import format_cell
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.session import running_session
 from pipeline.tables import TABLES, Table
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN_ROWS = 1000
-_CELL_WIDTH = 100
 _DESCRIPTION = """\
 Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
 such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
@@ -90,7 +90,7 @@ def format_rows(found: pa.Table) -> str:
     if not found.column_names:
         return "done\n"
     right = frozenset(i for i, field in enumerate(found.schema) if str(field.type).startswith(_NUMBERS))
-    cells = [[_as_cell(value) for value in column.to_pylist()] for column in found.slice(0, _SHOWN_ROWS).columns]
+    cells = [[format_cell(value) for value in column.to_pylist()] for column in found.slice(0, _SHOWN_ROWS).columns]
     table = format_table(found.column_names, list(zip(*cells, strict=True)), right=right)
     count = f"{found.num_rows} row{'' if found.num_rows == 1 else 's'}"
     if found.num_rows > _SHOWN_ROWS:
@@ -99,16 +99,6 @@ def format_rows(found: pa.Table) -> str:
 
 
 _NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
-
-
-def _as_cell(value: Any) -> str:  # noqa: ANN401  (whatever the column holds)
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e15 else repr(value)
-    text = _as_json(value) if isinstance(value, datetime | date | bytes) else str(value)
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _CELL_WIDTH else flat[: _CELL_WIDTH - 1] + "…"
 
 
 def _as_json(value: object) -> str:

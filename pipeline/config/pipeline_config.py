@@ -13,9 +13,11 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
+from pipeline.config.report import Report, report_name
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
+from pipeline.model.window import instant_of
 
 
 class Cluster(Section):
@@ -106,6 +108,7 @@ class PipelineConfig(Section):
         mail: Who is notified of incidents.
         spark: Where Spark runs.
         keys: What is stored about the keys of records.
+        report: Where the HTML report is written, and over which period.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -123,6 +126,7 @@ class PipelineConfig(Section):
     mail: Mail = Mail()
     spark: Spark = Spark()
     keys: KeySettings = KeySettings()
+    report: Report = Report()
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:
@@ -133,6 +137,16 @@ class PipelineConfig(Section):
         """A command of ours as a person types it, with this configuration."""
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
         return f"partition-health {name}{given}"
+
+    def report_path(self, cluster: str, window_start_ms: int) -> Path:
+        """Where the report about a cluster lies whose newest window starts then."""
+        folder = self.report.folder or self.warehouse / "reports"
+        return folder / report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
+
+    def report_link(self, cluster: str, window_start_ms: int) -> str:
+        """The same as people open it: under `report.base_url`, else as a file."""
+        path = self.report_path(cluster, window_start_ms)
+        return str(path) if self.report.base_url is None else f"{self.report.base_url.rstrip('/')}/{path.name}"
 
     @field_validator("candidates")
     @classmethod

@@ -153,6 +153,23 @@ def format_between(start_ms: int, end_ms: int) -> str:
     return f"{start} to {end.removeprefix(day)}"
 
 
+def format_cell(value: object, limit: int = 100) -> str:
+    r"""Writes a value of a table on one line, as `partition-health sql` prints it.
+
+    >>> format_cell(None), format_cell(1 / 3), format_cell("a\nb"), format_cell("a" * 9, 4)
+    ('NULL', '0.333333', 'a b', 'aaa…')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e15 else repr(value)
+    if isinstance(value, datetime):
+        instant = value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC)
+        return instant.isoformat().replace("+00:00", "Z")
+    flat = " ".join((value.hex() if isinstance(value, bytes) else str(value)).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
 def format_bar(ratio: float, width: int = 24) -> str:
     """Draws a part of 1 as a bar of blocks, to the eighth.
 

@@ -28,8 +28,24 @@ def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[Ti
 
     A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
     """
-    escaped = cluster.replace("'", "''")
-    return _format(table, f"'{escaped}'", windows, "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')".format)
+    return _format(table, format_datafusion_text(cluster), windows, _datafusion_instant)
+
+
+def format_datafusion_text(text: str) -> str:
+    """Writes a text as DataFusion's literal.
+
+    >>> format_datafusion_text("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def format_datafusion_instant(instant_ms: int) -> str:
+    """Writes an instant as DataFusion's literal in microseconds, as tables hold it."""
+    return _datafusion_instant(format_instant(instant_ms))
+
+
+_datafusion_instant = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')".format
 
 
 def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: Callable[[str], str]) -> str:

@@ -44,6 +44,14 @@ ALL_CLIENTS = "*"
 
 def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
     """What a message says of a change; the verdicts of its window are among `verdicts`."""
+    evidence = gather_evidence(run, change, verdicts)
+    if isinstance(evidence, BrokerShareEvidence):
+        return describe_broker_share(evidence)
+    return describe_source(evidence) if change.rule == SOURCE_ARRIVAL else describe_rule(evidence)
+
+
+def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
+    """What is known of a change; the verdicts of its window are among `verdicts`."""
     key = (change.window_start_ms, change.rule, change.subject)
     verdict = next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == key)
     common: dict[str, Any] = {
@@ -60,14 +68,15 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
         ),
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
+        "report": run.config.report_link(run.cluster_name, change.window_start_ms),
     }
     if change.rule == SOURCE_ARRIVAL:
-        return describe_source(IncidentEvidence(**common, limits_at="freshness"))
+        return IncidentEvidence(**common, limits_at="freshness")
     if change.rule in run.cluster.rules:
         rule = run.cluster.rules[change.rule].of_topic(change.subject.removeprefix("topic "))
         common["owner"] = rule.owner or run.cluster.owner
-        return describe_rule(IncidentEvidence(**common, limits_at=f"rules.{change.rule}"))
-    return describe_broker_share(_gather(run, common, verdict))
+        return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
+    return _gather(run, common, verdict)
 
 
 def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:

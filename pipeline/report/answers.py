@@ -1,0 +1,89 @@
+"""Asks the tables a statement of `queries` and keeps the answer with the Spark SQL that gives the same rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.alerting.queries import sql_instant, sql_text
+from pipeline.model.number_text import format_cell
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
+from pipeline.storage.rows import query_rows
+from pipeline.tables import TABLES
+
+AnswerRow = dict[str, Any]
+_TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
+_BY_NAME = {table.name: table for table in TABLES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Rows of a statement, and the statement as `partition-health sql` takes it."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    rows: tuple[AnswerRow, ...] = field(repr=False)
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as `partition-health sql` prints them."""
+        return [[format_cell(row[name]) for name in self.columns] for row in self.rows]
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        """Columns that hold numbers, which are set to the right."""
+        return frozenset(
+            name
+            for name in self.columns
+            if any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in self.rows)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks: a warehouse, a cluster, the period of the report and its newest window."""
+
+    warehouse: Path
+    cluster: str
+    period: TimeWindow
+    window: TimeWindow
+
+    def ask(self, name: str, template: str, values: Mapping[str, str] | None = None) -> Answer:
+        """The answer to a statement of `queries`.
+
+        Args:
+            name: The chart's, unique on the page.
+            template: The statement, with `{cluster}` and the like in it.
+            values: Numbers and column lists for further braces, written alike in both languages.
+        """
+        spark = template.format(**self._literals(sql_text, sql_instant), **(values or {}))
+        ours = template.format(**self._literals(format_datafusion_text, format_datafusion_instant), **(values or {}))
+        names = _TABLE.findall(template)
+        tables = {one.replace(".", "_"): _BY_NAME[one] for one in names}
+        found = query_rows(self.warehouse, _TABLE.sub(lambda one: one[0].replace(".", "_"), ours), tables)
+        return Answer(name=name, sql=f"{spark};", columns=tuple(found.column_names), rows=tuple(found.to_pylist()))
+
+    def _literals(self, text: Any, instant: Any) -> dict[str, str]:  # noqa: ANN401 - two functions of one shape
+        return {
+            "cluster": text(self.cluster),
+            "first": instant(self.period.start_ms),
+            "end": instant(self.period.end_ms),
+            "window": instant(self.window.start_ms),
+            "date": f"DATE'{format_instant(self.window.start_ms)[:10]}'",
+        }
+
+
+def pivot_columns(brokers: Sequence[int], expression: str) -> str:
+    """Columns of a statement that give each broker a column of its own.
+
+    >>> print(pivot_columns([1], "share"))
+    max(CASE WHEN broker_id = 1 THEN share END) AS broker_1
+    """
+    return ",\n       ".join(
+        f"max(CASE WHEN broker_id = {broker} THEN {expression} END) AS broker_{broker}" for broker in brokers
+    )

@@ -1,0 +1,145 @@
+"""The first screen: is anything wrong, since when, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pipeline.alerting.actions import format_predicted
+from pipeline.alerting.causes import name_cause
+from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
+from pipeline.alerting.incidents import open_before
+from pipeline.jobs.raise_incidents.evidence import gather_evidence
+from pipeline.model.incident import IncidentChange
+from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow
+from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
+from pipeline.runs import RunContext
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import INCIDENTS
+
+_REASON_LENGTH = 400
+_ORDER = (BROKER_SHARE, SOURCE_ARRIVAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The answer: a badge, a sentence, and what belongs to it.
+
+    `facts` are (question, answer); `others` are sentences about further incidents; `broker` is the one that is hot.
+    """
+
+    tone: Literal["alarm", "calm", "unknown"]
+    badge: str
+    headline: str
+    facts: tuple[tuple[str, str], ...]
+    others: tuple[str, ...] = ()
+    broker: int | None = None
+
+
+def find_status(run: RunContext, window: TimeWindow) -> Status:
+    """How the cluster was at the end of a window."""
+    changes = run.values(IncidentChange, INCIDENTS)
+    opened = [incident.last for incident in open_before(changes, window.end_ms)]
+    opened.sort(key=lambda change: (_ORDER.index(change.rule) if change.rule in _ORDER else 9, change.since_ms))
+    if not opened:
+        return _calm(run, window, [change for change in changes if change.window_start_ms < window.end_ms])
+    first, *rest = opened
+    windows = [run.window_at(start_ms) for start_ms in sorted({first.window_start_ms, window.start_ms})]
+    verdicts = run.values(Verdict, VERDICTS, windows)
+    own = [v for v in verdicts if (v.rule, v.subject) == (first.rule, first.subject) and v.value is not None]
+    newest = max(own, key=lambda verdict: verdict.window_start_ms, default=None)
+    if newest is not None and newest.window_start_ms > first.window_start_ms:
+        first = replace(first, state="continuing", window_start_ms=newest.window_start_ms, value=newest.value)
+    others = tuple(_sentence(change) for change in rest)
+    return replace(_describe(gather_evidence(run, first, verdicts)), others=others)
+
+
+def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) -> Status:
+    verdicts = run.values(Verdict, VERDICTS, (window,))
+    judged = [v for v in verdicts if v.rule == BROKER_SHARE]
+    blind = [v for v in verdicts if v.verdict in {"incomplete", "stale"}]
+    warned = [v for v in verdicts if v.verdict == "warn"]
+    last = max(changes, key=lambda change: change.window_start_ms, default=None)
+    facts = [("Since", "no incident was ever opened")]
+    if last is not None:
+        end_ms = last.window_start_ms + run.window_ms
+        lasted = format_span(end_ms - last.since_ms)
+        facts = [
+            ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was resolved"),
+            ("It was", f"{_sentence(last)} for {lasted}"),
+        ]
+    if blind:
+        return Status(
+            tone="unknown",
+            badge="UNKNOWN",
+            headline="This window cannot be judged",
+            facts=(("Why", format_name(blind[0].reason, _REASON_LENGTH)), *facts),
+        )
+    if warned:
+        facts.append(("Watch", f"{len(warned)} warnings: above a limit, not yet in enough windows to fail"))
+    headline = "Nothing is wrong"
+    if judged and all(v.verdict == "not_enough_traffic" for v in judged):
+        headline = "Nothing is wrong, as far as so little traffic shows"
+    return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
+
+
+def _sentence(change: IncidentChange) -> str:
+    """An incident on one line."""
+    peak = "" if change.peak_value is None else f", at most {format_measure(change.rule, change.peak_value)}"
+    limit = format_measure(change.rule, change.limit_value)
+    return f"{format_name(change.subject)}, {change.rule.replace('_', ' ')}{peak} where {limit} is the limit"
+
+
+def _describe(evidence: IncidentEvidence) -> Status:
+    change = evidence.change
+    since = format_clock(change.since_ms)
+    lasted = format_span(evidence.window.end_ms - change.since_ms)
+    if isinstance(evidence, BrokerShareEvidence):
+        return _describe_share(
+            evidence, f"{since} ({lasted}), in {evidence.above_count} of the last {evidence.gate.n} windows"
+        )
+    subject = format_name(change.subject)
+    if change.rule == SOURCE_ARRIVAL:
+        return Status(
+            tone="unknown",
+            badge="BLIND",
+            headline=f"The pipeline is blind: source {subject} does not arrive as expected",
+            facts=(
+                ("Since", f"{since} ({lasted})"),
+                ("Missing", format_name(evidence.reason, _REASON_LENGTH)),
+                ("Do first", f"{evidence.command('doctor')} tries every source and says why one cannot be reached"),
+            ),
+        )
+    value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
+    return Status(
+        tone="alarm",
+        badge="FAIL",
+        headline=f"{subject[:1].upper()}{subject[1:]}: {RULES[change.rule].meaning} "
+        f"({value}limit {format_measure(change.rule, change.limit_value)})",
+        facts=(
+            ("Since", f"{since} ({lasted})"),
+            ("Why", format_name(evidence.reason, _REASON_LENGTH)),
+            ("Do first", RULES[change.rule].advice),
+        ),
+    )
+
+
+def _describe_share(evidence: BrokerShareEvidence, since: str) -> Status:
+    (share, ratio), fair = evidence.share, evidence.broker.expected_share
+    facts = [("Since", since)]
+    if cause := name_cause(evidence):
+        facts.append(("Why", cause))
+    for first in evidence.recommendations[:1]:
+        enough = "enough to resolve it" if first.is_enough else "not enough alone"
+        predicted = f"share then {format_predicted(first, fair)}, {enough}"
+        facts.append(("Do first", f"{first.title.replace('`', '')}: {predicted}"))
+    return Status(
+        tone="alarm",
+        badge="FAIL",
+        headline=f"Broker {evidence.broker_id} carries {format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would "
+        f"be fair ({format_ratio(ratio)}, limit {format_ratio(evidence.change.limit_value)})",
+        facts=tuple(facts),
+        broker=evidence.broker_id,
+    )

@@ -1,0 +1,184 @@
+"""Charts over the windows of the period: the verdicts' strip, incidents, and lines of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pipeline.model.number_text import format_clock, format_name
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
+from pipeline.report.answers import Answer, AnswerRow
+from pipeline.report.marks import Scale
+from pipeline.rules import format_measure
+
+_MOST_TICKS = 5
+_HEIGHT = 100
+VERDICTS = {
+    "fail": "a rule fails",
+    "blind": "cannot be judged: incomplete or stale",
+    "warn": "above a limit, not yet long enough to fail",
+    "not_enough_traffic": "not enough traffic to judge",
+    "ok": "nothing above a limit",
+}
+"""Kinds of windows by what is worst in them, worst first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of the time axis, in per cent."""
+
+    kind: str
+    at: float
+    width: float
+    title: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeStrip:
+    """The verdicts of every window, and the incidents below them."""
+
+    answer: Answer
+    incidents: Answer
+    windows: tuple[Stretch, ...]
+    bars: tuple[Stretch, ...]
+    ticks: tuple[Stretch, ...]
+    kinds: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One broker over the windows: `path` in a box of 1000 by 100, its top the largest value."""
+
+    name: str
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """Lines over the windows; `levels` are lines across: height in per cent, class, text."""
+
+    answer: Answer
+    title: str
+    says: str
+    lines: tuple[Line, ...]
+    levels: tuple[tuple[float, str, str], ...]
+    spans: tuple[Stretch, ...]
+    ticks: tuple[Stretch, ...]
+
+
+def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms: int) -> TimeStrip:
+    """The strip over a span of time."""
+    axis = Scale(span.start_ms, span.end_ms)
+    windows = tuple(_window(row, axis, window_ms) for row in verdicts.rows)
+    found = {stretch.kind for stretch in windows}
+    return TimeStrip(
+        answer=verdicts,
+        incidents=incidents,
+        windows=windows,
+        bars=tuple(_incident(row, axis, span, window_ms) for row in incidents.rows),
+        ticks=time_ticks(span),
+        kinds=tuple((kind, text) for kind, text in VERDICTS.items() if kind in found),
+    )
+
+
+def _window(row: AnswerRow, axis: Scale, window_ms: int) -> Stretch:
+    start_ms = milliseconds_of(row["window_start"])
+    kind = next((kind for kind in ("fail", "blind", "warn") if row[kind]), "ok" if row["ok"] else "not_enough_traffic")
+    counts = ", ".join(f"{row[kind]} {kind.replace('_', ' ')}" for kind in VERDICTS if row[kind])
+    at = axis.at(start_ms)
+    width = round(axis.at(start_ms + window_ms) - at, 3)
+    return Stretch(kind=kind, at=at, width=width, title=f"{format_clock(start_ms)}: {counts}")
+
+
+def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> Stretch:
+    since_ms = milliseconds_of(row["since"])
+    resolved = row["resolved_in"]
+    end_ms = span.end_ms if resolved is None else milliseconds_of(resolved) + window_ms
+    at = axis.at(since_ms)
+    peak = "" if row["peak_value"] is None else f", at most {format_measure(row['rule'], row['peak_value'])}"
+    until = "open" if resolved is None else f"until {format_clock(end_ms)}"
+    label = f"{format_name(row['subject'], 40)} · {row['rule'].replace('_', ' ')}"
+    return Stretch(
+        kind="open" if resolved is None else "over",
+        at=at,
+        width=round(axis.at(end_ms) - at, 3),
+        title=f"{row['incident_id']}: {label}, {format_clock(since_ms)} {until}{peak}",
+        label=label,
+    )
+
+
+def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
+    """A few instants of the span with their texts, the first at its start."""
+    step_ms = -(-span.duration_ms // _MOST_TICKS // 60_000) * 60_000
+    pattern = "%H:%M" if span.duration_ms <= DAY_MS else "%d %b %H:%M" if span.duration_ms < 3 * DAY_MS else "%d %b"
+    axis = Scale(span.start_ms, span.end_ms)
+    return tuple(
+        Stretch(
+            kind="tick",
+            at=axis.at(at_ms),
+            width=0,
+            title="",
+            label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern),
+        )
+        for at_ms in range(span.start_ms, span.end_ms, step_ms)
+    )
+
+
+def draw_lines(
+    answer: Answer,
+    span: TimeWindow,
+    window_ms: int,
+    *,
+    title: str,
+    says: str,
+    hot: Iterable[str],
+    levels: Iterable[tuple[float, str, str]] = (),
+    spans: tuple[Stretch, ...] = (),
+    format_value: Callable[[float], str],
+) -> LineChart:
+    """A line per column after the first, broken where windows are missing; `hot` columns stand out."""
+    names = answer.columns[1:]
+    known = [row[name] for row in answer.rows for name in names if row[name] is not None]
+    levels = tuple(levels)
+    top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
+    cold = [name for name in names if name not in set(hot)]
+    kinds = {name: f"line{place}" for place, name in enumerate(cold)}
+    axis = Scale(span.start_ms, span.end_ms)
+    lines = tuple(
+        Line(
+            name=name.replace("_", " "),
+            kind=kinds.get(name, "hot"),
+            path=_path(
+                [(milliseconds_of(row["window_start"]), row[name]) for row in answer.rows], axis, window_ms, top
+            ),
+        )
+        for name in names
+    )
+    grid = tuple((round(100 - 100 * part, 2), "grid", format_value(part * top)) for part in (0.25, 0.5, 0.75))
+    drawn = tuple((round(100 - 100 * value / top, 2), kind, text) for value, kind, text in levels)
+    return LineChart(
+        answer=answer,
+        title=title,
+        says=says,
+        lines=lines,
+        levels=grid + drawn,
+        spans=spans,
+        ticks=time_ticks(span),
+    )
+
+
+def _path(points: list[tuple[int, float | None]], axis: Scale, window_ms: int, top: float) -> str:
+    parts, previous_ms = [], None
+    for start_ms, value in points:
+        if value is None:
+            previous_ms = None
+            continue
+        is_next = previous_ms is not None and start_ms - previous_ms <= window_ms
+        x, y = 10 * axis.at(start_ms + window_ms / 2), _HEIGHT * (1 - value / top)
+        # a point alone is a line without length, which a round cap makes a dot
+        parts.append(f"{'L' if is_next else f'M{x:.1f} {y:.2f}L'}{x:.1f} {y:.2f}")
+        previous_ms = start_ms
+    return "".join(parts)

@@ -1,0 +1,176 @@
+"""Charts of the replay: observed, back-test and candidates side by side, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_ratio
+from pipeline.report.answers import Answer, AnswerRow
+from pipeline.report.brokers import NONE, known
+from pipeline.report.marks import ChartRow, Legend, Mark, RowChart, Scale, scale_over
+from pipeline.report.topics import NAME_LENGTH
+
+_TRUSTED = "trusted"
+
+
+def with_range(value: float | None, low: float | None, high: float | None, write: Callable[[float], str]) -> str:
+    """A prediction and its range, the range where it is wider than the digits shown."""
+    if value is None:
+        return NONE
+    if low is None or high is None or write(low) == write(high):
+        return write(value)
+    return f"{write(value)} [{write(low)} to {write(high)}]"
+
+
+def draw_advice(answer: Answer) -> RowChart | None:
+    """What to do about brokers above their share, with the predicted share ratio; None where there is nothing to do."""
+    if not answer.rows:
+        return None
+    values = [row[name] for row in answer.rows for name in ("share_ratio", "predicted_ratio_high")]
+    scale = scale_over(values)
+    rows, subject = [], ""
+    for row in answer.rows:
+        is_first, subject = row["subject"] != subject, row["subject"]
+        rows.append(
+            ChartRow(
+                cells=(
+                    f"{row['rank']}. {row['title'].replace('`', '')}",
+                    with_range(
+                        row["predicted_ratio"], row["predicted_ratio_low"], row["predicted_ratio_high"], format_ratio
+                    ),
+                    "yes" if row["is_enough"] else "no",
+                    format_bytes(row["moved_bytes"]) if row["moved_bytes"] else "nothing",
+                ),
+                marks=_ratio_marks(row, scale),
+                is_marked=bool(row["is_enough"]) and row["rank"] == 1,
+                key=row["topic"],
+                group=f"{subject}, now at {format_ratio(row['share_ratio'])}" if is_first else "",
+                note=row["text"].replace("`", ""),
+            )
+        )
+    return RowChart(
+        answer=answer,
+        title="What to do, and what each action would bring",
+        says="Share over fair share of the broker, had the window's traffic met the action; best first.",
+        columns=("action", "ratio after", "enough", "copies"),
+        texts=frozenset({2}),
+        rows=rows,
+        legend=_RANGE_LEGEND,
+    )
+
+
+_RANGE_LEGEND = (
+    Legend(kind="observed", text="observed"),
+    Legend(kind="dot", text="predicted"),
+    Legend(kind="range", text="range: nine real runs of ten lie in it"),
+    Legend(kind="fair", text="even: 1.00x"),
+)
+
+
+def _ratio_marks(row: AnswerRow, scale: Scale) -> tuple[Mark, ...]:
+    return (
+        scale.point("fair", 1.0),
+        scale.area("range", row["predicted_ratio_low"], row["predicted_ratio_high"]),
+        scale.point("observed", row["share_ratio"], f"observed {format_ratio(row['share_ratio'])}"),
+        scale.point("dot", row["predicted_ratio"], f"predicted {format_ratio(row['predicted_ratio'])}"),
+    )
+
+
+def draw_replay(answer: Answer) -> RowChart | None:
+    """Per topic what was observed, the back-test and each candidate; None where nothing was replayed."""
+    if not answer.rows:
+        return None
+    names = ("observed_peak", "peak_low", "peak_high")
+    highest = max((row[name] for row in answer.rows for name in names if row[name] is not None), default=1.0)
+    scale = Scale(1.0, max(highest * 1.02, 1.1))
+    rows, topic = [], None
+    for row in answer.rows:
+        is_first, topic = row["topic"] != topic, row["topic"]
+        group = ""
+        if is_first:
+            group = f"{format_name(topic, NAME_LENGTH)}: observed {known(row['observed_peak'], format_ratio)}"
+        rows.append(_candidate_row(row, scale, group))
+    trusted = sum(row["trust"] == _TRUSTED for row in answer.rows if row["is_baseline"])
+    count = sum(bool(row["is_baseline"]) for row in answer.rows)
+    return RowChart(
+        answer=answer,
+        title="What other clients and settings would have done",
+        says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The setup in use is predicted "
+        f"as well: for {trusted} of {count} topics that back-test can be trusted.",
+        columns=("candidate", "highest broker", "keys moved", "p99 latency", "records per batch", "trust"),
+        texts=frozenset({5}),
+        rows=rows,
+        legend=_RANGE_LEGEND,
+    )
+
+
+def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
+    marks = []
+    if row["peak"] is not None:
+        low, high = (row["peak"] if row[name] is None else row[name] for name in ("peak_low", "peak_high"))
+        marks = [
+            scale.area("range", low, high),
+            scale.point("dot", row["peak"], f"predicted {format_ratio(row['peak'])}"),
+        ]
+    if row["observed_peak"] is not None:
+        marks.insert(0, scale.point("observed", row["observed_peak"], f"observed {format_ratio(row['observed_peak'])}"))
+    return ChartRow(
+        cells=(
+            "in use: back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
+            with_range(row["peak"], row["peak_low"], row["peak_high"], format_ratio),
+            known(row["keys_moved_ratio"], format_percent),
+            with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),
+            known(row["records_per_batch"], lambda count: f"{count:.1f}"),
+            _short_trust(row["trust"]),
+        ),
+        marks=tuple(marks),
+        is_marked=bool(row["is_baseline"]),
+        key=row["topic"],
+        group=group,
+        note="" if row["trust"] in {None, _TRUSTED} or not row["is_baseline"] else row["trust"],
+    )
+
+
+def _short_trust(trust: str | None) -> str:
+    return NONE if trust is None else "yes" if trust == _TRUSTED else "no"
+
+
+def draw_back_tests(answer: Answer) -> RowChart | None:
+    """The setup in use: predicted beside observed, for each topic; None where nothing was predicted."""
+    rows = [row for row in answer.rows if row["observed_share"] is not None and row["predicted_share"] is not None]
+    if not rows:
+        return None
+    scale = scale_over([row[name] for row in rows for name in ("observed_share", "predicted_share_high")])
+    trusted = sum(bool(row["is_trusted"]) for row in rows)
+    return RowChart(
+        answer=answer,
+        title="Can these predictions be trusted?",
+        says=f"Back-tests of {trusted} of {len(rows)} topics hold: the share of the broker predicted worst is within its bar.",
+        columns=("topic", "predicted", "observed", "error, points", "may be", "partitioner in use", "trusted"),
+        texts=frozenset({5, 6}),
+        rows=[_back_test_row(row, scale) for row in rows],
+        legend=_RANGE_LEGEND[:3],
+    )
+
+
+def _back_test_row(row: AnswerRow, scale: Scale) -> ChartRow:
+    low, high = row["predicted_share_low"], row["predicted_share_high"]
+    predicted, observed = row["predicted_share"], row["observed_share"]
+    marks = [scale.point("observed", observed, f"observed {format_percent(observed, 1)}")]
+    if low is not None and high is not None:
+        marks.append(scale.area("range", low, high))
+    marks.append(scale.point("dot", predicted, f"predicted {format_percent(predicted, 1)}"))
+    return ChartRow(
+        cells=(
+            format_name(row["topic"], NAME_LENGTH),
+            with_range(predicted, low, high, lambda share: format_percent(share, 1)),
+            format_percent(observed, 1),
+            known(row["share_error_points"], lambda points: f"{points:.1f}"),
+            known(row["share_bar_points"], lambda points: f"{points:.1f}"),
+            f"{row['partitioner'] or 'unknown'} ({row['partitioner_source']})",
+            "yes" if row["is_trusted"] else "no",
+        ),
+        marks=tuple(marks),
+        key=row["topic"],
+        note="" if row["is_trusted"] else row["trust"] or "",
+    )

@@ -1,0 +1,56 @@
+"""Reports on disk: one for each window that people are told of, and for the newest; old ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.config.report import report_name
+from pipeline.durable_files import replace_file
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.report.page import gather_report, render_report
+from pipeline.runs import RunContext
+from pipeline.tables.incidents import INCIDENTS
+
+_MOST_REPORTS = 24
+"""A backfill writes reports of its newest windows only: any other is `partition-health report --window`."""
+
+
+def write_report(html: str, path: Path) -> None:
+    """Writes a page as a whole; a reader finds the old one or the new one.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, html.encode(), mode=0o644)
+
+
+def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
+    """Writes the report of the newest judged window and of those in which an incident changed, and deletes expired ones.
+
+    Returns:
+        What people should know: where the newest is, or why there is none. A report that fails stops no run.
+    """
+    starts_ms = {milliseconds_of(row["window_start"]) for row in run.rows(INCIDENTS, windows, ("window_start",))}
+    starts_ms.add(max(windows).start_ms)
+    path = None
+    try:
+        for start_ms in sorted(starts_ms)[-_MOST_REPORTS:]:
+            report = gather_report(
+                run, until_ms=start_ms + run.window_ms, length_ms=milliseconds_of(run.config.report.period)
+            )
+            path = run.config.report_path(run.cluster_name, start_ms)
+            write_report(render_report([report], now_ms=run.now_ms, command=run.config.command("sql")), path)
+        _delete_expired(run, max(windows).end_ms)
+    except OSError as error:
+        return (f"the report could not be written: {error}",)
+    return (f"report {path}",)
+
+
+def _delete_expired(run: RunContext, now_ms: int) -> None:
+    """Deletes the cluster's reports about windows that started longer ago than `report.keep`."""
+    oldest = run.config.report_path(run.cluster_name, max(0, now_ms - milliseconds_of(run.config.report.keep)))
+    for path in oldest.parent.glob(report_name(run.cluster_name, "20??-??-??T??-??Z")):
+        if path.name < oldest.name:  # names of one cluster sort by their windows
+            path.unlink(missing_ok=True)

@@ -1,0 +1,143 @@
+"""The report over made-up tables: what its first screen says, what its charts draw, and that no name can act.
+
+Oracles: the rows that were written; Python's own HTML parser.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
+from pipeline.report.page import gather_report, render_report
+from pipeline.runs import plan_runs
+from tests.report_page import read_answers, read_page
+from tests.report_tables import CLUSTER, T0_MS, write_config, write_warehouse
+
+HOSTILE = ("<script>alert(1)</script>", "javascript:alert(1)", "\"' onload='alert(1)", "{{ 7 * 7 }}", "a\u202eb\r\n")
+
+
+def gather(config, hours=6):
+    end_ms = T0_MS + hours * HOUR_MS
+    (run,) = plan_runs(config, TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
+    return gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
+
+
+def render(*reports):
+    return render_report(reports, now_ms=T0_MS, command="partition-health sql")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    write_warehouse(folder / "warehouse", topics=HOSTILE, client=HOSTILE[0], key=HOSTILE[0])
+    return write_config(folder)
+
+
+@pytest.fixture(scope="module")
+def page(config):
+    return read_page(render(gather(config)))
+
+
+def test_the_first_screen_says_what_is_wrong_since_when_and_what_to_do(page):
+    header = page.one("header")
+    assert header.attributes["class"] == "alarm"
+    headline = "FAIL Broker 1 carries 50.0 % of the bytes, 33.3 % would be fair (1.50x, limit 1.20x)"
+    assert header.one("h1").text == headline
+    facts = {pair.one("dt").text: pair.one("dd").text for pair in header.one("dl").all("div")}
+    assert facts["Since"] == "2026-11-21 03:00 UTC (3 h), in 3 of the last 4 windows"
+    assert facts["Why"].startswith("partition skew, most in topic ")
+    assert facts["Do first"].endswith(": share then 35.0 % [33.3, 36.7], enough to resolve it")
+
+
+def test_before_the_incident_nothing_is_wrong(config):
+    report = gather(config, hours=3)
+    assert (report.status.tone, report.status.badge, report.status.headline) == ("calm", "OK", "Nothing is wrong")
+    assert report.window == "2026-11-21 02:00 to 03:00 UTC"
+
+
+def test_every_chart_has_its_statement_and_its_numbers(page):
+    charts = {element.attributes["data-chart"] for element in page.all() if "data-chart" in element.attributes}
+    answers = read_answers(page)
+    assert charts - set(answers) == set()
+    assert len(answers) >= 17
+    empty = {name for name, (_, _, rows) in answers.items() if not rows}
+    assert empty == set()
+    assert all(sql.startswith("SELECT") and sql.endswith(";") for sql, _, _ in answers.values())
+
+
+def test_bars_are_as_long_as_their_numbers(page):
+    chart = page.one("article", data_chart="shares")
+    _, columns, rows = read_answers(chart)["shares"]
+    drawn = {row.one("th").text.strip(): row for row in chart.one("table", class_="rows").one("tbody").all("tr")}
+    scales = set()
+    for row in rows:
+        known = dict(zip(columns, row, strict=True))
+        marks = drawn[known["broker_id"]].one("svg")
+        (bar,) = [m for m in marks.all("rect") if m.attributes["class"] in {"bar", "hot"}]
+        fair, limit = (float(marks.one("line", class_=name).attributes["x1"][:-1]) for name in ("fair", "limit"))
+        scales.add(round(float(bar.attributes["width"][:-1]) / float(known["share"]), 1))
+        scales.add(round(fair / float(known["expected_share"]), 1))
+        scales.add(round(limit / float(known["expected_share"]) / float(known["limit_value"]), 1))
+    assert len(scales) == 1
+
+
+def test_the_three_terms_lead_from_the_fair_share_to_the_share(page):
+    chart = page.one("article", data_chart="causes")
+    fair, *steps, share = chart.one("tbody").all("tr")
+    ends = [edges(row) for row in steps[:3]]
+    at = edges(fair)[1]
+    for low, high in ends:
+        assert min(abs(at - low), abs(at - high)) < 0.01
+        at = high if abs(at - low) < abs(at - high) else low
+    assert at == pytest.approx(edges(share)[1], abs=0.01)
+    assert "33.3 + 1.0 \N{MINUS SIGN} 2.0 + 17.7 = 50.0 %" in chart.text
+
+
+def edges(row):
+    mark = row.one("rect").attributes
+    at, width = float(mark["x"][:-1]), float(mark["width"][:-1])
+    return at, at + width
+
+
+def test_the_heat_map_has_every_partition_and_frames_the_brokers_own(page):
+    chart = page.one("article", data_chart="partitions")
+    cells = list(chart.one("div", class_="heat").all("i"))
+    assert len(cells) == len(HOSTILE) * 6
+    assert all(("own" in cell.attributes["class"].split()) == (cell.text == "1") for cell in cells)
+
+
+def test_no_name_becomes_markup(config):
+    html = render(gather(config))
+    page = read_page(html)
+    assert len(list(page.all("script"))) == 1
+    attributes = {name for element in page.all() for name in element.attributes}
+    assert not {name for name in attributes if name.startswith("on")} | attributes & {"style", "src", "srcdoc", "href"}
+    assert HOSTILE[0] in page.text  # it is shown, as text
+    assert "\u202e" not in page.one("header").text
+
+
+def test_the_policy_allows_the_pages_own_style_and_script_alone(page):
+    policy = page.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for tag in ("style", "script"):
+        digest = base64.b64encode(hashlib.sha256(page.one(tag).text.encode()).digest()).decode()
+        assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
+
+
+def test_the_same_tables_give_the_same_page(config):
+    assert render(gather(config)) == render(gather(config))
+
+
+def test_a_page_of_two_clusters_has_no_id_twice(config):
+    report = gather(config)
+    ids = re.findall(r' id="([^"]+)"', render(report, report))
+    assert len(ids) == len(set(ids)) > 2
+
+
+def test_the_configured_cluster_is_asked_for(config):
+    assert f"cluster = '{CLUSTER}'" in render(gather(config)).replace("&#39;", "'")

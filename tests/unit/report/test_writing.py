@@ -1,0 +1,124 @@
+"""Where reports are written, what mails call them, and which ones go. Oracle: the names, written out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.config_file import load_config
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
+from pipeline.report.writing import write_reports
+from pipeline.runs import plan_runs
+from tests.report_tables import T0_MS, write_config, write_warehouse
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_warehouse(tmp_path / "warehouse")
+    write_config(tmp_path)
+    return tmp_path
+
+
+def plan(config, first_hour, hours):
+    span = TimeWindow(T0_MS + first_hour * HOUR_MS, T0_MS + (first_hour + hours) * HOUR_MS)
+    (run,) = plan_runs(config, span, run_id="r", now_ms=span.end_ms)
+    return run
+
+
+def names(folder):
+    return sorted(path.name for path in folder.glob("warehouse/reports/*"))
+
+
+def test_a_run_writes_the_report_of_its_newest_window_and_those_of_incidents(folder):
+    run = plan(load_config(folder / "partition-health.yaml"), 0, 6)
+    (note,) = write_reports(run, run.windows[:3])
+    assert names(folder) == ["demo-2026-11-21T02-00Z.html"]
+    assert note == f"report {folder}/warehouse/reports/demo-2026-11-21T02-00Z.html"
+    write_reports(run, run.windows)
+    assert names(folder) == ["demo-2026-11-21T02-00Z.html", "demo-2026-11-21T05-00Z.html"]
+
+
+def test_old_reports_of_the_cluster_go(folder):
+    config = load_config(folder / "partition-health.yaml")
+    kept = config.model_copy(update={"report": config.report.model_copy(update={"keep": timedelta(days=2)})})
+    for name in (
+        "demo-2026-11-18T00-00Z.html",
+        "demo-2026-11-20T00-00Z.html",
+        "other-2026-11-01T00-00Z.html",
+        "demo-mine.html",
+    ):
+        path = kept.warehouse / "reports" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    run = plan(kept, 5, 1)
+    write_reports(run, run.windows)
+    assert names(folder) == [
+        "demo-2026-11-20T00-00Z.html",
+        "demo-2026-11-21T05-00Z.html",
+        "demo-mine.html",
+        "other-2026-11-01T00-00Z.html",
+    ]
+
+
+def test_a_folder_that_cannot_be_written_is_a_note(folder):
+    config = load_config(folder / "partition-health.yaml")
+    (folder / "file").touch()
+    blocked = config.model_copy(update={"report": config.report.model_copy(update={"folder": folder / "file"})})
+    run = plan(blocked, 5, 1)
+    (note,) = write_reports(run, run.windows)
+    assert note.startswith("the report could not be written: ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "said"),
+    [
+        ((), "demo-2026-11-21T05-00Z.html", "6 windows, 2026-11-21 00:00 to 06:00 UTC"),
+        (("--last", "2h"), "demo-2026-11-21T05-00Z.html", "2 windows, 2026-11-21 04:00 to 06:00 UTC"),
+        (
+            ("--window", "2026-11-21T02:00:00Z/PT1H"),
+            "demo-2026-11-21T02-00Z.html",
+            "3 windows, 2026-11-21 00:00 to 03:00 UTC",
+        ),
+        (
+            ("--window", "2026-11-21T02:00:00Z/PT2H"),
+            "demo-2026-11-21T03-00Z.html",
+            "2 windows, 2026-11-21 02:00 to 04:00 UTC",
+        ),
+    ],
+)
+def test_the_command_writes_the_report_asked_for(folder, capsys, asked, name, said):
+    assert main(["report", "--config", str(folder / "partition-health.yaml"), *asked]) == 0
+    path = folder / "warehouse/reports" / name
+    assert capsys.readouterr().out == f"{path}\n"
+    assert said in path.read_text()
+
+
+def test_a_file_of_ones_own(folder, capsys):
+    path = folder / "some/where.html"
+    assert main(["report", "--config", str(folder / "partition-health.yaml"), "--output", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}\n"
+    assert path.read_text().startswith("<!doctype html>")
+
+
+def test_without_judged_windows_there_is_no_report(folder, capsys):
+    asked = ["report", "--config", str(folder / "partition-health.yaml"), "--window", "2026-11-20T00:00:00Z/PT1H"]
+    assert main(asked) == 3
+    assert "no window of cluster demo was judged" in capsys.readouterr().err
+
+
+def test_mails_name_the_file_or_its_address(folder):
+    config = load_config(folder / "partition-health.yaml")
+    assert config.report_link("demo", T0_MS) == f"{folder}/warehouse/reports/demo-2026-11-21T00-00Z.html"
+    shown = config.model_copy(
+        update={"report": config.report.model_copy(update={"base_url": "https://reports.example/"})}
+    )
+    assert shown.report_link("demo", T0_MS + DAY_MS) == "https://reports.example/demo-2026-11-22T00-00Z.html"
+
+
+def test_clusters_with_names_that_look_alike_have_files_of_their_own(folder):
+    config = load_config(folder / "partition-health.yaml")
+    names = {config.report_path(cluster, T0_MS).name for cluster in ("a b", "a/b", "a-b")}
+    assert len(names) == 3
+    assert "a-b-2026-11-21T00-00Z.html" in names
