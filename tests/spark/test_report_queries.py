@@ -1,0 +1,49 @@
+"""Numbers read out of the report are those that Spark gives for the statement next to them, for every chart.
+
+Oracle: Spark SQL on the tables by name; the report itself asks DataFusion.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.model.number_text import format_cell
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
+from pipeline.report.page import gather_report, render_report
+from pipeline.runs import plan_runs
+from pipeline.storage.catalog import register_tables
+from pipeline.tables import TABLES
+from tests.report_page import read_answers, read_page
+from tests.report_tables import T0_MS, write_config, write_warehouse
+
+NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
+CHARTS = {
+    "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
+    "latency_lines", "room", "waiting", "advice", "replay", "back_tests", "sources", "abstentions", "quarantine",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory, spark):
+    folder = tmp_path_factory.mktemp("report")
+    write_warehouse(folder / "warehouse", topics=NAMES, client=NAMES[1])
+    end_ms = T0_MS + 6 * HOUR_MS
+    (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
+    report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
+    answers = read_answers(read_page(render_report([report], now_ms=end_ms, command="sql")))
+    asked = " ".join(sql for sql, _, _ in answers.values())
+    register_tables(spark, folder / "warehouse", [table for table in TABLES if table.name in asked])
+    return answers
+
+
+def test_every_chart_is_compared(answers):
+    assert set(answers) == CHARTS
+
+
+@pytest.mark.parametrize("chart", sorted(CHARTS))
+def test_a_chart_shows_what_its_statement_gives_in_spark(chart, answers, spark):
+    sql, columns, rows = answers[chart]
+    found = spark.sql(sql.removesuffix(";")).toArrow()
+    assert columns == found.column_names
+    assert rows
+    assert rows == [[format_cell(row[name]) for name in columns] for row in found.to_pylist()]
