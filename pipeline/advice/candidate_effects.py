@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_name
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
-
-if TYPE_CHECKING:
-    from pipeline.config.replay import Candidate
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
 TRUSTED = "trusted"

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow
-
-if TYPE_CHECKING:
-    from pipeline.config.rules import Gate
-    from pipeline.verdicts.sources import SourceStatus
+from pipeline.verdicts.sources import SourceStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

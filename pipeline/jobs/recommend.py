@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
+from pipeline.config.rules import Gate
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.recommendation import Recommendation
@@ -20,9 +20,6 @@ from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.replay import REPLAY_BROKERS
 from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
-
-if TYPE_CHECKING:
-    from pipeline.config.rules import Gate
 
 _FOLLOWING = 0.5
 

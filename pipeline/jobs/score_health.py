@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import JobReport, RunContext
@@ -29,9 +29,6 @@ from pipeline.transforms.shares import (
     with_keys,
 )
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, HOT_KEYS)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")

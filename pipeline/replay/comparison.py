@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from pipeline.replay.loads import (
     measure_peak_to_mean,
 )
 from pipeline.replay.recorded import RecordedTopic
-
-if TYPE_CHECKING:
-    from pipeline.replay.simulated.topics import SimulatedTopic
-    from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+from pipeline.replay.simulated.topics import SimulatedTopic
+from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 
 Row = dict[str, Any]
 

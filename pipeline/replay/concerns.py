@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline.calibration.caveats import Caveat, Statement
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession
 from pipeline.replay.recorded import RecordedTopic, Row
-
-if TYPE_CHECKING:
-    from pipeline.replay.metrics import SessionMetrics
-    from pipeline.replay.producer_session import ProducerSession
 
 FEW_RATIO = 0.01
 """Part of the records that may be special before the prediction is not to be trusted."""

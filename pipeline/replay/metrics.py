@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.model.window import MINUTE_MS, milliseconds_of
+from pipeline.replay.producer_session import ProducerSession, SessionKey
 from pipeline.replay.recorded import MetricsClient, Recording, Row
-
-if TYPE_CHECKING:
-    from pipeline.replay.producer_session import ProducerSession, SessionKey
 
 Session = TypeVar("Session", bound=Hashable)
 Client = TypeVar("Client", bound=Hashable)

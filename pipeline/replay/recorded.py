@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config.replay import Candidate
 from pipeline.model.window import TimeWindow
-
-if TYPE_CHECKING:
-    from pipeline.config.replay import Candidate
-    from pipeline.replay.keyed.topics import KeyedTopic
-    from pipeline.replay.producer_session import ProducerSession, TopicWindow
+from pipeline.replay.keyed.topics import KeyedTopic
+from pipeline.replay.producer_session import ProducerSession, TopicWindow
 
 Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.model.window import TimeWindow
+from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
 from pipeline.sources.questions import SourceAvailability
 from pipeline.sources.source import ClusterReading, StateSource, sources_of
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.sources.metrics.metric_pages import MetricPage
 
 
 def iter_availability(

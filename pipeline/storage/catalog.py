@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from pipeline.errors import NothingUsableError
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def register_tables(spark: SparkSession, warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from pipeline.model.window import DAY_MS
 from pipeline.transforms.arithmetic import instant
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
+import pyarrow as pa
 
 from pipeline.transforms.arithmetic import divide, median_of, sum_in_order, sum_sorted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ALL_CLIENTS = "*"
 HISTORY_WINDOWS = 24

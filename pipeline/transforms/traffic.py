@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
 
 from pipeline.transforms.arithmetic import divide, divide_by, join_squares, split_squares
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
 _SUMS = (

@@ -20,15 +20,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_bound, chance_p_value, chance_ratio, required_units_of_share, significant
 from pipeline.model.load import BrokerLoad
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
-
-if TYPE_CHECKING:
-    from pipeline.config.rules import Gate
 
 
 def judge_broker_share(

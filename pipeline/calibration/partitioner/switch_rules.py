@@ -21,15 +21,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner import switch_kernels as kernels
-
-if TYPE_CHECKING:
-    from pipeline.calibration.partitioner.keyless_bins import KeylessBins
+from pipeline.calibration.partitioner.keyless_bins import KeylessBins
 
 _EVEN_RATIO = 0.98
 _MOST_EVEN_BINS = 200_000

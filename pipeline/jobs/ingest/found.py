@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
@@ -31,9 +32,6 @@ from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
-
-if TYPE_CHECKING:
-    from pipeline.runs import RunContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from pipeline.jobs.ingest.found import Found
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.availability import iter_availability
@@ -18,10 +18,6 @@ from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, collect_coverage, committed_windows, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
-
-if TYPE_CHECKING:
-    from pipeline.jobs.ingest.found import Found
-
 
 LATE_MS = HOUR_MS
 """How late a run may come and still observe the state of its window: schedules slip."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
+from pipeline.sources.records.pieces import Parts
 from pipeline.storage.delta import replace_spread_rows
 from pipeline.storage.frames import fit_rows
 from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.tables import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.sources.records.pieces import Parts
 
 
 def replace(

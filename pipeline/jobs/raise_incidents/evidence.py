@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import Content
@@ -25,6 +25,7 @@ from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.rules.brokers import DISK_RULE
+from pipeline.runs import Row, RunContext
 from pipeline.storage.values import value_of
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -34,9 +35,6 @@ from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
 from pipeline.verdicts.sources import SourceStatus
-
-if TYPE_CHECKING:
-    from pipeline.runs import Row, RunContext
 
 EARLIER_WINDOWS = 12
 ALL_CLIENTS = "*"

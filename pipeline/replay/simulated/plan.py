@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.config.replay import Candidate
 from pipeline.errors import ConfigError
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.recorded import Recording
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
-
-if TYPE_CHECKING:
-    from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
 
 FAMILY_OF = {strategy: family.name for family in list_families() for strategy in family.strategies}
 """Name of a strategy's family."""

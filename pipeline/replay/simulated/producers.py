@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.partitioners.custom import is_custom
@@ -13,9 +13,6 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
-
-if TYPE_CHECKING:
-    from pipeline.calibration.partitioner.baseline import Baseline
 
 Config = dict[str, str | None]
 

@@ -5,14 +5,10 @@ A set is a row of `Simulation.bitsets`. A word holds 32 members: its sign stays 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pipeline.compilation import njit
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.state import Simulation
+from pipeline.simulator.engine.state import Simulation
 
 _SHIFT, _MASK = 5, 31
 WORD_BITS = 1 << _SHIFT

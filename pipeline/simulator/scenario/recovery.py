@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.simulator.clients.client import SECOND
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.result import SimulationResult
+from pipeline.simulator.engine.result import SimulationResult
 
 WINDOW_S = 10
 """Shares are taken over as many seconds: less is mostly chance where runs on a partition are long."""

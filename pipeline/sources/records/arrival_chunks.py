@@ -5,7 +5,7 @@ Records of aborted transactions were load: they are among the others, and counte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,8 @@ from pipeline.codec.records.arrival_layout import COUNTS, NO_WINDOW
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES
+from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment
-
-if TYPE_CHECKING:
-    from pipeline.sources.records.scan_settings import ScanSettings
 
 
 class ArrivalChunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,10 @@ from pipeline.model.cluster import NO_LEADER, ONLY_REPLICA, ClusterHistory, Repl
 from pipeline.model.log import Codec
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
-
-if TYPE_CHECKING:
-    from pipeline.sources.records.scan_settings import ScanSettings
-    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
 TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])

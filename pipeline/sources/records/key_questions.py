@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.config.keys import COUNTS_ONLY
@@ -22,12 +23,10 @@ from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import Strategy, choose_partition
+from pipeline.sources.records.segment_scan import RecordLog
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pipeline.runs import RunContext
-    from pipeline.sources.records.segment_scan import RecordLog
 
 NO_ANSWER = -1
 _ASKED_TWICE = 256

@@ -8,7 +8,6 @@ import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,8 @@ from pipeline.config.keys import PSEUDONYMOUS, KeySettings
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow
-
-if TYPE_CHECKING:
-    from pipeline.sources.records.key_questions import Question
-    from pipeline.sources.records.segment_scan import ScannedSegment
+from pipeline.sources.records.key_questions import Question
+from pipeline.sources.records.segment_scan import ScannedSegment
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

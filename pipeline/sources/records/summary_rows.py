@@ -7,7 +7,7 @@ read whole).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.header_sums import sum_headers
 from pipeline.model.log import Problem
-
-if TYPE_CHECKING:
-    from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
 SUMMARY_SCHEMA = pa.schema(
     [
