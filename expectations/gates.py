@@ -13,13 +13,12 @@ from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.tables import Table
-from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.keys import KEY_TRAFFIC
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:

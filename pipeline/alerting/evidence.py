@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
-from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.verdicts.sources import SourceStatus
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.charts.palette import ALARM, CALM, INK, LIMIT, STYLE, make_figure, save_figure
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

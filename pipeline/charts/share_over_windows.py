@@ -20,7 +20,7 @@ from pipeline.charts.palette import (
     make_figure,
     save_figure,
 )
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import DAY_MS, TimeWindow
 
 if TYPE_CHECKING:

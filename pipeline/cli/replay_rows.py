@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
-from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 
 if TYPE_CHECKING:
     from pipeline.runs import RunContext

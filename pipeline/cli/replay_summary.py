@@ -16,9 +16,7 @@ from pipeline.config.replay import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
-from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 
 Row = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.figures import RUN_FIGURES
+from pipeline.simulator.comparison import RUN_FIGURES
 from pipeline.simulator.summary import Range, VariantSummary
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.cli.text_table import format_table
-from pipeline.simulator.figures import RUN_FIGURES
+from pipeline.simulator.comparison import RUN_FIGURES
 from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, Range, VariantSummary
 

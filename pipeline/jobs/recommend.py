@@ -18,8 +18,7 @@ from pipeline.storage.values import row_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RECOMMENDATIONS, TOPIC_HEALTH
-from pipeline.tables.replay import REPLAY_BROKERS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import REPLAY_BROKERS, SCENARIO_COMPARISON
 
 _FOLLOWING = 0.5
 

@@ -11,8 +11,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement, join_stateme
 from pipeline.model.trust import format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
-from pipeline.replay.producer_session import ProducerSession
-from pipeline.replay.recorded import RecordedTopic
+from pipeline.replay.recorded import ProducerSession, RecordedTopic
 from pipeline.replay.simulated.runs import CELL_JUDGED_BYTES, CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic
 

@@ -10,8 +10,7 @@ from pipeline.calibration.caveats import Caveat, Statement
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession
-from pipeline.replay.recorded import RecordedTopic, Row
+from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
 
 FEW_RATIO = 0.01
 """Part of the records that may be special before the prediction is not to be trusted."""

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.model.window import MINUTE_MS, milliseconds_of
-from pipeline.replay.producer_session import ProducerSession, SessionKey
-from pipeline.replay.recorded import MetricsClient, Recording, Row
+from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 Session = TypeVar("Session", bound=Hashable)
 Client = TypeVar("Client", bound=Hashable)

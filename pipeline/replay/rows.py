@@ -19,14 +19,12 @@ from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, count_seeds
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
+from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 from pipeline.tables import Table
-from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 
 Row = dict[str, Any]

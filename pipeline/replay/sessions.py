@@ -24,8 +24,7 @@ from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
-from pipeline.replay.recorded import Recording, SessionWindow
+from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.clients.client import PLACEMENTS

@@ -12,8 +12,7 @@ from pipeline.replay.back_tests import weigh_latency
 from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
-from pipeline.replay.recorded import RecordedTopic, Recording, describe_topic
+from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, SessionKey, TopicWindow, describe_topic
 from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
 from pipeline.replay.simulated.runs import TopicRun
 from pipeline.replay.simulated.topics import SimulatedTopic

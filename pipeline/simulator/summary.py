@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
+from pipeline.simulator.comparison import LATENCY_QUANTILES
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.figures import LATENCY_QUANTILES
 from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 
 if TYPE_CHECKING:

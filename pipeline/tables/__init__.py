@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
 from pipeline.tables.gold import GOLD
@@ -11,7 +10,7 @@ from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import SESSIONS
-from pipeline.tables.silver import SILVER
+from pipeline.tables.silver import ARRIVALS, SILVER
 from pipeline.tables.table import Column, Table
 
 TABLES: tuple[Table, ...] = (

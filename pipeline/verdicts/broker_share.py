@@ -23,8 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_bound, chance_p_value, chance_ratio, required_units_of_share, significant
-from pipeline.model.load import BrokerLoad
-from pipeline.model.verdict import Verdict, VerdictKind
+from pipeline.model.verdict import BrokerLoad, Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
 
 

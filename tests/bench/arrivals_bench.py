@@ -29,7 +29,7 @@ from pipeline.runs import plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables.arrivals import ARRIVALS
+from pipeline.tables.silver import ARRIVALS
 from tests.batches import START_MS, make_batch, make_records
 from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory

@@ -28,8 +28,7 @@ from pipeline.config.replay import Candidate
 from pipeline.jobs.replay.load import make_readers
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession
-from pipeline.replay.recorded import Recording
+from pipeline.replay.recorded import ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import run_group, simulate_runs
@@ -38,8 +37,8 @@ from pipeline.runs import plan_runs
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.keys import KEY_HASHES
+from pipeline.tables.silver import ARRIVALS
 from tests.bench.figures import make_parser, print_figures
 from tests.lab.artifacts import cache_directory
 from tests.simulated_sessions import delayed

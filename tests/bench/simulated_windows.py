@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.measures.broker_share import measure_broker_columns
 from pipeline.measures.window_loads import WindowLoads
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from tests.loads import rows_of
 
 PLACEMENTS = ("records", "batches", "sticky runs", "1,000 keys", "100,000 keys")

@@ -9,7 +9,7 @@ import pytest
 
 from expectations.gates import check_health
 from pipeline.config.rules import Gate
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_p_value
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 from tests.oracles.imbalance import cv, effective_partitions, peak_to_mean

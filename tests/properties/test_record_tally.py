@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.codec.log.header_sums import HeaderSums, sum_headers
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
+from pipeline.codec.records.key_table import TOP_KEY_COUNT, RecordTally
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
-from pipeline.codec.records.record_tally import TOP_KEY_COUNT, RecordTally
 from pipeline.model.log import Codec
 from pipeline.model.segment_summary import FrequentKey, RecordSummary
 

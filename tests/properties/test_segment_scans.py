@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.record_batch import read_entry_records, read_varlong
 from pipeline.codec.log.segment import scan_headers
-from pipeline.codec.log.varints import read_varlong
 from pipeline.model.log import Codec, Record, TimestampType
 from tests.batches import compress, make_batch, make_wrapper
 from tests.record_writers import write_message, write_varint

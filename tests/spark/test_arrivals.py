@@ -17,7 +17,7 @@ from pipeline.codec.records.key_ids import KeySecret, make_key_ids, number_of_id
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables.arrivals import ARRIVALS
+from pipeline.tables.silver import ARRIVALS
 from tests.kafka_python import MemoryRecords
 from tests.spark.capture_runs import SECRET, stored
 from tests.spark.conftest import CLEAR_TOPIC

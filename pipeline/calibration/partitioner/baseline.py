@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.bounds import Bounds
 from pipeline.calibration.partitioner.clients import (
+    Bounds,
     ClientChoice,
     assume_client,
     choose_client,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.calibration.partitioner.bounds import Bounds
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.recorded import list_families
@@ -15,6 +15,22 @@ from pipeline.partitioners.strategy import ClientSpan
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A setting read from the data: the likeliest value, or None; hardly less than `low`; None as `high` is no bound."""
+
+    value: float | None
+    low: float
+    high: float | None
+    reason: str
+
+    @property
+    def most(self) -> float:
+        """`high`, or infinity."""
+        return math.inf if self.high is None else self.high
+
 
 RULES = {
     "BUILT_IN": SwitchRule.BYTES,

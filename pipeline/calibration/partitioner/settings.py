@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.bounds import Bounds
-from pipeline.calibration.partitioner.clients import ClientChoice
+from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic

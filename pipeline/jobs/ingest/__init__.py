@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
 from pipeline.jobs.ingest.found import Found, read_input
-from pipeline.jobs.ingest.metrics import write_metrics
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
 from pipeline.jobs.ingest.windows import (
     commit_windows,
@@ -24,6 +23,7 @@ from pipeline.jobs.ingest.windows import (
     find_newest_window,
     list_expired_windows,
 )
+from pipeline.jobs.ingest.writing import write_metrics
 from pipeline.model.window import TimeWindow
 from pipeline.runs import JobReport, RunContext
 from pipeline.sources.cluster_reading import read_cluster

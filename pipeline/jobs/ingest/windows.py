@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pipeline.jobs.ingest.found import Found
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
-from pipeline.sources.availability import iter_availability
+from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.questions import NAMED, SourceAvailability
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, collect_coverage, committed_windows, windows_to_keep

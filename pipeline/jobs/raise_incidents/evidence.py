@@ -19,9 +19,8 @@ from pipeline.alerting.evidence import (
 )
 from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.model.incident import IncidentChange
-from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.rules.brokers import DISK_RULE
@@ -31,7 +30,7 @@ from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS, RULE_MEASURES
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
 from pipeline.verdicts.sources import SourceStatus

@@ -21,8 +21,7 @@ from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import replay_topics
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.back_tests import BACK_TESTS
-from pipeline.tables.replay import HASH_VERDICTS
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,7 @@ from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanni
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
-from pipeline.replay.producer_session import TopicWindow
-from pipeline.replay.recorded import MetricsClient, Recording
+from pipeline.replay.recorded import MetricsClient, Recording, TopicWindow
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.runs import RunContext
@@ -24,10 +23,9 @@ from pipeline.sources.metrics.metric_source import name_metric_sources, sample_i
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
 from pipeline.tables import Table
-from pipeline.tables.arrivals import ARRIVALS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.samples import with_labels

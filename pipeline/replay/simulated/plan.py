@@ -17,8 +17,7 @@ from pipeline.errors import ConfigError
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.producer_session import ProducerSession, SessionKey, TopicWindow
-from pipeline.replay.recorded import Recording
+from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
 

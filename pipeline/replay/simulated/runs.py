@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
-from pipeline.replay.producer_session import TopicWindow
+from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.sessions import ReadRows
 from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun

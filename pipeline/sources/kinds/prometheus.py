@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
+from pipeline.sources.metrics.http_access import PrometheusServer
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
-from pipeline.sources.metrics.prometheus_server import PrometheusServer
 
 
 class Prometheus(PrometheusServer, MetricSource):

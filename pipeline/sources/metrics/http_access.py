@@ -1,4 +1,4 @@
-"""How URLs of metrics are read: a section of sources that ask over HTTP.
+"""How URLs of metrics are read: sections of sources that ask over HTTP, a Prometheus server among them.
 
 Secrets never stand in the file: it names environment variables. What a scraper must not do unasked (follow a redirect to
 another host, take any amount of bytes) is off unless allowed here.
@@ -6,13 +6,15 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
-from typing import Self
+from datetime import timedelta
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.section import ConfigPath, Section
+from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
+from pipeline.model.window import milliseconds_of
 
 _PROBE_TIMEOUT_S = 5.0
 
@@ -94,3 +96,21 @@ def check_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} is no URL of http or https")
     return url
+
+
+class PrometheusServer(Section):
+    """How a Prometheus server is asked; the kind `prometheus` says what each key means."""
+
+    url: Annotated[str, AfterValidator(check_url)]
+    access: HttpAccess = HttpAccess()
+    step: Duration = timedelta(seconds=30)
+    queries: dict[str, str] = Field(default_factory=dict)
+    selector: str = ""
+    instance_label: str = "instance"
+    brokers: dict[str, int] = Field(default_factory=dict)
+    broker_label: str = "broker_id"
+
+    @property
+    def interval_ms(self) -> int:
+        """Distance of two points."""
+        return milliseconds_of(self.step)

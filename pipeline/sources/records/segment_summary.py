@@ -22,7 +22,7 @@ from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFil
 from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
 
 if TYPE_CHECKING:
-    from pipeline.codec.records.record_tally import RecordTally
+    from pipeline.codec.records.key_table import RecordTally
 
 
 def summarise_partition(
@@ -60,7 +60,7 @@ def summarise_partition(
 
 
 def _make_tally() -> RecordTally:
-    from pipeline.codec.records.record_tally import RecordTally  # noqa: PLC0415 - Numba takes longer than a small file
+    from pipeline.codec.records.key_table import RecordTally  # noqa: PLC0415 - Numba takes longer than a small file
 
     return RecordTally()
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pipeline.alerting.evidence import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, excess_by_topic
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
-from pipeline.model.load import BrokerLoad
 from pipeline.model.recommendation import Recommendation
+from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.sources import SourceStatus
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z

@@ -15,7 +15,7 @@ from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.evidence import HotPartition, ShareCauses, TopicExcess, excess_by_topic
 from pipeline.alerting.message import render_message
 from pipeline.config_file import load_config
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from tests.unit.alerting.examples import (
     LOADS,
     MINUTE_MS,

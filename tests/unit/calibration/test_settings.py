@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.calibration.partitioner.bounds import Bounds
-from pipeline.calibration.partitioner.clients import ClientChoice
+from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
 from pipeline.calibration.partitioner.settings import infer_settings, measure_compression
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic

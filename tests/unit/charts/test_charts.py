@@ -13,7 +13,7 @@ from PIL import Image
 from pipeline.charts.broker_share import MOST_BARS, render_broker_shares, shown_brokers
 from pipeline.charts.palette import ALARM, ALARM_TINT, CALM, LINES
 from pipeline.charts.share_over_windows import render_shares_over_windows
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 
 T0_MS = 1_795_251_600_000

@@ -9,8 +9,7 @@ import pytest
 
 from pipeline.cli.replay_rows import describe_replay
 from pipeline.model.window import TimeWindow
-from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS
-from pipeline.tables.scenario_comparison import SCENARIO_COMPARISON
+from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 
 START = dt.datetime(2026, 11, 21, 9, 41, tzinfo=dt.UTC)
 TOPIC = {"window_start": START, "topic": "orders", "topic_id": "id"}

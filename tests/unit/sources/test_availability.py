@@ -10,8 +10,7 @@ from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
-from pipeline.sources.availability import iter_availability
-from pipeline.sources.cluster_reading import read_cluster
+from pipeline.sources.cluster_reading import iter_availability, read_cluster
 from pipeline.sources.files.cluster_rows import count_directories
 from pipeline.sources.kinds.broker_metrics import BrokerMetrics
 from pipeline.sources.kinds.consumer_groups import ConsumerGroups

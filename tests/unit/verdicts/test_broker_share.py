@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.config.rules import Gate
-from pipeline.model.load import BrokerLoad
+from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 
 LIMITS = {"limit_ratio": 1.2, "floor_bytes_per_s": 1_000, "chance_level": 0.001, "k": 3, "n": 4}

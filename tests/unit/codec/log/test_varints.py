@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.codec.log.varints import read_varint, read_varlong
+from pipeline.codec.log.record_batch import read_varint, read_varlong
 from pipeline.errors import InputError
 from tests.record_writers import write_varint
 

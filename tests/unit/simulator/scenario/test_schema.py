@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipeline.simulator.figures import LOAD_FIGURES, RUN_FIGURES
+from pipeline.simulator.comparison import LOAD_FIGURES, RUN_FIGURES
 from pipeline.simulator.scenario.cluster_section import BrokerSection, TopicSection
 from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.scenario_file import parse_scenario
