@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from pipeline.simulator.figures import RUN_FIGURES
 
+from pipeline.simulator.comparison import RUN_FIGURES
 from pipeline.simulator.engine.batch_trace import NAMED_BATCH_TRACE, trace_batches
 from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 from pipeline.simulator.scenario.scenario_file import parse_scenario

@@ -14,7 +14,6 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.errors import InputError
 from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.kinds.dump_log import DumpLog
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.kinds.topics_describe import TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, read_page
@@ -74,9 +73,9 @@ def test_texts_have_a_bound(tmp_path):
             file.truncate((1 << 30) + 1)
     described = Described()
     TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt").describe(described)
-    dumped = discover_dumps([DumpLog(kind="dump_log", paths=(tmp_path / "dump.txt",))])
+    dumped = discover_dumps([((tmp_path / "dump.txt",), None)])
     path = str(tmp_path / "producer/1700000000000.prom")
-    page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, kind=ProducerMetrics)
+    page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, parse=ProducerMetrics.parse_page)
     rows = pa.Table.from_batches([*read_page(page, ExpositionReader())]).to_pylist()
     reasons = [problem.reason for problem in (*described.problems["topics_describe"], *dumped.tree.problems)]
     reasons += [row["reason"] for row in rows]
