@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants check bench serve capture fidelity lock
+.PHONY: help setup run test test-unit test-integration mutants faults fuzz check bench serve capture fidelity lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +36,7 @@ run: $(READY) ## the whole pipeline on the committed capture, by Airflow
 	@$(BIN)/python -m dags.run_once
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
-	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/golden $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/golden $(ARGS)
 
 test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
@@ -46,6 +46,12 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 
 mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs; writes docs/RELIABILITY.md (an hour)
+	@$(BIN)/python -m tests.faults $(ARGS)
+
+fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 PROJECT = $(addprefix tests/unit/project/test_,docs.py locks.py size.py)
 check: $(READY) ## format, lint, types, import contracts, unused code, sizes, papers, shell scripts

@@ -2,7 +2,8 @@
 
 References:
     Neither delta-rs nor Spark's local file system syncs what it writes: after a power cut the newest files of a Delta
-    log may be empty or cut, and a reader that skips them answers from an older version without a word.
+    log may be empty or cut, and a reader that skips them answers from an older version without a word. The newest commit
+    may also be there without the data that it names.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def open_table(path: Path) -> DeltaTable:
     with StorageErrors(path, ON_READ):
         if last is not None and not _is_whole(last):
             raise StorageError(
-                f"{last}: the last commit is empty or cut, as after a power cut; delete that file to go on from the commit "
+                f"{last}: the last commit is empty or cut, or its data are, as after a power cut; delete that file to go on from the commit "
                 "before, then run the newest windows again (--force)"
             )
         return DeltaTable(path)
@@ -76,24 +77,29 @@ def sync_commits(path: Path, *, after: int, to: int) -> None:
         after: Version before the first of them; -1 for a new table.
         to: Version of the last.
     """
-    folders = set()
-    for version in range(after + 1, to + 1):
-        commit = path / _LOG / f"{version:020d}.json"
-        if not commit.exists():  # cleaned up since, so on disk in a checkpoint
-            continue
-        actions = (json.loads(line) for line in commit.read_text().splitlines())
-        added = [path / unquote(action["add"]["path"]) for action in actions if "add" in action]
-        for file in (*(file for file in added if file.exists()), commit):
-            sync_path(file)
-            folders |= {folder for folder in file.parents if folder.is_relative_to(path)}
-    for folder in sorted(folders, reverse=True):
-        sync_path(folder)
+    commits = [path / _LOG / f"{version:020d}.json" for version in range(after + 1, to + 1)]
+    commits = [commit for commit in commits if commit.exists()]  # else cleaned up since, so on disk in a checkpoint
+    data = [file for commit in commits for file, _ in _list_added(commit) if file.exists()]
+    folders = {folder for file in data for folder in file.parents if folder.is_relative_to(path)} | {path}
+    # No commit is on the disk before what it names: files, their names, the commit, its name.
+    for one in (*data, *sorted(folders, reverse=True), *commits, path / _LOG):
+        sync_path(one)
+    if after < 0:  # the table's own name, and those of the folders above that may have been made for it
+        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+            sync_path(folder)
 
 
 def _is_whole(commit: Path) -> bool:
-    """Whether a commit's file ends as a commit does: with the last line of a JSON object."""
-    lines = commit.read_bytes().splitlines()
+    """Whether a commit's file is one, and no file that it added is cut; one that is gone was not lost to a power cut."""
     try:
-        return bool(lines) and isinstance(json.loads(lines[-1]), dict)
+        added = _list_added(commit)
     except ValueError:
         return False
+    return commit.stat().st_size > 0 and all(file.stat().st_size == size for file, size in added if file.exists())
+
+
+def _list_added(commit: Path) -> list[tuple[Path, int]]:
+    """Files that a commit added to its table, and their bytes; `ValueError` for a commit that is cut."""
+    actions = [json.loads(line) for line in commit.read_bytes().splitlines()]
+    added = [action["add"] for action in actions if "add" in action]
+    return [(commit.parent.parent / unquote(add["path"]), add["size"]) for add in added]

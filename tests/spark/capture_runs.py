@@ -197,14 +197,27 @@ def differences(left, right, *, leave_out=()):
 
     Mails are compared decoded, and whatever file their commands name as the configuration: each run has its own.
     """
+    return compare(list_rows(left, leave_out), list_rows(right, leave_out))
+
+
+def list_rows(warehouse, leave_out=()):
+    """By table the stable columns, some left out, and the rows as a multiset."""
     found = {}
     for table in TABLES:
         columns = [name for name in stable_columns(table) if f"{table.name}.{name}" not in leave_out]
-        sides = [_comparable(load_rows(warehouse, table).select(columns)) for warehouse in (left, right)]
+        found[table.name] = (columns, _comparable(load_rows(warehouse, table).select(columns)))
+    return found
+
+
+def compare(left, right):
+    """What `differences` says, of two results of `list_rows`."""
+    found = {}
+    for name, (columns, rows) in left.items():
+        sides = (rows, right[name][1])
         if sides[0] != sides[1]:
             only = [next(iter(sides[i] - sides[1 - i]), None) for i in (0, 1)]
             counts = [sum(side.values()) for side in sides]
-            found[table.name] = (counts, [row and dict(zip(columns, row, strict=True)) for row in only])
+            found[name] = (counts, [row and dict(zip(columns, row, strict=True)) for row in only])
     return found
 
 

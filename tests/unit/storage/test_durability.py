@@ -47,9 +47,17 @@ def test_all_that_a_commit_writes_is_synced_and_the_folders_that_name_it(tmp_pat
     assert {path.suffix for path in written} == {".parquet", ".json"}
     assert written <= set(synced)
     assert {path.parent for path in written} <= set(synced)
-    commits = [index for index, path in enumerate(synced) if path.suffix == ".json"]
-    data = [index for index, path in enumerate(synced) if path.suffix == ".parquet"]
-    assert max(data) < min(commits)
+    log = folder / "_delta_log"
+    for number, path in enumerate(synced):
+        if path.suffix == ".json":  # what it names is there before it, and it before its name
+            assert {*synced[:number]} >= {one for one in written if one.suffix == ".parquet"} | {folder}
+            assert log in synced[number + 1 :]
+
+
+def test_a_new_table_has_its_names_synced(tmp_path, synced):
+    ensure_tables(tmp_path / "warehouse", (ALERT_OUTBOX,))
+    folder = table_path(tmp_path / "warehouse", ALERT_OUTBOX)
+    assert {folder, *folder.parents[:2], tmp_path} <= set(synced)
 
 
 def last_commit(folder):
@@ -73,6 +81,10 @@ DAMAGES = {
     "last commit cut": (
         lambda folder: cut(last_commit(folder), 40),
         r"the last commit is empty or cut.*delete that file",
+    ),
+    "data of the last commit empty": (
+        lambda folder: cut(max(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns), 0),
+        r"or its data are.*delete that file",
     ),
     "a commit gone": (
         lambda folder: sorted((folder / "_delta_log").glob("*.json"))[0].unlink(),

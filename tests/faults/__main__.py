@@ -1,0 +1,94 @@
+"""Counts what faults cost, and writes the table of `docs/RELIABILITY.md`.
+
+``python -m tests.faults [--kills N] [--seed N] [--only FAULT]``: prints every try that lost or doubled something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from tests.faults.bed import JOBS, ROOT, Bed, Outcome
+from tests.faults.disks import fill_disks, forbid_writing, may_mount
+from tests.faults.kills import kill_runs
+from tests.faults.power import cut_power
+from tests.faults.rivals import jump_clocks, run_side_by_side
+
+PAPER = ROOT / "docs/RELIABILITY.md"
+HEAD = "| fault | tries | lost | doubled | repeated once | longest recovery |\n|---|---|---|---|---|---|\n"
+
+
+def main() -> int:
+    """Plants all faults; 0 where nothing was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser.add_argument("--kills", type=int, default=210, help="SIGKILLs over all jobs")
+    parser.add_argument("--tries", type=int, default=40, help="of full disks and power cuts; of rivals a quarter")
+    parser.add_argument("--seed", type=int, default=20261121)
+    parser.add_argument("--only", default="", help="faults whose name holds this; the paper is left alone")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        bed = Bed(Path(folder))
+        try:
+            found = plant_faults(bed, options)
+        finally:
+            bed.post.stop()
+    table = format_table(found)
+    sys.stdout.write(table)
+    if not options.only:
+        PAPER.write_text(with_table(PAPER.read_text(), table))
+    return int(any(outcome.lost or outcome.doubled for tries in found.values() for outcome in tries))
+
+
+def plant_faults(bed: Bed, options: argparse.Namespace) -> dict[str, list[Outcome]]:
+    """Outcomes by fault."""
+    few, seed = max(2, options.tries // 4), options.seed
+    faults = {
+        "SIGKILL": lambda: kill_runs(bed, options.kills, seed),
+        "disk full": lambda: fill_disks(bed, options.tries, seed),
+        "read-only warehouse": lambda: forbid_writing(bed),
+        "power cut": lambda: cut_power(bed, options.tries, seed),
+        "two runs at once, same windows": lambda: run_side_by_side(bed, few, seed, same=True),
+        "two runs at once, neighbouring windows": lambda: run_side_by_side(bed, few, seed, same=False),
+        "clock jumps": lambda: jump_clocks(bed, few, seed),
+    }
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for fault, tries in faults.items():
+        if options.only not in fault:
+            continue
+        if fault in {"disk full", "read-only warehouse"} and not may_mount(bed.folder):
+            sys.stdout.write(f"{fault}: left out, file systems may not be mounted here\n")
+            continue
+        for number, (what, outcome) in enumerate(tries(), start=1):
+            jobs = what if fault == "SIGKILL" else ("",)
+            for job in jobs:  # a try counts for each job that died in it
+                found[f"{fault} in {job}" if job else fault].append(outcome)
+            if outcome.lost or outcome.doubled:
+                sys.stdout.write(f"{fault}, try {number} ({what}): {outcome}\n")
+                sys.stdout.flush()
+    return found
+
+
+def format_table(found: dict[str, list[Outcome]]) -> str:
+    """The rows of the table, jobs in their order."""
+    order = [f"SIGKILL in {job}" for job in JOBS]
+    rows = []
+    for fault in sorted(found, key=lambda fault: order.index(fault) if fault in order else len(order)):
+        tries = found[fault]
+        sums = [sum(len(each) for each in column) for column in ([t.lost for t in tries], [t.doubled for t in tries])]
+        longest_s = max(outcome.recovery_s for outcome in tries)
+        repeats = sum(outcome.repeats for outcome in tries)
+        rows.append(f"| {fault} | {len(tries)} | {sums[0]} | {sums[1]} | {repeats} | {longest_s:.0f} s |\n")
+    return HEAD + "".join(rows)
+
+
+def with_table(text: str, table: str) -> str:
+    """The paper with a table in place of the one it has under the same head."""
+    return re.sub(re.escape(HEAD) + r"(\|.*\n)*", lambda _: table, text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

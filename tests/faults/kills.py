@@ -1,0 +1,47 @@
+"""SIGKILL at drawn moments of drawn jobs, two in a row, then a run left alone."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+from tests.faults.bed import JOBS, STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.faults.bed import Bed, Outcome
+
+KILLS_OF_A_TRY = 2
+
+
+def kill_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
+    """Tries until so many runs were killed: the jobs that died, and what it cost."""
+    rng, killed = random.Random(seed), 0
+    while killed < count:
+        aimed_at = JOBS[killed // KILLS_OF_A_TRY % len(JOBS)]
+        jobs, outcome = kill_once(bed, aimed_at, rng)
+        killed += len(jobs)
+        if jobs:
+            yield jobs, outcome
+
+
+def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, ...], Outcome]:
+    """A try that begins before a job; its first run is killed in it, the next ones anywhere behind."""
+    step = "health" if aimed_at == "raise" else aimed_at
+    folder, arrived = bed.restore(step), len(bed.post.list_arrived())
+    jobs: list[str] = []
+    steps = STEPS[STEPS.index(step) :]
+    for hours in range(KILLS_OF_A_TRY):
+        longest_s = bed.durations_s[step] if not hours else sum(bed.durations_s[one] for one in steps)
+        least = 0.6 if aimed_at == "raise" and not hours else 0.0
+        since_s, child = time.time(), bed.start(folder, steps, hours=hours)
+        while not (folder / "marks.txt").exists() and not child.poll():
+            time.sleep(0.001)
+        ends_s = time.monotonic() + rng.uniform(least, 1.0) * longest_s
+        while time.monotonic() < ends_s and not child.poll():
+            time.sleep(0.001)
+        if child.kill():
+            jobs.append(bed.find_job(folder, since_s))
+    return tuple(jobs), bed.recover(arrived, faults=len(jobs), hours=KILLS_OF_A_TRY)
