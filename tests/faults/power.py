@@ -48,7 +48,9 @@ def cut_power(bed: Bed, count: int, seed: int) -> Iterator[tuple[str, Outcome]]:
             while file.peek(1):
                 syncs.append(pickle.load(file))
         noted.unlink()
-        moments = range(len(syncs)) if step == "deliver" else sorted(rng.sample(range(len(syncs)), count // 2))
+        moments = sorted(
+            rng.sample(range(len(syncs)), min(len(syncs), max(1, count // 6)))
+        )  # by step and by what is kept
         for last in moments:
             for kept in ("synced", "names", "commits"):
                 restored = bed.restore(step)

@@ -57,6 +57,12 @@ def test_paths_that_papers_name_exist():
         assert missing == [], paper.name
 
 
+def test_tests_that_papers_name_exist():
+    for paper in PAPERS:
+        for path, test in re.findall(r"`(tests/[\w/.-]+\.py)::(\w+)`", paper.read_text()):
+            assert f"def {test}(" in (ROOT / path).read_text(), f"{paper.name}: {path}::{test}"
+
+
 def test_the_map_shows_every_folder_and_no_other():
     architecture = (ROOT / "docs/ARCHITECTURE.md").read_text()
     shown = set(re.findall(r"^\| `([a-z/]+)/` \|", architecture.split("## Folders")[1], re.MULTILINE))
