@@ -27,8 +27,8 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 from pipeline.codec.records.key_counts import KeyCounter
+from pipeline.codec.records.key_table import RecordTally
 from pipeline.codec.records.record_reader import decode_reply
-from pipeline.codec.records.record_tally import RecordTally
 from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.codec.tools.reassignment_text import parse_reassignment_status
