@@ -16,17 +16,11 @@ _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When `ingest` fires, and which window a run is about.
+    """When `ingest` fires, and which window a run is about."""
 
-    Attributes:
-        cron: Ticks, in UTC, one per window.
-        run_offset: Ticks from the run back to the tick that names its window.
-        key_format: Turns that tick into the partition key, the window's start.
-    """
-
-    cron: str
-    run_offset: int
-    key_format: str
+    cron: str  # ticks, in UTC, one per window
+    run_offset: int  # ticks from the run back to the tick that names its window
+    key_format: str  # turns that tick into the partition key, the window's start
 
 
 def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:

@@ -29,24 +29,15 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One run over one cluster.
+    """One run over one cluster."""
 
-    Attributes:
-        config: The whole configuration.
-        cluster_name: Which cluster of it.
-        windows: Windows the run is about, ascending.
-        run_id: Identity of the run, written into every row.
-        now_ms: The clock.
-        force: Replace stored windows even where the source now covers less.
-        notify: Whether to send messages about incidents; None sends those of recent windows (`mail.tell_within`).
-    """
-
-    config: PipelineConfig
-    cluster_name: str
-    windows: tuple[TimeWindow, ...]
-    run_id: str
-    now_ms: int
-    force: bool = False
+    config: PipelineConfig  # the whole configuration
+    cluster_name: str  # which cluster of it
+    windows: tuple[TimeWindow, ...]  # windows the run is about, ascending
+    run_id: str  # identity of the run, written into every row
+    now_ms: int  # the clock
+    force: bool = False  # replace stored windows even where the source now covers less
+    # whether to send messages about incidents; None sends those of recent windows (`mail.tell_within`)
     notify: bool | None = None
 
     @property
@@ -151,15 +142,10 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a job did.
+    """What a job did."""
 
-    Attributes:
-        table_versions: Delta version of each table after the job.
-        notes: Things a person should know, in sentences.
-    """
-
-    table_versions: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    table_versions: Mapping[str, int] = field(default_factory=dict)  # Delta version of each table after the job
+    notes: tuple[str, ...] = ()  # things a person should know, in sentences
 
 
 def plan_runs(

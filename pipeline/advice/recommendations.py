@@ -32,45 +32,31 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEffect:
-    """What a change of one topic's producers, keys or partitions is predicted to bring.
+    """What a change of one topic's producers, keys or partitions is predicted to bring."""
 
-    Attributes:
-        action: `replay:` and the candidate's name in the configuration, or `rekey`.
-        title: What would be done, in a few words.
-        cost: 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order
-            is lost.
-        basis: What the prediction rests on, up to the verb.
-        caveat: What to know before; may be empty.
-        ratios: Share ratio of every broker with this topic so placed: low, median, high.
-        config_diff: What changes in the producers' configuration; None where no setting does.
-        setting_count: Settings that change: of two ways that cost alike the plainer comes first.
-    """
-
-    action: str
+    action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str
-    title: str
+    title: str  # what would be done, in a few words
+    # 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order is
+    # lost
     cost: int
-    basis: str
-    caveat: str
+    basis: str  # what the prediction rests on, up to the verb
+    caveat: str  # what to know before; may be empty
+    # share ratio of every broker with this topic so placed: low, median, high
     ratios: Mapping[int, tuple[float, float, float]]
-    config_diff: str | None = None
-    setting_count: int = 0
+    config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
+    setting_count: int = 0  # settings that change: of two ways that cost alike the plainer comes first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotBroker:
-    """The broker above its share.
-
-    Attributes:
-        target_ratio: Ratio below which incidents resolve.
-        load_follows: Most of its excess is neither heavy keys nor hash luck, nor how leaders are spread.
-    """
+    """The broker above its share."""
 
     broker_id: int
     window_start_ms: int
     share_ratio: float
-    target_ratio: float
-    load_follows: bool
+    target_ratio: float  # ratio below which incidents resolve
+    load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
 
 
 def recommend(

@@ -21,20 +21,13 @@ _Subject = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentPolicy:
-    """What moves an incident of a rule from state to state.
+    """What moves an incident of a rule from state to state."""
 
-    Attributes:
-        resolves_at: A value below it is calm.
-        k: Calm windows in a row that end an incident; the k of the gate's k-of-n.
-        worsens_by: So many times worse than the value last reported makes it `worse`, such as 1.25.
-        repeat_ms: After so long without a change it is `continuing`; 0 for never.
-        resolves_by_limit: In place of `resolves_at` by limit, for windows with another limit: topics may have one.
-    """
-
-    resolves_at: float
-    k: int
-    worsens_by: float = 1.25
-    repeat_ms: int = 0
+    resolves_at: float  # a value below it is calm
+    k: int  # calm windows in a row that end an incident; the k of the gate's k-of-n
+    worsens_by: float = 1.25  # so many times worse than the value last reported makes it `worse`, such as 1.25
+    repeat_ms: int = 0  # after so long without a change it is `continuing`; 0 for never
+    # in place of `resolves_at` by limit, for windows with another limit: topics may have one
     resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
 
     def is_calm(self, verdict: Verdict) -> bool:

@@ -30,41 +30,28 @@ class SessionTraffic:
     """What one producer session sent to one topic in a window: an element per record, in order of time.
 
     The order within a millisecond says nothing: it follows from sizes and keys, and never from the recorded partition.
-
-    Attributes:
-        producer_id: -1 where all producers without idempotence are pooled.
-        producer_epoch: -1 where pooled, and for transactional producers, whose epochs are one session.
-        start_ms: UTC milliseconds that `elapsed_ms` counts from: the begin of the first minute.
-        elapsed_ms: int32, not falling: when the record was created, after `start_ms`.
-        body_bytes: int32, as `simulator.record_size.measure_body_bytes` has it.
-        partition: int32, where it was written.
-        key_index: int32, index into `keys`, or `NO_KEY`; where no ids of keys are stored -2 for a key, -3 for one of no bytes.
-        keys: int64, rising: the first 64 bits of key ids, see `codec.key_numbers.number_of_id`; in Spark SQL
-            `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`.
-        timestamp_types: `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant,
-            that of its append.
-        unreadable_record_count: Records besides these, in batches that could not be read.
-        outlier_record_count: Of these, records whose timestamp was out of line: they are placed by append order.
-        late_record_count: Of these, records with a timestamp before that of the record ahead of it in the batch.
-        sampling_rate: Part of the window's time that was read; 1 for all.
     """
 
     topic: str
     topic_id: str
-    producer_id: int
-    producer_epoch: int
-    start_ms: int
-    elapsed_ms: NDArray[np.int32]
-    body_bytes: NDArray[np.int32]
-    partition: NDArray[np.int32]
+    producer_id: int  # -1 where all producers without idempotence are pooled
+    producer_epoch: int  # -1 where pooled, and for transactional producers, whose epochs are one session
+    start_ms: int  # UTC milliseconds that `elapsed_ms` counts from: the begin of the first minute
+    elapsed_ms: NDArray[np.int32]  # int32, not falling: when the record was created, after `start_ms`
+    body_bytes: NDArray[np.int32]  # int32, as `simulator.record_size.measure_body_bytes` has it
+    partition: NDArray[np.int32]  # int32, where it was written
+    # int32, index into `keys`, or `NO_KEY`; where no ids of keys are stored -2 for a key, -3 for one of no bytes
     key_index: NDArray[np.int32]
+    # int64, rising: the first 64 bits of key ids, see `codec.key_numbers.number_of_id`; in Spark SQL
+    # `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`
     keys: NDArray[np.int64]
+    # `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant, that of its append
     timestamp_types: tuple[str, ...] = (CREATE_TIME,)
-    unreadable_record_count: int = 0
+    unreadable_record_count: int = 0  # records besides these, in batches that could not be read
     aborted_record_count: int = 0
-    outlier_record_count: int = 0
-    late_record_count: int = 0
-    sampling_rate: float = 1.0
+    outlier_record_count: int = 0  # of these, records whose timestamp was out of line: they are placed by append order
+    late_record_count: int = 0  # of these, records with a timestamp before that of the record ahead of it in the batch
+    sampling_rate: float = 1.0  # part of the window's time that was read; 1 for all
 
     def __len__(self) -> int:
         return len(self.elapsed_ms)
@@ -97,24 +84,16 @@ class SessionTraffic:
 
 @dataclass(frozen=True, eq=False)
 class SessionBatches:
-    """Record batches of a producer session in a topic and window, control batches left out; arrays have one element a batch.
-
-    Attributes:
-        leader: Id of the broker that led when it was written, or -1.
-        base_ms: Time of the first record, epoch milliseconds; `max_ms` is the largest in it.
-        size_bytes: As on disk.
-        codec: `none`, or the codec most batches have.
-        is_transactional: Some are part of a transaction.
-    """
+    """Record batches of a producer session in a topic and window, control batches left out; arrays have one element a batch."""
 
     partition: NDArray[np.int32]
-    leader: NDArray[np.int32]
-    base_ms: NDArray[np.int64]
+    leader: NDArray[np.int32]  # id of the broker that led when it was written, or -1
+    base_ms: NDArray[np.int64]  # time of the first record, epoch milliseconds; `max_ms` is the largest in it
     max_ms: NDArray[np.int64]
     record_count: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    codec: str = "none"
-    is_transactional: bool = False
+    size_bytes: NDArray[np.int64]  # as on disk
+    codec: str = "none"  # `none`, or the codec most batches have
+    is_transactional: bool = False  # some are part of a transaction
 
     def __len__(self) -> int:
         return len(self.partition)

@@ -53,16 +53,11 @@ _Loader.yaml_constructors = {None: _Loader.construct_collection}
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A YAML file.
-
-    Attributes:
-        value: Mappings, lists, texts as written, and None.
-        root: As composed; None where the file is empty.
-    """
+    """A YAML file."""
 
     name: str
-    value: Any
-    root: yaml.Node | None
+    value: Any  # mappings, lists, texts as written, and None
+    root: yaml.Node | None  # as composed; None where the file is empty
 
     def validate(self, kind: type[_T], *, context: object = None) -> _T:
         """The file's values as a type; `ConfigError` with a line for each value that is wrong."""

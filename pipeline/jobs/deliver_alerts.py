@@ -23,17 +23,12 @@ _LONGEST_WAIT_MS = 6 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """What a run delivered.
+    """What a run delivered."""
 
-    Attributes:
-        deliveries: Messages, each with where it went (`smtp://host:port`, a webhook, the file's path).
-        notes: What people should know.
-        failure: How many messages failed and why the first did, else None.
-    """
-
+    # messages, each with where it went (`smtp://host:port`, a webhook, the file's path)
     deliveries: tuple[tuple[AlertMessage, str], ...] = ()
-    notes: tuple[str, ...] = ()
-    failure: str | None = None
+    notes: tuple[str, ...] = ()  # what people should know
+    failure: str | None = None  # how many messages failed and why the first did, else None
 
     def check(self) -> None:
         """Raises `DeliveryError` if a message or a part of its recipients failed."""

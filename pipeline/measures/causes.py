@@ -43,26 +43,16 @@ class Causes:
     """The terms of every broker's excess, arrays of shape (brokers,), as parts of the cluster's bytes.
 
     The first three sum to `share - expected_share`, the last three to `partition_skew`.
-
-    Attributes:
-        leaders: From leading more partitions than its part of the capacity.
-        topic_mix: From leading partitions of busier topics.
-        partition_skew: From its partitions being hotter than their topics' mean.
-        heavy_keys: Of that, from keys that no hash can spread.
-        hash_luck: Of that, what chance does to that many keys.
-        remainder: Of that, the rest; all of it where the keys are not known.
-        light_keys: Bytes of light keys above an even spread, before luck is cut out of them.
-        luck_p_value: Chance that hashing the light keys gives a broker this much of them or more; 1 without any.
     """
 
-    leaders: Floats
-    topic_mix: Floats
-    partition_skew: Floats
-    heavy_keys: Floats
-    hash_luck: Floats
-    remainder: Floats
-    light_keys: Floats
-    luck_p_value: Floats
+    leaders: Floats  # from leading more partitions than its part of the capacity
+    topic_mix: Floats  # from leading partitions of busier topics
+    partition_skew: Floats  # from its partitions being hotter than their topics' mean
+    heavy_keys: Floats  # of that, from keys that no hash can spread
+    hash_luck: Floats  # of that, what chance does to that many keys
+    remainder: Floats  # of that, the rest; all of it where the keys are not known
+    light_keys: Floats  # bytes of light keys above an even spread, before luck is cut out of them
+    luck_p_value: Floats  # chance that hashing the light keys gives a broker this much of them or more; 1 without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

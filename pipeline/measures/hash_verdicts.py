@@ -29,25 +29,15 @@ class Explained:
 
 @dataclass(frozen=True)
 class HashVerdict:
-    """What a topic's keys say about who placed them.
+    """What a topic's keys say about who placed them."""
 
-    Attributes:
-        verdict: A family's name, `mixed`, `none-known` or `not-enough-keys`.
-        best: The family that explains most, or "" where none does better than chance.
-        tied_with: Families that explain as much.
-        explained_ratio: Part of the records the best family explains; None without records.
-        chance_ratio: 1 / partitions.
-        chance_p_value: Bound on the chance of the best; None without keys.
-        reason: In words.
-    """
-
-    verdict: str
-    best: str
-    tied_with: tuple[str, ...]
-    explained_ratio: float | None
-    chance_ratio: float
-    chance_p_value: float | None
-    reason: str
+    verdict: str  # a family's name, `mixed`, `none-known` or `not-enough-keys`
+    best: str  # the family that explains most, or "" where none does better than chance
+    tied_with: tuple[str, ...]  # families that explain as much
+    explained_ratio: float | None  # part of the records the best family explains; None without records
+    chance_ratio: float  # 1 / partitions
+    chance_p_value: float | None  # bound on the chance of the best; None without keys
+    reason: str  # in words
 
 
 def bound_chance(explained_count: int, count: int, chance: float) -> float:

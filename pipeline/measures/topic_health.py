@@ -80,29 +80,18 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCounts:
-    """What is known of a topic in a window.
+    """What is known of a topic in a window."""
 
-    Attributes:
-        partition_count: Partitions.
-        peak_to_mean: Largest over mean partition, by bytes; None without traffic.
-        batch_unit_count: Effective number of batches; None without traffic.
-        keyed_ratio: Part of the bytes whose key has a name, 0..1.
-        effective_key_count: None where keys are not known.
-        broker_count: Brokers that may lead partitions.
-        consumer_count: Members of its largest consumer group; 0 where none is known.
-        seed: From `derive_window_seed`.
-    """
-
-    partition_count: int
+    partition_count: int  # partitions
     record_count: int
-    peak_to_mean: float | None
-    batch_unit_count: float | None
-    keyed_ratio: float
-    effective_key_count: float | None
+    peak_to_mean: float | None  # largest over mean partition, by bytes; None without traffic
+    batch_unit_count: float | None  # effective number of batches; None without traffic
+    keyed_ratio: float  # part of the bytes whose key has a name, 0..1
+    effective_key_count: float | None  # None where keys are not known
     top_key_ratio: float | None
-    broker_count: int
-    consumer_count: int
-    seed: int
+    broker_count: int  # brokers that may lead partitions
+    consumer_count: int  # members of its largest consumer group; 0 where none is known
+    seed: int  # from `derive_window_seed`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

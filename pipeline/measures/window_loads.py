@@ -18,33 +18,23 @@ class WindowLoads:
 
     A partition whose leader changed within the window has a load per leader, and `is_leader` is True for one at most. A
     partition without traffic has one with zeros, so that it still counts as led. Arrays of shape (loads,).
-
-    Attributes:
-        topics: Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
-        topic: Place in `topics`.
-        leader_id: Broker that carried the load; negative for unknown.
-        size_bytes: Bytes appended, batch headers and control batches included.
-        record_count: Data records.
-        batch_count: Data batches.
-        is_leader: The broker leads the partition at the window's end.
-        heavy_ratio: Part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN where
-            its keys are not known.
-        light_ratio: Part of all other keys that have a name, likewise. The rest has no key, or one without a name.
-        light_unit_count: By topic, effective number of its light keys, `(sum w)^2 / sum w^2`, shape (topics,); NaN where
-            not known.
     """
 
-    topics: tuple[Topic, ...]
-    topic: NDArray[np.int64]
+    topics: tuple[Topic, ...]  # Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
+    topic: NDArray[np.int64]  # place in `topics`
     partition: NDArray[np.int64]
-    leader_id: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    record_count: NDArray[np.int64]
-    batch_count: NDArray[np.int64]
+    leader_id: NDArray[np.int64]  # broker that carried the load; negative for unknown
+    size_bytes: NDArray[np.int64]  # bytes appended, batch headers and control batches included
+    record_count: NDArray[np.int64]  # data records
+    batch_count: NDArray[np.int64]  # data batches
     batch_bytes_squared: NDArray[np.float64]
-    is_leader: NDArray[np.bool_]
+    is_leader: NDArray[np.bool_]  # the broker leads the partition at the window's end
+    # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN where its keys
+    # are not known
     heavy_ratio: NDArray[np.float64]
+    # Part of all other keys that have a name, likewise. The rest has no key, or one without a name.
     light_ratio: NDArray[np.float64]
+    # by topic, effective number of its light keys, `(sum w)^2 / sum w^2`, shape (topics,); NaN where not known
     light_unit_count: NDArray[np.float64]
 
     @property

@@ -31,41 +31,33 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker; -1, None or empty for what the source does not say.
-
-    Attributes:
-        is_fenced: Takes no part: just registered, or gone.
-    """
+    """A registered broker; -1, None or empty for what the source does not say."""
 
     broker_id: int
     broker_epoch: int = -1
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     directory_ids: tuple[str, ...] = ()
-    is_fenced: bool = False
+    is_fenced: bool = False  # takes no part: just registered, or gone
     is_in_controlled_shutdown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Who leads a partition and who holds it; `NO_LEADER`, None or empty for what the source does not say.
-
-    Attributes:
-        replicas: Brokers in assignment order; the first is the preferred leader.
-        directory_ids: Disk of each replica, in the order of `replicas`; empty where the source does not say.
-    """
+    """Who leads a partition and who holds it; `NO_LEADER`, None or empty for what the source does not say."""
 
     topic: str
     topic_id: str | None
     partition: int
     leader_id: int
     leader_epoch: int | None
-    replicas: tuple[int, ...]
+    replicas: tuple[int, ...]  # brokers in assignment order; the first is the preferred leader
     isr: tuple[int, ...] | None
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    # disk of each replica, in the order of `replicas`; empty where the source does not say
     directory_ids: tuple[str, ...] = ()
     partition_epoch: int | None = None
 
@@ -82,28 +74,21 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """What one broker's disk holds of a partition, as the files say.
-
-    Attributes:
-        broker_id: Broker; None where its `meta.properties` is absent.
-        log_start_offset: First offset that may be read: the checkpoint's, else the first segment's base offset.
-        log_end_offset: Next offset to be written; None where no segment could be read.
-        high_watermark: From `replication-offset-checkpoint`; None where it is not in there. Written every 5 s: it may
-            lag behind the log.
-        is_future: A copy being moved between disks of this broker.
-    """
+    """What one broker's disk holds of a partition, as the files say."""
 
     topic: str
     topic_id: str | None
     partition: int
-    broker_id: int | None
+    broker_id: int | None  # broker; None where its `meta.properties` is absent
     log_directory: str
     directory_id: str | None = None
+    # first offset that may be read: the checkpoint's, else the first segment's base offset
     log_start_offset: int | None = None
-    log_end_offset: int | None = None
+    log_end_offset: int | None = None  # next offset to be written; None where no segment could be read
+    # From `replication-offset-checkpoint`; None where it is not in there. Written every 5 s: it may lag behind the log.
     high_watermark: int | None = None
     size_bytes: int | None = 0
-    is_future: bool = False
+    is_future: bool = False  # a copy being moved between disks of this broker
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -119,13 +104,9 @@ class DirectorySpace(NamedTuple):
 
 
 class LeaderTerm(NamedTuple):
-    """A broker's time as leader of a partition; None for what the source does not say.
+    """A broker's time as leader of a partition; None for what the source does not say."""
 
-    Attributes:
-        topic_id: Of the topic at that time: a topic deleted and made again starts over at epoch 0.
-    """
-
-    topic_id: str | None
+    topic_id: str | None  # of the topic at that time: a topic deleted and made again starts over at epoch 0
     leader_epoch: int | None
     leader_id: int
     since_ms: int | None
@@ -133,18 +114,14 @@ class LeaderTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A cluster at a moment.
-
-    Attributes:
-        state_source: `cluster_metadata`, `topics_describe`, `only_replica`.
-        default_configs: Dynamic defaults of the cluster; static defaults of `server.properties` are not known here.
-    """
+    """A cluster at a moment."""
 
     at_ms: int
-    state_source: str
+    state_source: str  # `cluster_metadata`, `topics_describe`, `only_replica`
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionState] = field(default_factory=dict)
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # dynamic defaults of the cluster; static defaults of `server.properties` are not known here
     default_configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -182,15 +159,12 @@ class Timeline(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterHistory:
-    """A cluster over the time that its source covers.
-
-    Attributes:
-        known_since_ms: Moment from which the states are known: the first record, a metadata snapshot's, or when a live
-            cluster was asked; leaders of earlier epochs may be known from before. None for a source that shows one state
-            without a time; its only state is then taken to hold always.
-    """
+    """A cluster over the time that its source covers."""
 
     state_source: str
+    # Moment from which the states are known: the first record, a metadata snapshot's, or when a live cluster was asked;
+    # leaders of earlier epochs may be known from before. None for a source that shows one state without a time; its
+    # only state is then taken to hold always.
     known_since_ms: int | None = None
     brokers: Mapping[int, Timeline[Broker]] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
@@ -266,22 +240,15 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierState:
-    """A partition as its leader reported it; None for what it did not report.
+    """A partition as its leader reported it; None for what it did not report."""
 
-    Attributes:
-        window_start_ms: The run's window, UTC milliseconds.
-        topic_id: Topic id, or "".
-        log_end_offset: High watermark; None where not reported.
-        observed_at_ms: When its leader epoch was first observed.
-    """
-
-    window_start_ms: int
+    window_start_ms: int  # the run's window, UTC milliseconds
     topic: str
-    topic_id: str
+    topic_id: str  # topic id, or ""
     partition: int
     leader_id: int
     leader_epoch: int | None
     log_start_offset: int | None
-    log_end_offset: int | None
+    log_end_offset: int | None  # high watermark; None where not reported
     size_bytes: int | None
-    observed_at_ms: int | None = None
+    observed_at_ms: int | None = None  # when its leader epoch was first observed

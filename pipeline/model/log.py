@@ -39,19 +39,13 @@ class TimestampType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something wrong in the input: one quarantine row.
-
-    Attributes:
-        position: Byte position, or line number for text files; None for the file as a whole.
-        first_bytes: The bytes at the position, at most 64: never of a record, nor of a text.
-        severity: `refused` = what follows the position was not used; `suspect` = used, but marked.
-    """
+    """Something wrong in the input: one quarantine row."""
 
     path: str
-    position: int | None = None
+    position: int | None = None  # byte position, or line number for text files; None for the file as a whole
     reason: str
-    first_bytes: bytes = b""
-    severity: str = "refused"
+    first_bytes: bytes = b""  # the bytes at the position, at most 64: never of a record, nor of a text
+    severity: str = "refused"  # `refused` = what follows the position was not used; `suspect` = used, but marked
 
     @classmethod
     def of_error(cls, path: Path | str, error: OSError | UnicodeDecodeError | InputError) -> Problem:

@@ -40,47 +40,34 @@ class TextPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """One `.log` file and its siblings.
-
-    Attributes:
-        base_offset: From the file name; None where a file outside a partition directory has another name.
-        is_active: The segment with the highest base offset of its directory, the one a broker appends to.
-        dumped_in: Where kafka-dump-log's text of it is, where the file itself is not here.
-    """
+    """One `.log` file and its siblings."""
 
     path: str
-    base_offset: int | None
+    base_offset: int | None  # from the file name; None where a file outside a partition directory has another name
     size_bytes: int
     index_path: str | None = None
     time_index_path: str | None = None
     txn_index_path: str | None = None
-    is_active: bool = False
-    dumped_in: TextPart | None = None
+    is_active: bool = False  # the segment with the highest base offset of its directory, the one a broker appends to
+    dumped_in: TextPart | None = None  # where kafka-dump-log's text of it is, where the file itself is not here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDirectory:
-    """One replica of a topic-partition on one disk.
-
-    Attributes:
-        topic: Topic name; cut where Kafka had to shorten it (see `is_topic_truncated`).
-        is_topic_truncated: A `-delete`, `-stray` or `-future` name of 255 characters: the topic may be longer.
-        topic_id: From `partition.metadata` (base64 uuid), None before Kafka 2.8.
-        segments: By base offset; the last one is the active one.
-        metadata_snapshot_paths: `<offset>-<epoch>.checkpoint` of a `__cluster_metadata` directory, by offset.
-        leader_epochs: From `leader-epoch-checkpoint`, oldest first; empty where absent.
-    """
+    """One replica of a topic-partition on one disk."""
 
     path: str
-    topic: str
+    topic: str  # topic name; cut where Kafka had to shorten it (see `is_topic_truncated`)
     partition: int
     kind: DirectoryKind = DirectoryKind.LIVE
+    # a `-delete`, `-stray` or `-future` name of 255 characters: the topic may be longer
     is_topic_truncated: bool = False
-    topic_id: str | None = None
-    segments: tuple[SegmentFile, ...] = ()
+    topic_id: str | None = None  # from `partition.metadata` (base64 uuid), None before Kafka 2.8
+    segments: tuple[SegmentFile, ...] = ()  # by base offset; the last one is the active one
     snapshot_paths: tuple[str, ...] = ()
+    # `<offset>-<epoch>.checkpoint` of a `__cluster_metadata` directory, by offset
     metadata_snapshot_paths: tuple[str, ...] = ()
-    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    leader_epochs: tuple[LeaderEpoch, ...] = ()  # from `leader-epoch-checkpoint`, oldest first; empty where absent
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -106,41 +93,31 @@ class PartitionDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirectory:
-    """One disk of one broker: an entry of `log.dirs`.
-
-    Attributes:
-        broker_id: `node.id` or `broker.id` of `meta.properties`; None where that file is absent.
-        directory_id: `directory.id`, None before Kafka 3.7.
-        cluster_id: `cluster.id`, None in files of old ZooKeeper-era brokers. Not unique across clusters.
-        partitions: By topic, then partition, then kind.
-        high_watermarks: `replication-offset-checkpoint`.
-        log_start_offsets: `log-start-offset-checkpoint`: only partitions whose start was moved by a deletion.
-        recovery_points: `recovery-point-offset-checkpoint`: offsets up to which the log was flushed.
-        cleaner_offsets: `cleaner-offset-checkpoint`: first offset not yet cleaned by compaction.
-    """
+    """One disk of one broker: an entry of `log.dirs`."""
 
     path: str
-    broker_id: int | None = None
-    directory_id: str | None = None
+    broker_id: int | None = None  # `node.id` or `broker.id` of `meta.properties`; None where that file is absent
+    directory_id: str | None = None  # `directory.id`, None before Kafka 3.7
+    # `cluster.id`, None in files of old ZooKeeper-era brokers. Not unique across clusters.
     cluster_id: str | None = None
-    partitions: tuple[PartitionDirectory, ...] = ()
-    high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
+    partitions: tuple[PartitionDirectory, ...] = ()  # by topic, then partition, then kind
+    high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)  # `replication-offset-checkpoint`
+    # `log-start-offset-checkpoint`: only partitions whose start was moved by a deletion
     log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    # `recovery-point-offset-checkpoint`: offsets up to which the log was flushed
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
+    # `cleaner-offset-checkpoint`: first offset not yet cleaned by compaction
     cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTree:
-    """Everything found under the paths that were given.
+    """Everything found under the paths that were given."""
 
-    Attributes:
-        directories: By broker, then path. A partition directory or a file given alone sits in a log directory of
-            its own, with what its parents' files say.
-        problems: What was refused or is doubtful, with its place; the rest is in `directories` all the same.
-    """
-
+    # By broker, then path. A partition directory or a file given alone sits in a log directory of its own, with what
+    # its parents' files say.
     directories: tuple[LogDirectory, ...] = ()
+    # what was refused or is doubtful, with its place; the rest is in `directories` all the same
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -7,23 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPartition:
-    """A partition, its replicas and its load in a window.
-
-    Attributes:
-        replicas: Brokers in assignment order; the first is the preferred leader.
-        leader_id: The leader; negative for none.
-        in_sync: Replicas that may be elected; all of them where the source does not say.
-        load_bytes: Bytes appended in the window: what its leader carries.
-        size_bytes: Bytes of one replica on disk: what moving it copies.
-    """
+    """A partition, its replicas and its load in a window."""
 
     topic: str
     partition: int
-    replicas: tuple[int, ...]
-    leader_id: int
-    in_sync: tuple[int, ...]
-    load_bytes: int
-    size_bytes: int
+    replicas: tuple[int, ...]  # brokers in assignment order; the first is the preferred leader
+    leader_id: int  # the leader; negative for none
+    in_sync: tuple[int, ...]  # replicas that may be elected; all of them where the source does not say
+    load_bytes: int  # bytes appended in the window: what its leader carries
+    size_bytes: int  # bytes of one replica on disk: what moving it copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +30,10 @@ class PlacementBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """What changes for one partition.
-
-    Attributes:
-        new_replicas: As they will be; the first is to lead.
-        moved_bytes: Copied between brokers: 0 where only the order changes.
-    """
+    """What changes for one partition."""
 
     topic: str
     partition: int
     replicas: tuple[int, ...]
-    new_replicas: tuple[int, ...]
-    moved_bytes: int
+    new_replicas: tuple[int, ...]  # as they will be; the first is to lead
+    moved_bytes: int  # copied between brokers: 0 where only the order changes

@@ -8,40 +8,26 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """An action, what it costs and what it is predicted to bring.
-
-    Attributes:
-        rank: 1 for what to do first.
-        action: `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>` or `rekey`.
-        topic: Topic it is about; "" for several.
-        predicted_ratio: After the action, on the window's traffic.
-        predicted_ratio_low: Lower end; equal where nothing is drawn.
-        predicted_peak_ratio: Largest share ratio of any broker after the action.
-        is_enough: The broker would be below where incidents resolve.
-        reassignment_json: For `kafka-reassign-partitions`; None where nothing is reassigned.
-        election_json: For `kafka-leader-election`, after it; None likewise.
-        rollback_json: The assignment as it was; None likewise.
-        config_diff: What changes in the producers' configuration; None where no setting does.
-        broker_ratios: Share ratio of every broker after the action; empty where it is not computed.
-    """
+    """An action, what it costs and what it is predicted to bring."""
 
     window_start_ms: int
     subject: str
-    rank: int
-    action: str
+    rank: int  # 1 for what to do first
+    action: str  # `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>` or `rekey`
     title: str
     text: str
-    topic: str
+    topic: str  # topic it is about; "" for several
     share_ratio: float
-    predicted_ratio: float
-    predicted_ratio_low: float
+    predicted_ratio: float  # after the action, on the window's traffic
+    predicted_ratio_low: float  # lower end; equal where nothing is drawn
     predicted_ratio_high: float
-    predicted_peak_ratio: float
+    predicted_peak_ratio: float  # largest share ratio of any broker after the action
     moved_bytes: int
     moved_partition_count: int
-    is_enough: bool
-    reassignment_json: str | None = None
-    election_json: str | None = None
-    rollback_json: str | None = None
-    config_diff: str | None = None
+    is_enough: bool  # the broker would be below where incidents resolve
+    reassignment_json: str | None = None  # for `kafka-reassign-partitions`; None where nothing is reassigned
+    election_json: str | None = None  # for `kafka-leader-election`, after it; None likewise
+    rollback_json: str | None = None  # the assignment as it was; None likewise
+    config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
+    # share ratio of every broker after the action; empty where it is not computed
     broker_ratios: Mapping[int, float] = field(default_factory=dict)

@@ -18,57 +18,39 @@ class FrequentKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSummary:
-    """What only the records show. Control records are not counted.
-
-    Attributes:
-        null_key_count: Records without a key (an empty key is one).
-        distinct_key_count: Different keys, distinguished by a 64-bit hash.
-        tombstone_count: Records with a null value.
-        top_keys: The most frequent keys, at most ten, the first seen first among equals.
-    """
+    """What only the records show. Control records are not counted."""
 
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None
-    null_key_count: int = 0
-    distinct_key_count: int = 0
-    tombstone_count: int = 0
+    null_key_count: int = 0  # records without a key (an empty key is one)
+    distinct_key_count: int = 0  # different keys, distinguished by a 64-bit hash
+    tombstone_count: int = 0  # records with a null value
     key_bytes: int = 0
     value_bytes: int = 0
     header_count: int = 0
-    top_keys: tuple[FrequentKey, ...] = ()
+    top_keys: tuple[FrequentKey, ...] = ()  # the most frequent keys, at most ten, the first seen first among equals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """Totals over the batches of a segment.
-
-    Attributes:
-        batch_count: Whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers).
-        damaged_batch_count: Those that cannot be used: wrong checksum, impossible counts, records that do not parse.
-        record_count: Records of the usable batches, control records included.
-        first_offset: Base offset of the first batch; None without batches.
-        last_offset: Last offset of the last batch, as its header has it.
-        missing_offset_count: Offsets between batches that no batch covers.
-        min_timestamp_ms: Smallest timestamp in the headers (in a deep scan: of the records), or None.
-        producer_ids: Producer ids found, ascending; -1 (none) left out.
-    """
+    """Totals over the batches of a segment."""
 
     directory: LogDirectory
     partition: PartitionDirectory
     segment: SegmentFile
-    batch_count: int
-    damaged_batch_count: int
-    record_count: int
+    batch_count: int  # whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers)
+    damaged_batch_count: int  # those that cannot be used: wrong checksum, impossible counts, records that do not parse
+    record_count: int  # records of the usable batches, control records included
     size_bytes: int
-    first_offset: int | None
-    last_offset: int | None
-    missing_offset_count: int
-    min_timestamp_ms: int | None
+    first_offset: int | None  # base offset of the first batch; None without batches
+    last_offset: int | None  # last offset of the last batch, as its header has it
+    missing_offset_count: int  # offsets between batches that no batch covers
+    min_timestamp_ms: int | None  # smallest timestamp in the headers (in a deep scan: of the records), or None
     max_timestamp_ms: int | None
     magics: tuple[int, ...]
     codecs: tuple[str, ...]
     control_batch_count: int
-    producer_ids: tuple[int, ...]
+    producer_ids: tuple[int, ...]  # producer ids found, ascending; -1 (none) left out
     crc_error_count: int
     records: RecordSummary | None = None
     problems: tuple[Problem, ...] = ()
@@ -81,14 +63,11 @@ class SegmentSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """The segments of a partition directory.
-
-    Attributes:
-        problems: Segments that could not be read at all; with verification, files that do not fit together.
-    """
+    """The segments of a partition directory."""
 
     directory: LogDirectory
     partition: PartitionDirectory
     segments: tuple[SegmentSummary, ...]
     records: RecordSummary | None = None
+    # segments that could not be read at all; with verification, files that do not fit together
     problems: tuple[Problem, ...] = ()

@@ -8,25 +8,19 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """What one broker carried in a window, and its fair share: what the broker share rule judges; None without traffic.
-
-    Attributes:
-        size_bytes: Bytes appended to the partitions it led, all topics.
-        expected_share: Its part of the cluster's capacity, 0..1.
-        effective_unit_count: Independent units behind the cluster's traffic.
-        ratio_without_luck: Share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself.
-        excess_topic: Topic that adds most to its excess; None without traffic, or where it is not computed.
-    """
+    """What one broker carried in a window, and its fair share: what the broker share rule judges; None without traffic."""
 
     window_start_ms: int
     broker_id: int
-    size_bytes: int
+    size_bytes: int  # bytes appended to the partitions it led, all topics
     record_count: int
     share: float | None
-    expected_share: float
+    expected_share: float  # its part of the cluster's capacity, 0..1
     share_ratio: float | None
-    effective_unit_count: float | None
+    effective_unit_count: float | None  # independent units behind the cluster's traffic
+    # share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself
     ratio_without_luck: float | None = None
+    # topic that adds most to its excess; None without traffic, or where it is not computed
     excess_topic: str | None = None
 
     def is_hash_luck(self, limit_ratio: float) -> bool:
@@ -40,15 +34,7 @@ VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a rule says of a subject in one window; fields are columns of `gold.verdicts`.
-
-    Attributes:
-        is_above: This window alone is above limit, floor and chance.
-        above_count: Windows above among the last n, this one included.
-        verdict: `fail` when above in this window and in k of the last n, `warn` when above in fewer.
-        k: Windows above that make a failure; not stored.
-        severity: `critical` or `warning`; not stored.
-    """
+    """What a rule says of a subject in one window; fields are columns of `gold.verdicts`."""
 
     window_start_ms: int
     rule: str
@@ -56,9 +42,9 @@ class Verdict:
     value: float | None
     limit_value: float
     chance_value: float | None = None
-    is_above: bool = False
-    above_count: int = 0
-    verdict: VerdictKind
+    is_above: bool = False  # this window alone is above limit, floor and chance
+    above_count: int = 0  # windows above among the last n, this one included
+    verdict: VerdictKind  # `fail` when above in this window and in k of the last n, `warn` when above in fewer
     reason: str
-    k: int = 1
-    severity: str = "critical"
+    k: int = 1  # windows above that make a failure; not stored
+    severity: str = "critical"  # `critical` or `warning`; not stored

@@ -64,19 +64,12 @@ class Availability(Enum):
 
 @dataclass(frozen=True)
 class Use:
-    """How a client is configured to use a strategy, and since when.
+    """How a client is configured to use a strategy, and since when."""
 
-    Attributes:
-        setting: Kafka's (or the client's) own configuration value, class or constructor.
-        since: First version that has it, or "".
-        before: First version that has it no more, or "".
-        is_default: The client does so unless configured otherwise.
-    """
-
-    setting: str
-    since: str = ""
-    before: str = ""
-    is_default: bool = False
+    setting: str  # Kafka's (or the client's) own configuration value, class or constructor
+    since: str = ""  # first version that has it, or ""
+    before: str = ""  # first version that has it no more, or ""
+    is_default: bool = False  # the client does so unless configured otherwise
 
     def covers(self, version: str) -> bool:
         """Whether a version of the client has this.
@@ -110,20 +103,14 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Keyless:
-    """How a client picks a partition where the key does not decide.
+    """How a client picks a partition where the key does not decide."""
 
-    Attributes:
-        summary: What it does, in a few words.
-        simulated: What only a simulated producer knows, so that the choice does not follow from the order of records
-            alone; or "".
-        placement: What the simulator does, by name in `simulator/engine/partitioners.py`; "" where it does not follow.
-        is_adaptive: It weighs partitions by their queued batches.
-    """
-
-    summary: str
+    summary: str  # what it does, in a few words
+    # what only a simulated producer knows, so that the choice does not follow from the order of records alone; or ""
     simulated: str = ""
+    # what the simulator does, by name in `simulator/engine/partitioners.py`; "" where it does not follow
     placement: str = ""
-    is_adaptive: bool = False
+    is_adaptive: bool = False  # it weighs partitions by their queued batches
 
 
 @dataclass(frozen=True)
@@ -139,40 +126,27 @@ class ClientSpan:
 
 @dataclass(frozen=True)
 class Strategy:
-    """What one client does with a key.
+    """What one client does with a key."""
 
-    Attributes:
-        name: Ours.
-        client: Which library.
-        uses: Its settings and versions, the usual one first.
-        source: Where it is written: class, file, improvement proposal.
-        hash: None where the key is never looked at.
-        mask: What is done about the hash's sign.
-        form: What of the key is hashed.
-        empty_key: What happens to a key of no bytes.
-        keyless: How partitions are picked where the key does not decide, or None where it always does.
-        differs: From Kafka's Java client, in words, or "".
-        function: A user's own choice from key and partition count, or None; it stands instead of hash and mask.
-        spans: Versions of the client that a session with this strategy is taken for, the likeliest first.
-        described: What it does and in which versions, as a mail names it; or "".
-        is_outdated: Newer versions of the client spread records better by default: upgrading is worth advice.
-    """
-
-    name: str
-    client: str
-    uses: tuple[Use, ...]
-    source: str
-    hash: HashName | None = None
-    mask: Mask = Mask.SIGN_BIT
-    form: KeyForm = KeyForm.BYTES
+    name: str  # ours
+    client: str  # which library
+    uses: tuple[Use, ...]  # its settings and versions, the usual one first
+    source: str  # where it is written: class, file, improvement proposal
+    hash: HashName | None = None  # None where the key is never looked at
+    mask: Mask = Mask.SIGN_BIT  # what is done about the hash's sign
+    form: KeyForm = KeyForm.BYTES  # what of the key is hashed
     null_key: KeyRule = KeyRule.KEYLESS
-    empty_key: KeyRule = KeyRule.HASHED
+    empty_key: KeyRule = KeyRule.HASHED  # what happens to a key of no bytes
     availability: Availability = Availability.ALL
+    # how partitions are picked where the key does not decide, or None where it always does
     keyless: Keyless | None = None
-    differs: str = ""
+    differs: str = ""  # From Kafka's Java client, in words, or ""
+    # a user's own choice from key and partition count, or None; it stands instead of hash and mask
     function: Callable[[bytes, int], int] | None = None
+    # versions of the client that a session with this strategy is taken for, the likeliest first
     spans: tuple[ClientSpan, ...] = ()
-    described: str = ""
+    described: str = ""  # what it does and in which versions, as a mail names it; or ""
+    # newer versions of the client spread records better by default: upgrading is worth advice
     is_outdated: bool = False
 
     @property

@@ -17,14 +17,10 @@ DRAWS = 64
 
 
 class DrawnLeaders(NamedTuple):
-    """Who leads what.
+    """Who leads what."""
 
-    Attributes:
-        broker_ids: Ascending.
-        leaders: int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.
-    """
-
-    broker_ids: tuple[int, ...]
+    broker_ids: tuple[int, ...]  # ascending
+    # int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.
     leaders: NDArray[np.int64]
 
     @property

@@ -25,33 +25,24 @@ SessionKey: TypeAlias = tuple[int, int, int, str, str]
 
 @dataclass(frozen=True, eq=False)
 class ProducerSession:
-    """What was found about a producer session in a topic and window; producer id and epoch are -1 where pooled.
-
-    Attributes:
-        record_count: Records whose arrival is known.
-        bytes_by_broker: Bytes of its batches in the log, by the broker that led.
-        judged_bytes_by_broker: The same of odd minutes, on which nothing is fitted.
-        timestamp_type: `CreateTime`, or `LogAppendTime` where any is.
-        counts: Records that are special, by what they are; see `SessionTraffic`.
-        sampling_rate: Part of the window's time that was read.
-    """
+    """What was found about a producer session in a topic and window; producer id and epoch are -1 where pooled."""
 
     start_ms: int
     topic: str
     topic_id: str
     producer_id: int
     producer_epoch: int
-    record_count: int
+    record_count: int  # records whose arrival is known
     keyless_count: int
     pattern: Pattern
     batch_count: int
-    bytes_by_broker: Mapping[int, int]
-    judged_bytes_by_broker: Mapping[int, int]
+    bytes_by_broker: Mapping[int, int]  # bytes of its batches in the log, by the broker that led
+    judged_bytes_by_broker: Mapping[int, int]  # the same of odd minutes, on which nothing is fitted
     baseline: Baseline
     compression: Compression | None
-    timestamp_type: str
-    counts: Mapping[str, int]
-    sampling_rate: float
+    timestamp_type: str  # `CreateTime`, or `LogAppendTime` where any is
+    counts: Mapping[str, int]  # records that are special, by what they are; see `SessionTraffic`
+    sampling_rate: float  # part of the window's time that was read
 
     @property
     def topic_key(self) -> tuple[str, str]:
@@ -85,34 +76,27 @@ _BATCH_HEADER_BYTES = 61
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """What is known of some windows of a cluster.
-
-    Attributes:
-        partitioners: Strategies in use by topic pattern, of the configuration.
-        seeds: Runs of each candidate where chance decides.
-        with_arrivals: Records without a key are replayed, too.
-        leaders: Of each topic's partitions at the window's end, or -1; internal topics are left out.
-        log_starts: The least offset that some replica holds, by partition.
-        traffic: Rows of `silver.partition_traffic`.
-        minutes: Minutes of the window that hold records of the topic.
-        sessions: Records of each producer session.
-        nodes: Rows of `silver.producer_nodes` by start of the window and client; those of the windows before, too.
-        minute_nodes: The same by minute, by client; nothing where windows are no longer.
-    """
+    """What is known of some windows of a cluster."""
 
     windows: tuple[TimeWindow, ...]
     window_ms: int
     candidates: Sequence[Candidate] = ()
+    # strategies in use by topic pattern, of the configuration
     partitioners: Mapping[str, str] = field(default_factory=dict)
-    seeds: int = 1
-    with_arrivals: bool = True
+    seeds: int = 1  # runs of each candidate where chance decides
+    with_arrivals: bool = True  # records without a key are replayed, too
+    # of each topic's partitions at the window's end, or -1; internal topics are left out
     leaders: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    # the least offset that some replica holds, by partition
     log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
-    traffic: Mapping[TopicWindow, Sequence[Row]] = field(default_factory=dict)
+    traffic: Mapping[TopicWindow, Sequence[Row]] = field(default_factory=dict)  # rows of `silver.partition_traffic`
+    # minutes of the window that hold records of the topic
     minutes: Mapping[TopicWindow, int] = field(default_factory=dict)
-    sessions: Mapping[SessionWindow, int] = field(default_factory=dict)
+    sessions: Mapping[SessionWindow, int] = field(default_factory=dict)  # records of each producer session
+    # rows of `silver.producer_nodes` by start of the window and client; those of the windows before, too
     nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]] = field(default_factory=dict)
+    # the same by minute, by client; nothing where windows are no longer
     minute_nodes: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
 
     def partition_counts(self) -> dict[tuple[str, str], dict[int, int]]:
@@ -130,26 +114,20 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class RecordedTopic:
-    """What a topic did in a window; arrays are int64[partitions].
-
-    Attributes:
-        leaders: Id of each partition's leader at the window's end, or -1.
-        sizes: Bytes of the data records before compression, without batch headers.
-        log_sizes: Bytes of the batches in the log; `broker_log_sizes` by broker that led when they were written.
-        judged_log_sizes: The same by broker, of odd minutes.
-    """
+    """What a topic did in a window; arrays are int64[partitions]."""
 
     topic: str
     topic_id: str
-    leaders: Mapping[int, int]
+    leaders: Mapping[int, int]  # id of each partition's leader at the window's end, or -1
     broker_ids: Sequence[int]
     records: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    sizes: NDArray[np.int64]  # bytes of the data records before compression, without batch headers
     batches: NDArray[np.int64]
+    # bytes of the batches in the log; `broker_log_sizes` by broker that led when they were written
     log_sizes: NDArray[np.int64]
     broker_log_sizes: Mapping[int, int]
     keyless_count: int
-    judged_log_sizes: Mapping[int, int] = field(default_factory=dict)
+    judged_log_sizes: Mapping[int, int] = field(default_factory=dict)  # the same by broker, of odd minutes
 
     @property
     def partition_count(self) -> int:

@@ -81,25 +81,15 @@ class Legend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """A table whose rows carry marks.
+    """A table whose rows carry marks."""
 
-    Attributes:
-        answer: The rows it is drawn from; its name is the chart's.
-        title: What it shows.
-        says: What there is to see, in a sentence.
-        columns: Titles; the plot stands after the first.
-        rows: Its lines.
-        texts: Positions of columns that hold words, the first one apart.
-        legend: What its marks mean.
-    """
-
-    answer: Answer
-    title: str
-    says: str = ""
-    columns: tuple[str, ...]
-    rows: Sequence[ChartRow]
-    texts: frozenset[int] = frozenset()
-    legend: tuple[Legend, ...] = ()
+    answer: Answer  # the rows it is drawn from; its name is the chart's
+    title: str  # what it shows
+    says: str = ""  # what there is to see, in a sentence
+    columns: tuple[str, ...]  # titles; the plot stands after the first
+    rows: Sequence[ChartRow]  # its lines
+    texts: frozenset[int] = frozenset()  # positions of columns that hold words, the first one apart
+    legend: tuple[Legend, ...] = ()  # what its marks mean
 
     @property
     def has_plot(self) -> bool:

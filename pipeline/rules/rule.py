@@ -16,20 +16,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
-    """What rules measure.
+    """What rules measure."""
 
-    Attributes:
-        rows: Rows of a table in the windows to measure and in so many before the first.
-        deletable_segments: Rows of `bronze.log_segments` whose retention is over at the end of the last window.
-        starts_ms: Starts of the windows to measure, UTC milliseconds.
-        disk_bytes: Capacity of brokers' disks, where the configuration has it.
-    """
-
+    # rows of a table in the windows to measure and in so many before the first
     rows: Callable[[Table, int], Sequence[Row]]
+    # rows of `bronze.log_segments` whose retention is over at the end of the last window
     deletable_segments: Callable[[], Sequence[Row]]
-    starts_ms: Sequence[int]
+    starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
-    disk_bytes: Mapping[int, int]
+    disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,34 +47,20 @@ class RuleMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A limit on one measure.
+    """A limit on one measure."""
 
-    Attributes:
-        name: Key in the configuration, and in tables.
-        measure: Yields its measures, under its name.
-        limit: From here on a window is above, by default.
-        k: Windows above that make a failure ...
-        n: ... among this many; by default.
-        meaning: What is wrong beyond the limit, as a mail says it.
-        doc: What is measured, for `docs/RULES.md`.
-        format: Writes a value of the measure.
-        is_falling: Small values are bad: a window is above at the limit or under it.
-        needs_all_records: Not judged where records are missing or a reassignment runs.
-        severity: `critical` makes incidents, `warning` makes verdicts alone; by default.
-    """
-
-    name: str
-    measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]
-    limit: float
-    k: int = 2
-    n: int = 3
-    meaning: str
+    name: str  # key in the configuration, and in tables
+    measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields its measures, under its name
+    limit: float  # from here on a window is above, by default
+    k: int = 2  # windows above that make a failure ..
+    n: int = 3  # ... among this many; by default.
+    meaning: str  # what is wrong beyond the limit, as a mail says it
     advice: str
-    doc: str
-    format: Callable[[float], str] = format_count
-    is_falling: bool = False
-    needs_all_records: bool = False
-    severity: str = "warning"
+    doc: str  # what is measured, for `docs/RULES.md`
+    format: Callable[[float], str] = format_count  # writes a value of the measure
+    is_falling: bool = False  # small values are bad: a window is above at the limit or under it
+    needs_all_records: bool = False  # not judged where records are missing or a reassignment runs
+    severity: str = "warning"  # `critical` makes incidents, `warning` makes verdicts alone; by default
 
 
 def measure_topic_by_rule(

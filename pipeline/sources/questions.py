@@ -29,18 +29,12 @@ class ClusterQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SourceAvailability:
-    """What a source brought into a window.
+    """What a source brought into a window."""
 
-    Attributes:
-        expected_count: Items expected; None where that cannot be known.
-        missing: What did not, in words; empty where nothing is missing.
-        newest_ms: Newest instant the source has data for, in any window; None for none.
-    """
-
-    expected_count: int | None
+    expected_count: int | None  # items expected; None where that cannot be known
     arrived_count: int
-    missing: str = ""
-    newest_ms: int | None = None
+    missing: str = ""  # what did not, in words; empty where nothing is missing
+    newest_ms: int | None = None  # newest instant the source has data for, in any window; None for none
 
 
 def name_some(what: str, names: Sequence[str]) -> str:

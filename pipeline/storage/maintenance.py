@@ -28,16 +28,12 @@ SAFE_RETENTION_HOURS = 168
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What maintenance did to one table.
-
-    Attributes:
-        deleted_file_count: Files deleted because no version within the retention needs them.
-    """
+    """What maintenance did to one table."""
 
     table: str
     files_before_count: int
     files_after_count: int
-    deleted_file_count: int
+    deleted_file_count: int  # files deleted because no version within the retention needs them
 
 
 def maintain_tables(

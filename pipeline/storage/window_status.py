@@ -70,17 +70,13 @@ WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWindows:
-    """What the tables hold of some windows.
-
-    Attributes:
-        traffic: Offsets per committed window and topic-partition.
-        row_counts: `row_count` of `bronze.window_status`, by source and window.
-        arrivals: Expected and arrived of `bronze.window_status`, by source and window.
-    """
+    """What the tables hold of some windows."""
 
     windows: frozenset[TimeWindow] = frozenset()
-    traffic: WindowCoverage = field(default_factory=dict)
+    traffic: WindowCoverage = field(default_factory=dict)  # offsets per committed window and topic-partition
+    # `row_count` of `bronze.window_status`, by source and window
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
+    # expected and arrived of `bronze.window_status`, by source and window
     arrivals: Mapping[tuple[str, TimeWindow], Arrivals] = field(default_factory=dict)
 
 

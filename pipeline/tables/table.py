@@ -24,47 +24,29 @@ ColumnType = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: snake_case, with its unit as a suffix.
-        type: Spark SQL type.
-        doc: What it means, in a sentence; where the number comes from.
-        unit: Unit for the data dictionary, or "".
-        nullable: Whether NULL is allowed.
-        volatile: True where two equal runs may differ (run ids, clocks, attempts): left out of equality.
-    """
-
-    name: str
-    type: ColumnType
-    doc: str
-    unit: str = ""
+    name: str  # snake_case, with its unit as a suffix
+    type: ColumnType  # Spark SQL type
+    doc: str  # what it means, in a sentence; where the number comes from
+    unit: str = ""  # unit for the data dictionary, or ""
     _: KW_ONLY
-    nullable: bool = True
-    volatile: bool = False
+    nullable: bool = True  # Whether NULL is allowed
+    volatile: bool = False  # True where two equal runs may differ (run ids, clocks, attempts): left out of equality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One Delta table.
+    """One Delta table."""
 
-    Attributes:
-        name: `layer.noun`.
-        grain: What one row is.
-        key: Columns that are unique together.
-        columns: All columns, in order.
-        partitioned_by: Delta partition columns.
-        write_mode: `replace` = a run replaces its windows; `merge` = rows are upserted by key.
-        schema_version: Raised with every additive change.
-    """
-
-    name: str
-    grain: str
-    key: tuple[str, ...]
-    columns: tuple[Column, ...]
-    partitioned_by: tuple[str, ...] = ()
+    name: str  # `layer.noun`
+    grain: str  # what one row is
+    key: tuple[str, ...]  # columns that are unique together
+    columns: tuple[Column, ...]  # all columns, in order
+    partitioned_by: tuple[str, ...] = ()  # Delta partition columns
+    # `replace` = a run replaces its windows; `merge` = rows are upserted by key
     write_mode: Literal["replace", "merge"] = "replace"
-    schema_version: int = 1
+    schema_version: int = 1  # raised with every additive change
 
     @property
     def layer(self) -> str:

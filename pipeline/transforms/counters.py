@@ -103,19 +103,12 @@ def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_sampl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSettings:
-    """Which windows samples are summarised for.
+    """Which windows samples are summarised for."""
 
-    Attributes:
-        span: Windows wanted; samples before serve only as predecessors.
-        window_ms: Length of a window.
-        interval_ms: Distance of two samples, by source; sources without one have no gaps.
-        has_brokers: Brokers' metrics are summarised too.
-    """
-
-    span: TimeWindow
-    window_ms: int
-    interval_ms: Mapping[str, int]
-    has_brokers: bool = False
+    span: TimeWindow  # windows wanted; samples before serve only as predecessors
+    window_ms: int  # length of a window
+    interval_ms: Mapping[str, int]  # distance of two samples, by source; sources without one have no gaps
+    has_brokers: bool = False  # brokers' metrics are summarised too
 
     @property
     def is_wanted(self) -> pl.Expr:

@@ -75,24 +75,15 @@ class _Weight(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """What the order of partitions says.
+    """What the order of partitions says."""
 
-    Attributes:
-        log_likelihood: By rule; nats.
-        broken_ratio: By rule: the share of what it forbids among what it could forbid.
-        event_count: Stays and changes.
-        limit_bytes: The best one for `SwitchRule.BYTES`; `limit_ms` for `SwitchRule.TIME`.
-        stay_ratio: Part of the batches opened on the current partition.
-        tied_ratio: Part opened in a millisecond with records on several partitions: their order is not known.
-    """
-
-    log_likelihood: Mapping[SwitchRule, float]
-    broken_ratio: Mapping[SwitchRule, float]
-    event_count: int
-    limit_bytes: int
+    log_likelihood: Mapping[SwitchRule, float]  # by rule; nats
+    broken_ratio: Mapping[SwitchRule, float]  # by rule: the share of what it forbids among what it could forbid
+    event_count: int  # stays and changes
+    limit_bytes: int  # the best one for `SwitchRule.BYTES`; `limit_ms` for `SwitchRule.TIME`
     limit_ms: int
-    stay_ratio: float
-    tied_ratio: float
+    stay_ratio: float  # part of the batches opened on the current partition
+    tied_ratio: float  # part opened in a millisecond with records on several partitions: their order is not known
 
     def rank(self, *, is_idempotent: bool) -> dict[SwitchRule, float]:
         """Rules with their probabilities, the likeliest first.

@@ -14,28 +14,18 @@ from pipeline.model.log import Codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderSums:
-    """Totals; over usable batches where nothing else is said.
+    """Totals; over usable batches where nothing else is said."""
 
-    Attributes:
-        damaged_batch_count: Batches that cannot be used.
-        crc_error_count: Those of them whose checksum does not match.
-        record_count: Records, control records included.
-        missing_offset_count: Offsets between batches that no batch covers.
-        min_timestamp_ms: Smallest timestamp in the headers (the first record's of each batch), or None.
-        magics: Formats of all batches, ascending.
-        producer_ids: Ascending, -1 left out.
-    """
-
-    damaged_batch_count: int
-    crc_error_count: int
-    record_count: int
+    damaged_batch_count: int  # batches that cannot be used
+    crc_error_count: int  # those of them whose checksum does not match
+    record_count: int  # records, control records included
     control_batch_count: int
-    missing_offset_count: int
-    min_timestamp_ms: int | None
+    missing_offset_count: int  # offsets between batches that no batch covers
+    min_timestamp_ms: int | None  # smallest timestamp in the headers (the first record's of each batch), or None
     max_timestamp_ms: int | None
-    magics: tuple[int, ...]
+    magics: tuple[int, ...]  # formats of all batches, ascending
     codecs: tuple[str, ...]
-    producer_ids: tuple[int, ...]
+    producer_ids: tuple[int, ...]  # ascending, -1 left out
 
 
 def sum_headers(scan: HeaderScan) -> HeaderSums:

@@ -30,39 +30,26 @@ class IndexLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetLookup:
-    """The way to an offset.
-
-    Attributes:
-        start_position: Byte position the index gave; 0 without one.
-        batches_passed: Batches read from there whose last offset was below the target.
-        batch: The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself
-            may be missing from it (compacted away). None: beyond the end of the file.
-    """
+    """The way to an offset."""
 
     index: IndexLookup
-    start_position: int
-    batches_passed: int
+    start_position: int  # byte position the index gave; 0 without one
+    batches_passed: int  # batches read from there whose last offset was below the target
+    # The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself may be
+    # missing from it (compacted away). None: beyond the end of the file.
     batch: BatchHeader | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampLookup:
-    """The way to an instant.
-
-    Attributes:
-        offset_index: Search of the offset index for the offset that the time index gave.
-        start_position: Byte position the indexes gave.
-        batches_passed: Batches read from there without a record late enough.
-        batch: The batch of the record found; None: the segment has none.
-        offset: Offset of the first record, in file order, whose timestamp is at or after the target.
-    """
+    """The way to an instant."""
 
     time_index: IndexLookup
-    offset_index: IndexLookup
-    start_position: int
-    batches_passed: int
-    batch: BatchHeader | None
-    offset: int | None
+    offset_index: IndexLookup  # search of the offset index for the offset that the time index gave
+    start_position: int  # byte position the indexes gave
+    batches_passed: int  # batches read from there without a record late enough
+    batch: BatchHeader | None  # the batch of the record found; None: the segment has none
+    offset: int | None  # offset of the first record, in file order, whose timestamp is at or after the target
     timestamp_ms: int | None
 
 

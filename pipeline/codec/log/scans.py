@@ -62,21 +62,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderScan:
-    """Every batch header of a file, or of the part of it that was asked for.
+    """Every batch header of a file, or of the part of it that was asked for."""
 
-    Attributes:
-        rows: One `HEADER_ROW` per batch in file order; a magic 0 or 1 message (or compressed wrapper) is one row.
-            Fields that are used much are also attributes, one value per batch.
-        problems: What was wrong, in file order; at most `MAX_PROBLEMS`, the last one then counts the others.
-        valid_bytes: Position where the usable part ends: the file's size (or the end asked for), the first byte of a
-            preallocated tail of zeros, or the position of the entry where the scan had to stop.
-        file_bytes: Size of the file when the scan began.
-    """
-
+    # One `HEADER_ROW` per batch in file order; a magic 0 or 1 message (or compressed wrapper) is one row. Fields that
+    # are used much are also attributes, one value per batch.
     rows: NDArray[np.void]
+    # what was wrong, in file order; at most `MAX_PROBLEMS`, the last one then counts the others
     problems: tuple[Problem, ...]
+    # position where the usable part ends: the file's size (or the end asked for), the first byte of a preallocated tail
+    # of zeros, or the position of the entry where the scan had to stop
     valid_bytes: int
-    file_bytes: int
+    file_bytes: int  # size of the file when the scan began
 
     position = Field()
     size_bytes = Field()

@@ -35,24 +35,16 @@ _ZERO_BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chunk:
-    """Bytes that begin with a batch, and the whole batches in them; positions are those in the file.
-
-    Attributes:
-        start: Position of the first byte.
-        end: Position of the first entry not read.
-        stop: Why it was not.
-        stop_bytes: The first bytes from `end` on, where that is the end of the scan.
-        is_zero_tail: Whether all bytes from `end` on are zero, as in a preallocated file.
-    """
+    """Bytes that begin with a batch, and the whole batches in them; positions are those in the file."""
 
     data: bytes
-    start: int
+    start: int  # position of the first byte
     rows: NDArray[np.void]
-    end: int
-    stop: Stop
-    stop_bytes: bytes
+    end: int  # position of the first entry not read
+    stop: Stop  # why it was not
+    stop_bytes: bytes  # the first bytes from `end` on, where that is the end of the scan
     file_bytes: int
-    is_zero_tail: bool
+    is_zero_tail: bool  # whether all bytes from `end` on are zero, as in a preallocated file
 
     def entry(self, row: np.void) -> bytes:
         """The bytes of one batch."""

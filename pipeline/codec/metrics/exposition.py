@@ -42,23 +42,15 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """The samples of a page in the order of its lines, column by column, and the lines that are not samples.
+    """The samples of a page in the order of its lines, column by column, and the lines that are not samples."""
 
-    Attributes:
-        series: Position of each sample's series in `ExpositionReader.series`, int64.
-        values: float64; may be NaN or infinite.
-        timestamps_ms: Instants that lines carry themselves, by index of the sample; exporters rarely write them.
-        bad_lines: A torn page keeps the rest.
-        sample_count: Samples of any name, wanted or not: a page without one is no page.
-        is_torn: Whether the page ends within a line: then series may be missing that the exporter has.
-    """
-
-    series: NDArray[np.int64]
-    values: NDArray[np.float64]
+    series: NDArray[np.int64]  # position of each sample's series in `ExpositionReader.series`, int64
+    values: NDArray[np.float64]  # float64; may be NaN or infinite
+    # instants that lines carry themselves, by index of the sample; exporters rarely write them
     timestamps_ms: dict[int, int]
-    bad_lines: tuple[BadLine, ...]
-    sample_count: int
-    is_torn: bool
+    bad_lines: tuple[BadLine, ...]  # a torn page keeps the rest
+    sample_count: int  # samples of any name, wanted or not: a page without one is no page
+    is_torn: bool  # whether the page ends within a line: then series may be missing that the exporter has
 
 
 class ExpositionReader:

@@ -36,17 +36,11 @@ MOST_KEYS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchTimes:
-    """What is known of the batches of a chunk besides their headers; an element per batch.
+    """What is known of the batches of a chunk besides their headers; an element per batch."""
 
-    Attributes:
-        window_start_ms: Start of the window it counts in; `NO_WINDOW`: it does not count.
-        event_time_ms: Instant that decides its window.
-        is_outlier: Its own max timestamp is out of line.
-    """
-
-    window_start_ms: NDArray[np.int64]
-    event_time_ms: NDArray[np.int64]
-    is_outlier: NDArray[np.bool_]
+    window_start_ms: NDArray[np.int64]  # start of the window it counts in; `NO_WINDOW`: it does not count
+    event_time_ms: NDArray[np.int64]  # instant that decides its window
+    is_outlier: NDArray[np.bool_]  # its own max timestamp is out of line
     is_aborted: NDArray[np.bool_]
 
     def part(self, start: int, end: int) -> BatchTimes:
@@ -60,19 +54,13 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackedArrivals:
-    """Records by group; those of a group stand side by side.
+    """Records by group; those of a group stand side by side."""
 
-    Attributes:
-        groups: `GROUP_ROW`s.
-        at_ms: uint16, milliseconds within the minute.
-        body_bytes: int32, see `simulator.record_size.measure_body_bytes`.
-        key_number: int64: the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None
-            where all keys are null.
-    """
-
-    groups: NDArray[np.void]
-    at_ms: NDArray[np.uint16]
-    body_bytes: NDArray[np.int32]
+    groups: NDArray[np.void]  # `GROUP_ROW`s
+    at_ms: NDArray[np.uint16]  # uint16, milliseconds within the minute
+    body_bytes: NDArray[np.int32]  # int32, see `simulator.record_size.measure_body_bytes`
+    # int64: the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None where all
+    # keys are null
     key_number: NDArray[np.int64] | None
 
 

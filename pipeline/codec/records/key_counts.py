@@ -31,28 +31,18 @@ MIN_LIMIT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """What a counter found; arrays have one element per key, in the order the keys were met.
+    """What a counter found; arrays have one element per key, in the order the keys were met."""
 
-    Attributes:
-        keys: Their bytes, as large binary.
-        record_count: Records since the key was met (again).
-        size_bytes: Bytes of those records, as encoded before compression; so are all bytes.
-        count_error: Records it may have had before; 0 where exact.
-        null_record_count: Records with a null key.
-        other_record_count: Records of keys that were dropped.
-        max_count_error: Records that a key not among these may have.
-    """
-
-    keys: pa.Array
-    record_count: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    count_error: NDArray[np.int64]
+    keys: pa.Array  # their bytes, as large binary
+    record_count: NDArray[np.int64]  # records since the key was met (again)
+    size_bytes: NDArray[np.int64]  # bytes of those records, as encoded before compression; so are all bytes
+    count_error: NDArray[np.int64]  # records it may have had before; 0 where exact
     size_error_bytes: NDArray[np.int64]
-    null_record_count: int
+    null_record_count: int  # records with a null key
     null_size_bytes: int
-    other_record_count: int
+    other_record_count: int  # records of keys that were dropped
     other_size_bytes: int
-    max_count_error: int
+    max_count_error: int  # records that a key not among these may have
     max_size_error_bytes: int
 
 

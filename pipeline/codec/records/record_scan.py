@@ -26,21 +26,17 @@ RECORD_ROW = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordScan:
-    """The records of a chunk of a file, values left out.
+    """The records of a chunk of a file, values left out."""
 
-    Attributes:
-        headers: The batches of this chunk; `rows["batch_index"]` points into its rows. Problems of both scans are here.
-        rows: One `RECORD_ROW` per record, in file order. Records of batches with a flaw are left out. The fields are
-            also attributes, one value per record.
-        key_offsets: int64, one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`, as Arrow's
-            large binary has it; a null key (`key_length` -1) is empty.
-        key_data: uint8, all keys one after another.
-    """
-
+    # The batches of this chunk; `rows["batch_index"]` points into its rows. Problems of both scans are here.
     headers: HeaderScan
+    # One `RECORD_ROW` per record, in file order. Records of batches with a flaw are left out. The fields are also
+    # attributes, one value per record.
     rows: NDArray[np.void]
+    # int64, one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`, as Arrow's large binary
+    # has it; a null key (`key_length` -1) is empty
     key_offsets: NDArray[np.int64]
-    key_data: NDArray[np.uint8]
+    key_data: NDArray[np.uint8]  # uint8, all keys one after another
 
     offset = Field()
     timestamp_ms = Field()

@@ -40,17 +40,11 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 
 
 class DumpedSegment(NamedTuple):
-    """The text of one segment.
+    """The text of one segment."""
 
-    Attributes:
-        batches: Headers; what the tool does not print (the first timestamp) is -1.
-        wrong_checksums: Indexes in `batches` of those whose checksum the tool found wrong.
-        complaints: What the tool found wrong, such as gaps.
-    """
-
-    batches: list[BatchHeader]
-    wrong_checksums: list[int]
-    complaints: list[str]
+    batches: list[BatchHeader]  # headers; what the tool does not print (the first timestamp) is -1
+    wrong_checksums: list[int]  # indexes in `batches` of those whose checksum the tool found wrong
+    complaints: list[str]  # what the tool found wrong, such as gaps
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:

@@ -59,26 +59,18 @@ class _Rule(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """Rows summed up by pair and key, in this order; an element per entry but for the last four, which are of rows.
-
-    Attributes:
-        partitions: Where it is, or `_SEVERAL`.
-        before: Where the key was in the window before: a partition, `_SEVERAL` or `_NOWHERE`.
-        records: Its records, as doubles, which are exact below 2^53; like `sizes`, their bytes.
-        row_amounts: Of each row records, bytes and how many more bytes there may be.
-        split_rows: Rows of entries with several partitions.
-    """
+    """Rows summed up by pair and key, in this order; an element per entry but for the last four, which are of rows."""
 
     pairs: Ints
     keys: Ints
-    partitions: NDArray[np.int32]
-    before: NDArray[np.int32]
-    records: NDArray[np.float64]
+    partitions: NDArray[np.int32]  # where it is, or `_SEVERAL`
+    before: NDArray[np.int32]  # where the key was in the window before: a partition, `_SEVERAL` or `_NOWHERE`
+    records: NDArray[np.float64]  # its records, as doubles, which are exact below 2^53; like `sizes`, their bytes
     sizes: NDArray[np.float64]
     row_entries: Ints
     row_partitions: NDArray[np.int32]
-    row_amounts: Ints
-    split_rows: Ints
+    row_amounts: Ints  # of each row records, bytes and how many more bytes there may be
+    split_rows: Ints  # rows of entries with several partitions
 
 
 def sum_unassigned(plan: KeyedPlan, kind: str, rows: Columns) -> Iterator[tuple[int, int, TopicSums]]:

@@ -37,23 +37,15 @@ class HashColumn:
 
 @dataclass(frozen=True)
 class KeyAssignment:
-    """One way to assign a topic's keys to partitions.
+    """One way to assign a topic's keys to partitions."""
 
-    Attributes:
-        candidate: Whose it is; "" where it only serves to identify the strategy in use.
-        family: The family assigned by, where the strategy in use is not known before; else "".
-        function: What decides; None for a user's own strategy.
-        columns: By window: number of the column looked up.
-        partition_counts: By window; 0 where the window is not replayed.
-    """
-
-    candidate: str
-    family: str
+    candidate: str  # whose it is; "" where it only serves to identify the strategy in use
+    family: str  # the family assigned by, where the strategy in use is not known before; else ""
     strategy: str
-    function: KeyFunction | None
+    function: KeyFunction | None  # what decides; None for a user's own strategy
     empty_key: KeyRule
-    columns: tuple[int, ...]
-    partition_counts: tuple[int, ...]
+    columns: tuple[int, ...]  # by window: number of the column looked up
+    partition_counts: tuple[int, ...]  # by window; 0 where the window is not replayed
 
 
 @dataclass(frozen=True)
@@ -68,20 +60,14 @@ class KeyedTopicPlan:
 
 @dataclass(frozen=True)
 class KeyedPlan:
-    """Everything a task has to know.
+    """Everything a task has to know."""
 
-    Attributes:
-        window_starts_ms: Ascending: windows to replay and, before each, the one before it where that is committed.
-        previous: By window: number of the one before, or -1.
-        columns: What is looked up for a key, by number.
-        bucket_count: Parts of the keys that are worked on one by one.
-    """
-
+    # ascending: windows to replay and, before each, the one before it where that is committed
     window_starts_ms: tuple[int, ...]
-    previous: tuple[int, ...]
+    previous: tuple[int, ...]  # by window: number of the one before, or -1
     topics: tuple[KeyedTopicPlan, ...]
-    columns: tuple[HashColumn | AnswerColumn, ...]
-    bucket_count: int
+    columns: tuple[HashColumn | AnswerColumn, ...]  # what is looked up for a key, by number
+    bucket_count: int  # parts of the keys that are worked on one by one
 
 
 def resolve_strategy(name: str) -> Strategy:

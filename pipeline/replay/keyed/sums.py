@@ -68,18 +68,14 @@ class AssignedKeys(NamedTuple):
 
 @dataclass
 class TopicSums:
-    """What one bucket, or all of them, say of one topic in one window.
+    """What one bucket, or all of them, say of one topic in one window."""
 
-    Attributes:
-        recorded: By kind of record: int64[partitions, 2] of records and bytes.
-        keys: Totals of the keys that have a name; `top_keys` are the heaviest, the heaviest first.
-        assigned: By number of the assignment in the topic's plan.
-    """
-
+    # by kind of record: int64[partitions, 2] of records and bytes
     recorded: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    # totals of the keys that have a name; `top_keys` are the heaviest, the heaviest first
     keys: KeyTotals = field(default_factory=KeyTotals)
     top_keys: Sequence[TopKey] = ()
-    assigned: dict[int, AssignedKeys] = field(default_factory=dict)
+    assigned: dict[int, AssignedKeys] = field(default_factory=dict)  # by number of the assignment in the topic's plan
 
     def add(self, other: TopicSums) -> None:
         """Adds what another bucket says."""

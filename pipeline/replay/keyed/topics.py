@@ -36,23 +36,16 @@ class BaselineSource(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeyedOutcome:
-    """Where a candidate puts a topic's records, by their keys.
+    """Where a candidate puts a topic's records, by their keys."""
 
-    Attributes:
-        strategy: Its name, or `AS_RECORDED`; None where the strategy in use would have to be known.
-        assignment: Its number in the plan; None where nothing is assigned.
-        keyless_rule: What becomes of records without a key.
-        unknown_record_count: Records that may lie anywhere; `unknown_size_bytes` are theirs.
-    """
-
-    strategy: str | None
+    strategy: str | None  # its name, or `AS_RECORDED`; None where the strategy in use would have to be known
     partition_count: int
     records: Loads
     sizes: Loads
     key_counts: NDArray[np.int64]
-    assignment: int | None = None
-    keyless_rule: str = ""
-    unknown_record_count: int = 0
+    assignment: int | None = None  # its number in the plan; None where nothing is assigned
+    keyless_rule: str = ""  # what becomes of records without a key
+    unknown_record_count: int = 0  # records that may lie anywhere; `unknown_size_bytes` are theirs
     unknown_size_bytes: int = 0
     moves: MoveTotals = field(default_factory=MoveTotals)
     assumptions: tuple[Statement, ...] = ()

@@ -129,20 +129,14 @@ class TopicArrivals:
 
 @dataclass(frozen=True, eq=False)
 class SessionArrivals:
-    """What one session sends: an element per record, in order of time; topics by number among the group's.
+    """What one session sends: an element per record, in order of time; topics by number among the group's."""
 
-    Attributes:
-        due_ns: After the group's `base_ms`.
-        body_bytes: As `simulator.record_size` measures them.
-        order: For each record, its index among the records of all `parts`, one after another; None for the same order.
-        parts: What was recorded, topic by topic.
-    """
-
-    due_ns: NDArray[np.int64]
-    body_bytes: NDArray[np.int32]
+    due_ns: NDArray[np.int64]  # after the group's `base_ms`
+    body_bytes: NDArray[np.int32]  # as `simulator.record_size` measures them
     topic: NDArray[Any]
+    # for each record, its index among the records of all `parts`, one after another; None for the same order
     order: NDArray[np.int64] | None
-    parts: tuple[TopicArrivals, ...]
+    parts: tuple[TopicArrivals, ...]  # what was recorded, topic by topic
 
     def assign(self, topics: Sequence[GroupTopic], counts: Sequence[int], assign_keys: AssignKeys) -> NDArray[Any]:
         """The partition of each record that its key decides, `KEYLESS` elsewhere; recorded ones are never looked at."""

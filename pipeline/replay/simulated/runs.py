@@ -42,29 +42,18 @@ _RUN_RECORDS = 20_000  # what laying out a run costs, in records
 
 @dataclass(frozen=True, eq=False)
 class TopicRun:
-    """A topic in one run.
+    """A topic in one run."""
 
-    Attributes:
-        cells: int64[partitions, `CELLS`].
-        sent_count: Records that were sent: the arrivals read.
-        done_count: Of them, those acknowledged, by the simulator's own counter.
-        failed_count: Of them, in batches that expired or were given up; they count in `cells`, too.
-        refused_count: Of them, those that were too large or found no memory in time; they are in no partition.
-        first_sent_ns: Epoch time; of all producers that write to the topic, like the next.
-        last_done_ns: When the last record was acknowledged.
-        latencies: From `send()` until the acknowledgement, by record.
-        client_latency_sum_ns: `sent_count` times the latency as clients' metrics would have it: the mean time of batches
-            in the queue, and the mean latency of each broker's requests by the bytes it got.
-    """
-
-    cells: NDArray[np.int64]
-    sent_count: int
-    done_count: int
-    failed_count: int
-    refused_count: int
-    first_sent_ns: int
-    last_done_ns: int
-    latencies: LatencyHistogram
+    cells: NDArray[np.int64]  # int64[partitions, `CELLS`]
+    sent_count: int  # records that were sent: the arrivals read
+    done_count: int  # of them, those acknowledged, by the simulator's own counter
+    failed_count: int  # of them, in batches that expired or were given up; they count in `cells`, too
+    refused_count: int  # of them, those that were too large or found no memory in time; they are in no partition
+    first_sent_ns: int  # epoch time; of all producers that write to the topic, like the next
+    last_done_ns: int  # when the last record was acknowledged
+    latencies: LatencyHistogram  # from `send()` until the acknowledgement, by record
+    # `sent_count` times the latency as clients' metrics would have it: the mean time of batches in the queue, and the
+    # mean latency of each broker's requests by the bytes it got
     client_latency_sum_ns: int
 
 

@@ -38,20 +38,13 @@ def count_directories(tree: LogTree) -> dict[int, int]:
 
 
 class WindowState(NamedTuple):
-    """The cluster as a window's rows describe it.
+    """The cluster as a window's rows describe it."""
 
-    Attributes:
-        window: The window.
-        state: At its end.
-        is_observed: All of it is known; else only what leader epochs prove, and what was observed later stays out.
-        observed_at_ms: Of which moment the state is; None where the source does not say.
-        observed: Partitions as a live cluster answered for this window: leaders may have moved since its end.
-    """
-
-    window: TimeWindow
-    state: ClusterState
-    is_observed: bool
-    observed_at_ms: int | None
+    window: TimeWindow  # the window
+    state: ClusterState  # at its end
+    is_observed: bool  # all of it is known; else only what leader epochs prove, and what was observed later stays out
+    observed_at_ms: int | None  # of which moment the state is; None where the source does not say
+    # partitions as a live cluster answered for this window: leaders may have moved since its end
     observed: Mapping[TopicPartition, PartitionState]
 
     @property

@@ -24,17 +24,13 @@ _NO_TIMES = TimeIndex(timestamp_ms=_NOTHING, offset=_NOTHING, file_bytes=0, rema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLookup:
-    """The search for an offset or an instant in one partition.
-
-    Attributes:
-        segment: Where the search ended; None where the partition has no segment that could hold the target.
-        segments_passed: Segments searched before, without success.
-    """
+    """The search for an offset or an instant in one partition."""
 
     directory: LogDirectory
     partition: PartitionDirectory
+    # where the search ended; None where the partition has no segment that could hold the target
     segment: SegmentFile | None = None
-    segments_passed: int = 0
+    segments_passed: int = 0  # segments searched before, without success
     index: OffsetIndex = _NO_OFFSETS
     time_index: TimeIndex = _NO_TIMES
     found: OffsetLookup | TimestampLookup | None = None

@@ -42,25 +42,18 @@ Read = TypeVar("Read", bound=_Sized)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRead:
-    """One segment file to scan, with what the rows need to know about it.
-
-    Attributes:
-        size_bytes: Its size at discovery: bytes appended later are left to a later run.
-        broker_id: Broker on whose disk it was found; -1 unknown.
-        next_base_offset: Base offset of the partition's next segment; -1 for the active one.
-        high_watermark: Offsets from here on are not committed; -1 unknown.
-    """
+    """One segment file to scan, with what the rows need to know about it."""
 
     path: str
-    size_bytes: int
-    broker_id: int
+    size_bytes: int  # its size at discovery: bytes appended later are left to a later run
+    broker_id: int  # broker on whose disk it was found; -1 unknown
     log_directory: str
     topic: str
     topic_id: str
     partition: int
     base_offset: int
-    next_base_offset: int
-    high_watermark: int
+    next_base_offset: int  # base offset of the partition's next segment; -1 for the active one
+    high_watermark: int  # offsets from here on are not committed; -1 unknown
     is_active: bool
     dumped_in: TextPart | None = None
 

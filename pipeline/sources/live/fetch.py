@@ -41,17 +41,12 @@ _WAIT_MS = 500
 
 @dataclass
 class FetchState:
-    """How far the reading of a range has come.
+    """How far the reading of a range has come."""
 
-    Attributes:
-        next_offset: First offset not read yet.
-        lost: Ranges `[from, to)` that were deleted while they were to be read.
-        stopped: Why the rest could not be read; empty where it was.
-    """
-
-    next_offset: int
+    next_offset: int  # first offset not read yet
+    # ranges `[from, to)` that were deleted while they were to be read
     lost: list[tuple[int, int]] = field(default_factory=list)
-    stopped: str = ""
+    stopped: str = ""  # why the rest could not be read; empty where it was
     retry_count: int = 0
 
 

@@ -7,24 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRead:
-    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know.
-
-    Attributes:
-        leader_id: Whom to ask first.
-        is_first: First range of its partition: takes the batch that its start is within.
-        taken_until: Batches that begin before this offset were read with an earlier slice of the time.
-    """
+    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know."""
 
     topic: str
     topic_id: str
     partition: int
-    leader_id: int
+    leader_id: int  # whom to ask first
     start_offset: int
     end_offset: int
-    is_first: bool
+    is_first: bool  # first range of its partition: takes the batch that its start is within
     is_last: bool
     size_bytes: int
-    taken_until: int = 0
+    taken_until: int = 0  # batches that begin before this offset were read with an earlier slice of the time
 
     @property
     def path(self) -> str:

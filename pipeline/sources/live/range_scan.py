@@ -41,15 +41,11 @@ from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRange:
-    """A range's batches, and what of it could not be read.
-
-    Attributes:
-        lost: What is missing, in words; empty where nothing is.
-    """
+    """A range's batches, and what of it could not be read."""
 
     scanned: ScannedSegment
     next_offset: int
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # what is missing, in words; empty where nothing is
     retry_count: int
 
 

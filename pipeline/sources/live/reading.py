@@ -30,28 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """What the cluster answered, or why it did not.
-
-    Attributes:
-        observed_at_ms: The run's now: state and groups are of this moment.
-        state: None where the cluster could not be reached.
-        reads: Ranges to fetch; empty where only offsets are looked up.
-        slices: Times whose records are fetched: the span, or a slice of each window.
-        offset_traffic: What partitions got that are not fetched, by offsets and sizes.
-        unreachable: Why the cluster could not be reached, or "".
-        newest: The window that the state belongs to.
-    """
+    """What the cluster answered, or why it did not."""
 
     source: LiveSettings
-    observed_at_ms: int
-    state: LiveState | None = None
-    reads: tuple[FetchRead, ...] = ()
-    slices: tuple[TimeWindow, ...] = ()
-    offset_traffic: tuple[OffsetTraffic, ...] = ()
+    observed_at_ms: int  # the run's now: state and groups are of this moment
+    state: LiveState | None = None  # None where the cluster could not be reached
+    reads: tuple[FetchRead, ...] = ()  # ranges to fetch; empty where only offsets are looked up
+    slices: tuple[TimeWindow, ...] = ()  # times whose records are fetched: the span, or a slice of each window
+    offset_traffic: tuple[OffsetTraffic, ...] = ()  # what partitions got that are not fetched, by offsets and sizes
     shortfalls: tuple[Shortfall, ...] = ()
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
-    unreachable: str = ""
-    newest: TimeWindow | None = None
+    unreachable: str = ""  # why the cluster could not be reached, or ""
+    newest: TimeWindow | None = None  # the window that the state belongs to
 
     @property
     def history(self) -> ClusterHistory:

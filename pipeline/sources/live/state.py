@@ -32,28 +32,19 @@ BROKER_CONFIGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """What the brokers answered.
+    """What the brokers answered."""
 
-    Attributes:
-        history: The state now, and leaders of other epochs: brokers that a replica list names and that do not answer are
-            fenced.
-        in_scope: Partitions whose records are wanted; the state is that of all we may see.
-        replicas: What the brokers' disks hold; sizes only where they may be asked for.
-        log_starts: First offset that can be read, by partition whose leader answers.
-        high_watermarks: Offset after the last committed record, likewise.
-        leader_sizes: Bytes of the leaders' logs, where known.
-    """
-
+    # the state now, and leaders of other epochs: brokers that a replica list names and that do not answer are fenced
     history: ClusterHistory
     partitions: Mapping[TopicPartition, PartitionState]
-    in_scope: tuple[TopicPartition, ...]
-    replicas: tuple[ReplicaState, ...]
-    log_starts: Mapping[TopicPartition, OffsetAt]
-    high_watermarks: Mapping[TopicPartition, OffsetAt]
+    in_scope: tuple[TopicPartition, ...]  # partitions whose records are wanted; the state is that of all we may see
+    replicas: tuple[ReplicaState, ...]  # what the brokers' disks hold; sizes only where they may be asked for
+    log_starts: Mapping[TopicPartition, OffsetAt]  # first offset that can be read, by partition whose leader answers
+    high_watermarks: Mapping[TopicPartition, OffsetAt]  # offset after the last committed record, likewise
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     directory_counts: Mapping[int, int] = field(default_factory=dict)
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
-    leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)  # bytes of the leaders' logs, where known
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
 

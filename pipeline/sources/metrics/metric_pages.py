@@ -33,15 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPage:
-    """One scrape, or one text of a client, kept as a file.
-
-    Attributes:
-        instance: Folder name: the client, or the broker id.
-        observed_at_ms: Instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change.
-    """
+    """One scrape, or one text of a client, kept as a file."""
 
     source: str
-    instance: str
+    instance: str  # folder name: the client, or the broker id
+    # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
     parse: PageParser

@@ -95,17 +95,12 @@ def count_expected(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
-    """What one metrics source held, or all of a cluster.
+    """What one metrics source held, or all of a cluster."""
 
-    Attributes:
-        listed: All scrapes kept as files, by source name, of any time.
-        pages: Files to be parsed: those of the span, and what counters need from before.
-        batches: Rows of `SAMPLE_SCHEMA` that came over HTTP.
-    """
-
+    # all scrapes kept as files, by source name, of any time
     listed: Mapping[str, tuple[MetricPage, ...]] = field(default_factory=dict)
-    pages: tuple[MetricPage, ...] = ()
-    batches: tuple[pa.RecordBatch, ...] = ()
+    pages: tuple[MetricPage, ...] = ()  # files to be parsed: those of the span, and what counters need from before
+    batches: tuple[pa.RecordBatch, ...] = ()  # rows of `SAMPLE_SCHEMA` that came over HTTP
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
 
     @property
@@ -116,21 +111,15 @@ class MetricReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuestion:
-    """Which samples of metrics a run wants, under which name of the source.
-
-    Attributes:
-        is_recorded: The run is about the past: what exporters say now is of no use.
-        pause: Waits for so many seconds between attempts of a request.
-        clock: Reads the clock, UTC milliseconds: a run goes on for minutes after its now.
-    """
+    """Which samples of metrics a run wants, under which name of the source."""
 
     name: str
     span: TimeWindow
     window_ms: int
     now_ms: int
-    is_recorded: bool
-    pause: Callable[[float], None]
-    clock: Callable[[], int]
+    is_recorded: bool  # the run is about the past: what exporters say now is of no use
+    pause: Callable[[float], None]  # waits for so many seconds between attempts of a request
+    clock: Callable[[], int]  # reads the clock, UTC milliseconds: a run goes on for minutes after its now
 
 
 class MetricSource(Source):

@@ -32,18 +32,15 @@ _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
-    """Who led each partition in which leader epoch; whoever leads now says nothing of other epochs.
+    """Who led each partition in which leader epoch; whoever leads now says nothing of other epochs."""
 
-    Attributes:
-        by_epoch: Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id
-            and epochs of its own. Under the id "" for logs without one, where the name had one topic only.
-        current: Leader by topic and partition where the source knows no epochs: of the newest one.
-        newest: The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the
-            log that is read. None where replicas alone name the leader, which is then the only broker that can have led.
-    """
-
+    # Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id and epochs
+    # of its own. Under the id "" for logs without one, where the name had one topic only.
     by_epoch: Mapping[tuple[str, str, int], Mapping[int, int]]
+    # leader by topic and partition where the source knows no epochs: of the newest one
     current: Mapping[tuple[str, int], int]
+    # The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the log
+    # that is read. None where replicas alone name the leader, which is then the only broker that can have led.
     newest: Mapping[tuple[str, int], int] | None = field(default_factory=dict)
 
     @classmethod

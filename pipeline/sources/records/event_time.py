@@ -20,17 +20,11 @@ NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """Per batch of one segment, in append order.
+    """Per batch of one segment, in append order."""
 
-    Attributes:
-        event_time_ms: Instant that decides the window; -1 where the whole segment has no timestamp.
-        is_outlier: The batch's own max timestamp was not used.
-        lateness_ms: How far the event time lies behind the largest one before it; 0 in order.
-    """
-
-    event_time_ms: NDArray[np.int64]
-    is_outlier: NDArray[np.bool_]
-    lateness_ms: NDArray[np.int64]
+    event_time_ms: NDArray[np.int64]  # instant that decides the window; -1 where the whole segment has no timestamp
+    is_outlier: NDArray[np.bool_]  # the batch's own max timestamp was not used
+    lateness_ms: NDArray[np.int64]  # how far the event time lies behind the largest one before it; 0 in order
 
 
 def assign_event_times(max_timestamp_ms: NDArray[np.int64], as_of_ms: int) -> EventTimes:

@@ -35,16 +35,11 @@ _ASKED_TWICE = 256
 
 @dataclass(frozen=True, slots=True, order=True)
 class Question:
-    """Where would this strategy put the key?
-
-    Attributes:
-        strategy: Name, `module:name` for the user's own.
-        version: Fingerprint of the user's module; "" for built-in strategies.
-    """
+    """Where would this strategy put the key?"""
 
     topic: str
-    strategy: str
-    version: str
+    strategy: str  # name, `module:name` for the user's own
+    version: str  # fingerprint of the user's module; "" for built-in strategies
     partition_count: int
 
 

@@ -24,17 +24,12 @@ from pipeline.sources.records.segment_scan import SENSELESS, RecordLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowKeys:
-    """What a segment gave a window.
-
-    Attributes:
-        unreadable_record_count: Records of batches that cannot be read, as their headers have it.
-        unreadable_size_bytes: Those batches, on disk.
-    """
+    """What a segment gave a window."""
 
     window_start_ms: int
     counts: KeyCounts
-    unreadable_record_count: int
-    unreadable_size_bytes: int
+    unreadable_record_count: int  # records of batches that cannot be read, as their headers have it
+    unreadable_size_bytes: int  # those batches, on disk
 
 
 class _Window:

@@ -71,22 +71,15 @@ def read_secret(path: Path, text: str | None = None) -> KeySecret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
-    """Settings of a scan; picklable, with the secret in them, which `repr` does not show.
+    """Settings of a scan; picklable, with the secret in them, which `repr` does not show."""
 
-    Attributes:
-        as_of_ms: The run's now: timestamps far beyond it are out of line.
-        slices: Of a sampled source the times that are read; empty where the whole span is.
-        secret: Behind the ids of keys; None where no ids are stored.
-        max_distinct_keys: Keys held at once per segment and window; 0: keys are not counted.
-    """
-
-    as_of_ms: int
+    as_of_ms: int  # the run's now: timestamps far beyond it are out of line
     span: TimeWindow
     window_ms: int
-    slices: tuple[TimeWindow, ...] = ()
-    secret: KeySecret | None = None
+    slices: tuple[TimeWindow, ...] = ()  # of a sampled source the times that are read; empty where the whole span is
+    secret: KeySecret | None = None  # behind the ids of keys; None where no ids are stored
     clear_topics: frozenset[str] = frozenset()
-    max_distinct_keys: int = 0
+    max_distinct_keys: int = 0  # keys held at once per segment and window; 0: keys are not counted
     questions: tuple[Question, ...] = ()
     reads_arrivals: bool = False
 

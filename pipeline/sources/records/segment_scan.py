@@ -27,17 +27,13 @@ SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedSegment:
-    """A segment's batches, one array element each, in append order.
-
-    Attributes:
-        is_committed: Below the high watermark.
-        is_countable: The header makes sense, so that the batch counts as load (a bad checksum alone does not bar it).
-    """
+    """A segment's batches, one array element each, in append order."""
 
     headers: HeaderScan
     times: EventTimes
     missing_offset_count: NDArray[np.int64]
-    is_committed: NDArray[np.bool_]
+    is_committed: NDArray[np.bool_]  # below the high watermark
+    # the header makes sense, so that the batch counts as load (a bad checksum alone does not bar it)
     is_countable: NDArray[np.bool_]
     problems: tuple[Problem, ...]
 
