@@ -13,7 +13,11 @@ _BROKER = bigint(
     nullable=True,
 )
 _METERS = (
-    double("bytes_in", "Increase of `BytesInPerSec`: compressed batches of producers, no replication.", "bytes"),
+    double(
+        "bytes_in",
+        "Increase of `BytesInPerSec`: batches that producers sent to leaders here, as compressed; no replication.",
+        "bytes",
+    ),
     double("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
     double("message_in_count", "Increase of `MessagesInPerSec`: records appended by producers.", "records"),
     double("bytes_rejected", "Increase of `BytesRejectedPerSec`.", "bytes"),
@@ -22,7 +26,12 @@ _METERS = (
 )
 _RESETS = (
     bigint("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True),
-    bigint("gap_count", "Intervals over three times the configured one.", "gaps", nullable=True),
+    bigint(
+        "gap_count",
+        "Intervals over three times the configured one; only their part in the window counts.",
+        "gaps",
+        nullable=True,
+    ),
 )
 
 BROKER_METRICS = Table(
@@ -40,7 +49,11 @@ BROKER_METRICS = Table(
         *_METERS,
         double("replication_bytes_in", "Increase of `ReplicationBytesInPerSec`: from other brokers.", "bytes"),
         double("replication_bytes_out", "Increase of `ReplicationBytesOutPerSec`: to other brokers.", "bytes"),
-        double("request_handler_idle_ratio", "`RequestHandlerAvgIdlePercent`: its count, else its gauge.", "ratio"),
+        double(
+            "request_handler_idle_ratio",
+            "Idle part of the request handlers: the count of `RequestHandlerAvgIdlePercent`, else the mean of its gauge.",
+            "ratio",
+        ),
         double(
             "network_processor_idle_ratio",
             "Mean of the window's samples of `NetworkProcessorAvgIdlePercent`, itself over Kafka's 2 x 30 s samples.",
@@ -92,8 +105,16 @@ BROKER_REQUEST_TIMES = Table(
             "Mean over the window's requests: increase of count x mean; NULL where the exporter drops `Mean`, as its example rules do.",
             "ms",
         ),
-        double("time_p50_ms", "Mean of the samples of the median, each over some five decaying minutes.", "ms"),
-        double("time_p99_ms", "Mean of the samples of the 99th percentile, each over about five minutes.", "ms"),
+        double(
+            "time_p50_ms",
+            "Mean of the samples of the median, each over the broker's decaying sample of about five minutes.",
+            "ms",
+        ),
+        double(
+            "time_p99_ms",
+            "Mean of the samples of the 99th percentile, each over the broker's decaying sample of about five minutes.",
+            "ms",
+        ),
         RUN_ID,
     ),
 )

@@ -26,7 +26,7 @@ BROKER_SHARE = Table(
             "Share ratio that chance alone exceeds once in a thousand windows, batches being placed independently.",
             "ratio",
         ),
-        double("chance_p_value", "Chance that independent batches give this broker this ratio or more.", "probability"),
+        double("chance_p_value", "Chance that independent batches give one broker this ratio or more.", "probability"),
         double(
             "effective_unit_count",
             "Independent units behind the shares: (sum of batch bytes)^2 over the sum of squares, over `unit_inflation`.",
@@ -35,8 +35,16 @@ BROKER_SHARE = Table(
         double("leaders_term", "Excess from leading more or fewer partitions than its capacity's part.", "share"),
         double("topic_mix_term", "Excess from leading partitions of busier topics.", "share"),
         double("partition_skew_term", "Excess from its partitions being hotter than their topics' mean.", "share"),
-        double("heavy_keys_term", "Part of `partition_skew_term` from keys above 1/P of their topic.", "share"),
-        double("hash_luck_term", "Part of `partition_skew_term` that hashing the lighter keys gives.", "share"),
+        double(
+            "heavy_keys_term",
+            "Part of `partition_skew_term` from keys above 1/P of their topic each: no hash can spread them.",
+            "share",
+        ),
+        double(
+            "hash_luck_term",
+            "Part of `partition_skew_term` that chance gives when that many lighter keys are hashed.",
+            "share",
+        ),
         double(
             "remainder_term",
             "Rest of `partition_skew_term`: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown.",
@@ -52,8 +60,16 @@ BROKER_SHARE = Table(
             "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.",
             "batches",
         ),
-        double("peak_ratio", "Largest load in a slot (window / 60, at least 5 s) over the fair mean.", "ratio"),
-        string("excess_topic", "Topic that adds most to its excess, for `gate.topics`; NULL if idle.", nullable=True),
+        double(
+            "peak_ratio",
+            "Largest load in a slot (window / 60, at least 5 s) over its fair part of the mean slot.",
+            "ratio",
+        ),
+        string(
+            "excess_topic",
+            "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.",
+            nullable=True,
+        ),
         RUN_ID,
     ),
 )
@@ -75,11 +91,11 @@ PARTITION_HEALTH = Table(
         bigint("topic_partition_count", "Partitions of the topic.", "partitions"),
         double("topic_peak_to_mean", "Largest over mean of the topic's partitions.", "ratio"),
         double("topic_cv", "Population standard deviation over mean of the topic's partitions.", "ratio"),
-        double("topic_effective_partitions", "1 / sum of squared shares: partitions in even use.", "partitions"),
+        double("topic_effective_partitions", "1 / sum of squared shares: partitions as if even.", "partitions"),
         double("topic_chance_cv", "CV that independent batches give by chance: sqrt((P-1)/N_eff).", "ratio"),
         bigint("excess_bytes", "Bytes above the topic's mean per partition (negative: below).", "bytes"),
         double("heavy_keys_bytes", "Part of the excess from keys that hold more than 1/P of the topic each.", "bytes"),
-        double("hash_luck_bytes", "Part of the excess that hashing the lighter keys gives.", "bytes"),
+        double("hash_luck_bytes", "Part of the excess chance gives, hashing lighter keys.", "bytes"),
         double(
             "remainder_bytes",
             "Rest of the excess: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown.",
@@ -101,7 +117,11 @@ LATENCY = Table(
         double("request_latency_avg_ms", "`request-latency-avg`; for `*` weighted by requests.", "ms"),
         double("request_latency_max_ms", "Largest `request-latency-max`.", "ms"),
         double("ratio_to_peers", "Mean latency over the median of the same client's other brokers.", "ratio"),
-        double("ratio_to_history", "Mean latency over the median of the pair's 3 to 24 windows before.", "ratio"),
+        double(
+            "ratio_to_history",
+            "Mean latency over the median of the pair's up to 24 windows before; NULL without three.",
+            "ratio",
+        ),
         RUN_ID,
     ),
 )

@@ -56,7 +56,12 @@ ALERT_OUTBOX = Table(
         bigint("attempt_count", "Delivery attempts.", "attempts", volatile=True),
         string("last_error", "Why the last attempt failed.", nullable=True, volatile=True),
         timestamp("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
-        timestamp("given_up_at", "When it was given up; `outbox --retry` tries again.", nullable=True, volatile=True),
+        timestamp(
+            "given_up_at",
+            "When it was given up; `partition-health outbox --retry` tries again.",
+            nullable=True,
+            volatile=True,
+        ),
         timestamp("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
         string("delivered_to", "`smtp://host:port`, `webhook NAME` or a file's path.", nullable=True, volatile=True),
     ),

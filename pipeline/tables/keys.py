@@ -18,14 +18,16 @@ from __future__ import annotations
 from pipeline.tables.columns import bigint, boolean, string
 from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table
 
-KEY_ID = string("key_id", "BLAKE2b-128 of the key with the deployment secret, in hex; '' where not about one key.")
+KEY_ID = string(
+    "key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key."
+)
 _COUNT_ERROR = bigint(
     "count_error",
     "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.",
     "records",
 )
 _STRATEGY_VERSION = string(
-    "strategy_version", "Changes with the file of a user-defined strategy; '' for built-in ones."
+    "strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones."
 )
 
 KEY_TRAFFIC = Table(
@@ -42,7 +44,11 @@ KEY_TRAFFIC = Table(
         ),
         KEY_ID,
         bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
-        bigint("size_bytes", "Encoded records before compression, no headers; `unreadable`: batches on disk.", "bytes"),
+        bigint(
+            "size_bytes",
+            "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk.",
+            "bytes",
+        ),
         _COUNT_ERROR,
         bigint("size_error_bytes", "As `count_error`, for `size_bytes`.", "bytes"),
         RUN_ID,
@@ -62,7 +68,12 @@ KEY_HASHES = Table(
     write_mode="merge",
     columns=(
         CLUSTER,
-        Column("window_date", "date", "UTC date; dropped `keys.retention` after it.", nullable=False),
+        Column(
+            "window_date",
+            "date",
+            "UTC date of a window that has the key; rows are dropped `keys.retention` after it.",
+            nullable=False,
+        ),
         KEY_ID,
         boolean("is_empty", "The key has no bytes (it is not a null key)."),
         _hash("murmur2", "Kafka's murmur2 of the bytes"),
@@ -72,7 +83,9 @@ KEY_HASHES = Table(
         _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
         _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
         Column(
-            "clear_key", "binary", "The key itself, for topics of `keys.clear_topics`, whose key ids are their own."
+            "clear_key",
+            "binary",
+            "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere.",
         ),
         RUN_ID,
     ),

@@ -7,7 +7,8 @@ from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, RUN_ID, TOPI
 
 _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without idempotence, pooled.")
 _PRODUCER_EPOCH = bigint(
-    "producer_epoch", "Producer epoch; -1 where pooled or transactional: all epochs are one session."
+    "producer_epoch",
+    "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session.",
 )
 _ASSUMPTIONS = string(
     "assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing."
@@ -27,7 +28,11 @@ PRODUCER_SESSIONS = Table(
         bigint("keyless_record_count", "Of them, without a key.", "records"),
         bigint("batch_count", "Batches they came in.", "batches"),
         string("traffic_pattern", "How records lie within a millisecond: `burst` or `steady`."),
-        string("strategy", "Partitioner in use, as `partition --strategies` lists it.", nullable=True),
+        string(
+            "strategy",
+            "Partitioner in use, as `partition-health partition --strategies` lists it; NULL where unknown.",
+            nullable=True,
+        ),
         string("source", "How it is known: `configured`, `inferred` from the batches, or `none`."),
         double("confidence", "Chance that it is the strategy in use; 1 if configured.", "ratio", nullable=False),
         string("runner_up", "The next best strategy; '' for none."),
@@ -38,7 +43,7 @@ PRODUCER_SESSIONS = Table(
         Column(
             "setting_sources",
             "map<string,string>",
-            "`configured`, `default`, or `inferred` with bounds.",
+            "By setting: `configured`, `default`, or `inferred` with the bounds that the data give: `inferred, 3 to 7`.",
             nullable=False,
         ),
         string("reason", "What the order of batches or the keys say, in words."),
@@ -54,7 +59,10 @@ def _parameter(name: str, doc: str) -> tuple[Column, ...]:
         double(f"{name}_ms", f"{doc}.", "ms", nullable=False),
         double(f"{name}_low_ms", f"Lower end of `{name}_ms`.", "ms", nullable=False),
         double(f"{name}_high_ms", f"Upper end of `{name}_ms`; NULL for none.", "ms"),
-        string(f"{name}_source", f"Origin of `{name}_ms`: `measured`, `inferred`, `configured` or `assumed`."),
+        string(
+            f"{name}_source",
+            f"Origin of `{name}_ms`: `measured` of this connection, `inferred` by a fit, `configured` or `assumed`.",
+        ),
     )
 
 
@@ -67,7 +75,7 @@ SERVICE_MODELS = Table(
         *DATED_WINDOW,
         _PRODUCER_ID,
         _PRODUCER_EPOCH,
-        string("topic", "Topic of a pooled session; '' for a session with an id: all its topics."),
+        string("topic", "Topic of a pooled session; '' for a session with an id: the model stands for all its topics."),
         string("topic_id", "Its id, or ''."),
         BROKER_ID,
         string("client_id", "`client.id` whose metrics the model is fitted to; NULL for none.", nullable=True),
@@ -76,7 +84,11 @@ SERVICE_MODELS = Table(
         *_parameter("kib", "For each 1,024 bytes of batches"),
         *_parameter("delay", "What a request takes beyond these; of several minutes the median"),
         Column(
-            "delay_starts_ms", "array<bigint>", "From when each of `delays_us` holds; or empty.", "ms", nullable=False
+            "delay_starts_ms",
+            "array<bigint>",
+            "Epoch milliseconds from which each of `delays_us` holds; empty for one delay throughout.",
+            "ms",
+            nullable=False,
         ),
         Column("delays_us", "array<bigint>", "The delays, one for each start.", "us", nullable=False),
         boolean("is_identifiable", "The delay follows from the data; else it is configured, or assumed to be none."),
