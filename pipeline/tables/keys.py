@@ -47,10 +47,9 @@ KEY_TRAFFIC = Table(
         bigint(
             "size_bytes",
             "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk.",
-            "bytes",
         ),
         _COUNT_ERROR,
-        bigint("size_error_bytes", "As `count_error`, for `size_bytes`.", "bytes"),
+        bigint("size_error_bytes", "As `count_error`, for `size_bytes`."),
         RUN_ID,
     ),
 )
@@ -129,7 +128,7 @@ KEY_MATRICES = Table(
         ),
         bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
         bigint("record_count", "Keyed data records.", "records"),
-        bigint("size_bytes", "As `silver.key_traffic.size_bytes`.", "bytes"),
+        bigint("size_bytes", "As `silver.key_traffic.size_bytes`."),
         RUN_ID,
     ),
 )

@@ -22,6 +22,10 @@ ColumnType = Literal[
 ]
 
 
+_UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_s": "1/s"}
+"""Of a column, by the suffix of its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column."""
@@ -29,10 +33,14 @@ class Column:
     name: str  # snake_case, with its unit as a suffix
     type: ColumnType  # Spark SQL type
     doc: str  # what it means, in a sentence; where the number comes from
-    unit: str = ""  # unit for the data dictionary, or ""
+    unit: str = ""  # for the data dictionary; where the name's suffix says it, that is enough
     _: KW_ONLY
-    nullable: bool = True  # Whether NULL is allowed
-    volatile: bool = False  # True where two equal runs may differ (run ids, clocks, attempts): left out of equality
+    nullable: bool = True  # whether NULL is allowed
+    volatile: bool = False  # two equal runs may differ here (run ids, clocks, attempts): left out of equality
+
+    def __post_init__(self) -> None:
+        named = next((unit for suffix, unit in _UNITS.items() if self.name.endswith(suffix)), "")
+        object.__setattr__(self, "unit", self.unit or named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
