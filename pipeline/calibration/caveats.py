@@ -16,6 +16,7 @@ class Origin(StrEnum):
     CONFIGURED = "configured"
     DEFAULT = "default"
     ASSUMED = "assumed"
+    UNKNOWN = "unknown"
     NONE = "none"
 
 
@@ -43,8 +44,12 @@ class Caveat(Enum):
     TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
     JAVA_ALIKE = "records with keys alone do not tell one Java partitioner from another; their places are known"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
+    SETTING_UNKNOWN = "{name} is not known, the data leave it open: {value} is taken"
     # The brokers
     DELAY_UNKNOWN = "broker {broker}: no metrics tell its delay; it is assumed to be none"
+    DELAY_OF_OTHERS = (
+        "broker {broker}: no metrics tell its delay for this producer; for another one it is {low:.1f} to {high:.1f} ms"
+    )
     NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
     TRAILING_AVERAGE = "broker {broker}: its latency is mostly that of the minute before: Kafka's averages trail"
     PARTLY_BUSY = (
@@ -83,12 +88,13 @@ class Caveat(Enum):
     LEADERS_ELECTED = (
         "leaders of {partitions} were elected in the window: every record is replayed to the one at its end"
     )
+    LEADERS_UNKNOWN = "who led {partitions} for a part of the window is not known: shares of brokers are not whole"
     EMPTY_MINUTES = "{count} minutes of the window hold no record: taken for silence, not for loss"
     NO_METRICS = "no producer metrics of this window: how long brokers take is told by batches or assumed"
     OTHER_CLIENTS = (
         "metrics contradict the log: {count} clients sent bytes that are in no session, and a session has none"
     )
-    SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is told by batches or assumed"
+    SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is known from other producers, its batches, or assumed"
     OTHER_BYTES = "metrics contradict the log: a producer's bytes differ by {percent:.0f} %"
     # The back-test
     NOT_PREDICTED = "what is in use could not be replayed"

@@ -91,7 +91,11 @@ def _describe_baseline(topic: ReplayedTopic, *, by_keys: bool) -> Row:
     if not known:
         return {"baseline": AS_RECORDED, "baseline_source": BaselineSource.NONE}
     baseline = max(known, key=lambda session: session.record_count).baseline
-    return {"baseline": baseline.strategy, "baseline_source": _SOURCES.get(baseline.source, BaselineSource.NONE)}
+    simulated = next((outcome.partitioner for outcome in topic.outcomes if outcome.is_baseline), None)
+    return {
+        "baseline": simulated or baseline.strategy,
+        "baseline_source": _SOURCES.get(baseline.source, BaselineSource.NONE),
+    }
 
 
 def _describe_keys(recorded: RecordedTopic, topic: KeyedTopic, keys: KeyedOutcome) -> Row:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.calibration.caveats import Caveat, Statement
+from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
@@ -29,6 +29,7 @@ class LogFacts:
         compacted_count: Records gone from inside batches.
         late_starts: Partitions whose log begins inside the window, with records missing before.
         moved: Partitions whose leader was elected anew in the window.
+        led_by_nobody_known: Partitions with batches of an epoch whose leader is not known.
         empty_minute_count: Whole minutes of the window without any record.
     """
 
@@ -38,6 +39,7 @@ class LogFacts:
     crc_error_count: int = 0
     late_starts: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
+    led_by_nobody_known: tuple[int, ...] = ()
     empty_minute_count: int = 0
 
 
@@ -58,6 +60,7 @@ def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: 
         crc_error_count=sum(row["crc_error_count"] for row in rows),
         late_starts=tuple(sorted(p for p, offset in first.items() if 0 < offset == log_starts.get(p))),
         moved=tuple(sorted(p for p, found in leaders.items() if len(found) > 1)),
+        led_by_nobody_known=tuple(sorted({row["partition"] for row in rows if row["leader_id"] < 0})),
         empty_minute_count=max(0, window_ms // MINUTE_MS - minutes) if minutes else 0,
     )
 
@@ -84,6 +87,7 @@ def list_concerns(
         *_doubt_log(int(recorded.records.sum()), log),
         *_doubt_metrics(metrics),
         *((_ASSUMED, said) for session in sessions for said in session.baseline.assumptions),
+        *_doubt_settings(sessions),
     ]
     return Concerns(*(tuple(said for kind, said in found if kind == wanted) for wanted in (_REASON, _ASSUMED)))
 
@@ -124,8 +128,18 @@ def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Stateme
         yield _REASON, Caveat.LATE_LOG_START.say(partitions=_name(log.late_starts))
     if log.moved:
         yield _ASSUMED, Caveat.LEADERS_ELECTED.say(partitions=_name(log.moved))
+    if log.led_by_nobody_known:
+        yield _REASON, Caveat.LEADERS_UNKNOWN.say(partitions=_name(log.led_by_nobody_known))
     if log.empty_minute_count:
         yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=log.empty_minute_count)
+
+
+def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
+    """Settings that nothing shows: what is in use may be another producer."""
+    for session in sessions:
+        for name, setting in session.baseline.settings.items():
+            if setting.source is Origin.UNKNOWN:
+                yield _REASON, Caveat.SETTING_UNKNOWN.say(name=name, value=setting.value)
 
 
 def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, Statement]]:

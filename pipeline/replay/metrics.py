@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
-from pipeline.calibration.service.model import ServiceModel
+from pipeline.calibration.service.model import ServiceModel, lend_model
+from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, Row, SessionKey
 
-Session = TypeVar("Session", bound=Hashable)
+_Producer = tuple[int, int, str, str]
+"""Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
+Producer = TypeVar("Producer", bound=Hashable)
 Client = TypeVar("Client", bound=Hashable)
-Where = TypeVar("Where", bound=Hashable)
 
 _REQUEST_BYTES = 65  # of a produce request, roughly, what is no batch
 MOST_DIFFERENCE = 0.20
@@ -27,11 +30,12 @@ class SessionMetrics:
 
     Attributes:
         models: How long brokers take, by id, fitted to the metrics of `client_id`.
-        total_difference_ratio: Part of the session's bytes by which that client's differ, scrapes that do not cover all of
+        total_difference_ratio: Part of the producer's bytes by which that client's differ, scrapes that do not cover all of
             the window allowed for; None without any.
         is_watched: There are metrics of some client in the window.
-        spare_client_count: Clients of the window that are no session's.
+        spare_client_count: Clients of the window that are no session's and sent as much as this one might have.
         latency_avg_ms: Of its records, queue and request together, or None.
+        least_under_way: Requests under way to the idlest broker, on average over the window; None without any.
         saturated: Brokers to which as many requests are under way as may be.
         nodes: The metrics themselves, those of the time before too.
     """
@@ -43,32 +47,31 @@ class SessionMetrics:
     spare_client_count: int = 0
     latency_avg_ms: float | None = None
     queue_time_ms: float | None = None
+    least_under_way: float | None = None
     saturated: frozenset[int] = frozenset()
     nodes: tuple[NodeMetrics, ...] = ()
 
     @property
     def under_way(self) -> float | None:
         """The most requests under way to one broker, on average."""
-        return max(
-            (
-                node.under_way
-                for node in self.nodes
-                if node.request_rate_per_s is not None and node.request_latency_avg_ms is not None
-            ),
-            default=None,
-        )
+        return max((node.under_way for node in self.nodes if node.has_latency), default=None)
 
 
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
     """Finds each session's client by the bytes both sent to each broker, and fits the brokers' services to its metrics."""
     length_ms, nodes = recording.window_ms, recording.nodes
     matched = _match(sessions, nodes)
-    sent: dict[SessionKey, int] = defaultdict(int)
-    for session in sessions:
-        sent[session.key] += sum(session.bytes_by_broker.values())
+    sent = sum_sent(sessions)
+    producer_sent: dict[_Producer, int] = defaultdict(int)
+    for key, size_bytes in sent.items():
+        producer_sent[_producer(key)] += size_bytes
+    taken = {(key[0], matched.get(_producer(key)[1:])) for key in sent}
     found = {}
-    for key, sent_bytes in sent.items():
-        start_ms, client = key[0], matched.get(key[1:])
+    for key in sent:
+        start_ms, clients = key[0], nodes.get(key[0], {})
+        client = matched.get(_producer(key)[1:])
+        client = client if client in clients else None
+        own_bytes = producer_sent[_producer(key)]
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
         )
@@ -77,65 +80,132 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             first_ms = start_ms - MINUTE_MS
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
             metrics = [minute for minute in minutes if first_ms <= minute.start_ms < start_ms + length_ms]
-        clients = nodes.get(start_ms, {})
         found[key] = SessionMetrics(
             models=fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
             client_id=client[1] if client else None,
-            total_difference_ratio=_compare_totals(sent_bytes, now, length_ms),
+            total_difference_ratio=_compare_totals(own_bytes, now, length_ms),
             is_watched=bool(clients),
-            spare_client_count=len(clients.keys() - set(matched.values())),
+            spare_client_count=sum(
+                (start_ms, other) not in taken and _sum_sent(rows) > MOST_DIFFERENCE * own_bytes
+                for other, rows in clients.items()
+            ),
             latency_avg_ms=_measure_latency(now, earlier, length_ms),
             queue_time_ms=_queue_time(now),
+            least_under_way=_least_under_way([node for node in metrics if node.start_ms >= start_ms]),
             saturated=frozenset(
                 node.broker_id for node in metrics if node.start_ms >= start_ms and node.under_way >= SATURATED
             ),
             nodes=tuple(metrics),
         )
-    return found
+    return lend_models(found, sent)
+
+
+def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
+    """Bytes in the log, by session."""
+    sent: Counter[SessionKey] = Counter()
+    for session in sessions:
+        sent[session.key] += sum(session.bytes_by_broker.values())
+    return sent
+
+
+def lend_models(
+    metrics: Mapping[SessionKey, SessionMetrics], sent: Mapping[SessionKey, int]
+) -> dict[SessionKey, SessionMetrics]:
+    """Gives producers without metrics the delays that brokers had for others in the window, for the one that sent most.
+
+    `sent` is bytes by session. What no metrics show stays as it is.
+    """
+    lent: dict[int, dict[int, ServiceModel]] = defaultdict(dict)
+    for key in sorted(metrics, key=lambda key: sent[key]):
+        if metrics[key].client_id is not None:
+            known = {broker: model for broker, model in metrics[key].models.items() if model.is_identifiable}
+            lent[key[0]] |= {broker: lend_model(model) for broker, model in known.items()}
+    return {
+        key: own if own.client_id is not None else replace(own, models={**own.models, **lent[key[0]]})
+        for key, own in metrics.items()
+    }
+
+
+def _producer(key: SessionKey) -> _Producer:
+    """The producer of a session in a window: a bump of its epoch makes another session of one client."""
+    start_ms, producer_id, _, topic, topic_id = key
+    return start_ms, producer_id, topic, topic_id
 
 
 def _match(
     sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]]
-) -> dict[tuple[int, int, str, str], MetricsClient]:
-    stored: dict[tuple[int, int, str, str], dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+) -> dict[tuple[int, str, str], MetricsClient]:
+    stored: dict[tuple[int, str, str], dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     for session in sessions:
-        for broker_id, size_bytes in session.bytes_by_broker.items():
-            stored[session.key[1:]][session.start_ms, broker_id] += size_bytes
-    sent: dict[MetricsClient, dict[tuple[int, int], float]] = defaultdict(dict)
+        stored[_producer(session.key)[1:]][session.start_ms].update(session.bytes_by_broker)
+    sent: dict[MetricsClient, dict[int, dict[int, float]]] = defaultdict(dict)
     for start_ms in sorted({session.start_ms for session in sessions} & nodes.keys()):
         for client, rows in sorted(nodes[start_ms].items()):
-            for row in rows:
-                if row["outgoing_bytes"] is not None:
-                    sent[client][start_ms, row["broker_id"]] = _batch_bytes(row)
+            known = [row for row in rows if row["outgoing_bytes"] is not None]
+            if known:
+                sent[client][start_ms] = {row["broker_id"]: _batch_bytes(row) for row in known}
     return match_clients(stored, sent)
 
 
 def match_clients(
-    sessions: Mapping[Session, Mapping[Where, float]], clients: Mapping[Client, Mapping[Where, float]]
-) -> dict[Session, Client]:
-    """Pairs sessions and clients by their bytes per broker and window, the most alike first, each at most once.
+    producers: Mapping[Producer, Mapping[int, Mapping[int, float]]],
+    clients: Mapping[Client, Mapping[int, Mapping[int, float]]],
+) -> dict[Producer, Client]:
+    """Pairs producers and clients by their bytes per window and broker: those together longest, of these the most alike.
 
-    >>> match_clients({7: {0: 100, 1: 50}, 8: {0: 900}}, {"a": {0: 910}, "b": {0: 105, 1: 52}})
-    {8: 'a', 7: 'b'}
+    They are compared in the windows of which both are known: clients may be watched for a part of the time. A client that
+    was restarted is several producers, one after the other: what one of them sent is not looked for again.
+
+    >>> a, b = {1: {0: 910}, 2: {0: 900}}, {2: {0: 105, 1: 52}}
+    >>> match_clients({7: {1: {0: 90}, 2: {0: 100, 1: 50}}, 8: {1: {0: 900}}, 9: {2: {0: 900}}}, {"a": a, "b": b})
+    {9: 'a', 8: 'a', 7: 'b'}
     """
-    pairs = [
-        (difference, session, client)
-        for session, stored in sessions.items()
-        for client, sent in clients.items()
-        if (difference := _compare(stored, sent)) <= MOST_DIFFERENCE
-    ]
-    matched: dict[Session, Client] = {}
-    for _, session, client in sorted(pairs, key=lambda pair: pair[0]):
-        if session not in matched and client not in matched.values():
-            matched[session] = client
+    pairs = []
+    for producer, stored in producers.items():
+        for client, sent in clients.items():
+            in_all, by_window = _compare(stored, sent)
+            if in_all <= MOST_DIFFERENCE:
+                pairs.append((-len(stored.keys() & sent.keys()), by_window, producer, client))
+    left = dict(clients)
+    matched: dict[Producer, Client] = {}
+    for _, _, producer, client in sorted(pairs, key=lambda pair: pair[:2]):
+        stored = producers[producer]
+        if producer not in matched and _compare(stored, left[client])[0] <= MOST_DIFFERENCE:
+            matched[producer] = client
+            left[client] = {
+                start_ms: {broker: size - stored.get(start_ms, {}).get(broker, 0) for broker, size in sizes.items()}
+                for start_ms, sizes in left[client].items()
+            }
     return matched
 
 
-def _compare(stored: Mapping[Where, float], sent: Mapping[Where, float]) -> float:
-    total = sum(stored.values())
+def _compare(stored: Mapping[int, Mapping[int, float]], sent: Mapping[int, Mapping[int, float]]) -> tuple[float, float]:
+    """Part of the stored bytes by which they differ in the windows of both: summed over these, and window by window.
+
+    What is sent in a window was often created in the one before, and scrapes do not end with windows: the sum counts.
+    """
+    common = stored.keys() & sent.keys()
+    ours, theirs = (_sum_windows([loads[start_ms] for start_ms in common]) for loads in (stored, sent))
+    total = sum(ours.values())
     if not total:
-        return float("inf")
-    return sum(abs(stored.get(where, 0) - sent.get(where, 0)) for where in {*stored, *sent}) / total
+        return math.inf, math.inf
+    by_window = sum(_differ(stored[start_ms], sent[start_ms]) for start_ms in common)
+    return _differ(ours, theirs) / total, by_window / total
+
+
+def _sum_windows(loads: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    return {broker: sum(load.get(broker, 0) for load in loads) for broker in {key for load in loads for key in load}}
+
+
+def _differ(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
+    """Bytes by which two loads of brokers differ; a leader that is not known may be any."""
+    rests = [theirs.get(broker, 0) - ours.get(broker, 0) for broker in {*ours, *theirs} - {NO_LEADER}]
+    surplus = sum(rest for rest in rests if rest > 0)
+    return sum(-rest for rest in rests if rest < 0) + abs(surplus - ours.get(NO_LEADER, 0))
+
+
+def _sum_sent(rows: Sequence[Row]) -> float:
+    return sum(_batch_bytes(row) for row in rows if row["outgoing_bytes"] is not None)
 
 
 def _batch_bytes(row: Row) -> float:
@@ -148,7 +218,7 @@ def _compare_totals(stored: int, rows: Sequence[Row], length_ms: int) -> float |
     if not stored or not known:
         return None
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
-    total = sum(_batch_bytes(row) for row in known)
+    total = _sum_sent(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))
 
 
@@ -162,6 +232,14 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
         request_latency_avg_ms=row["request_latency_avg_ms"],
         request_bytes=size_bytes / requests if requests and size_bytes is not None else None,
     )
+
+
+def _least_under_way(nodes: Sequence[NodeMetrics]) -> float | None:
+    found: dict[int, list[float]] = defaultdict(list)
+    for node in nodes:
+        if node.has_latency:
+            found[node.broker_id].append(node.under_way)
+    return min((sum(each) / len(each) for each in found.values()), default=None)
 
 
 def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it

@@ -23,7 +23,7 @@ from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic,
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
-from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.metrics import SessionMetrics, lend_models, sum_sent
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
@@ -145,10 +145,7 @@ def refine_sessions(
     read_batches: ReadRows,
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
-    settled = [
-        replace(one, baseline=settle_linger(one.baseline, metrics[one.key].queue_time_ms, metrics[one.key].under_way))
-        for one in sessions
-    ]
+    settled = [replace(one, baseline=_settle(one.baseline, metrics[one.key])) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
     found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: 1, refine)
     models = {key: found_models for key, found_models, _ in found}
@@ -157,7 +154,12 @@ def refine_sessions(
         replace(one, baseline=baselines[one.key]) if one.key in baselines and one.keyless_count else one
         for one in settled
     ]
-    return refined, {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
+    sharpened = {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
+    return refined, lend_models(sharpened, sum_sent(sessions))
+
+
+def _settle(baseline: Baseline, own: SessionMetrics) -> Baseline:
+    return settle_linger(baseline, own.queue_time_ms, own.under_way, own.least_under_way)
 
 
 def _list_trials(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
@@ -13,7 +14,7 @@ from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, SessionKey, TopicWindow, describe_topic
-from pipeline.replay.simulated.plan import GroupVariant, SimulationPlan
+from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import TopicRun
 from pipeline.replay.simulated.topics import SimulatedTopic
 
@@ -26,7 +27,7 @@ class CandidateOutcome:
         name: In the configuration, or `in-use`.
         keys: Where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them.
         runs: Its simulated runs; None where it cannot be simulated, for a reason.
-        partitioner: Strategy that was simulated, or None.
+        partitioner: Strategy that was simulated, of several that of the session with most records; or None.
         is_as_in_use: Its runs are those of what is in use.
     """
 
@@ -87,7 +88,7 @@ def replay_topics(
         recorded = describe_topic(recording, where, own, keys)
         named = [(0, IN_USE), *((n, one.name) for n, one in enumerate(recording.candidates, 1) if one.fits(where[1]))]
         outcomes = [
-            _describe_outcome(name, recorded, keys, simulated.get(number), variants[where, number])
+            _describe_outcome(name, recorded, keys, simulated.get(number), own=own, variants=variants[where, number])
             for number, name in named
         ]
         traffic, log_starts = recording.traffic.get(where, ()), recording.log_starts.get(where, {})
@@ -103,14 +104,14 @@ def replay_topics(
         )
 
 
-def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[GroupVariant]]:
-    """By topic in a window and candidate: what each group that writes to the topic becomes."""
-    found: dict[tuple[TopicWindow, int], list[GroupVariant]] = defaultdict(list)
+def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]]:
+    """By topic in a window and candidate: the groups that write to the topic, and what each becomes."""
+    found: dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]] = defaultdict(list)
     for group, variants in zip(plan.groups, plan.variants, strict=True):
         for topic in range(len(group.topics)):
             for number, variant in enumerate(variants):
                 if variant is not None:
-                    found[group.topic_window(topic), number].append(variant)
+                    found[group.topic_window(topic), number].append((group, variant))
     return found
 
 
@@ -119,18 +120,34 @@ def _describe_outcome(
     recorded: RecordedTopic,
     keyed: KeyedTopic | None,
     runs: Mapping[int, TopicRun] | None,
-    variants: Sequence[GroupVariant],
+    *,
+    own: Sequence[ProducerSession],
+    variants: Sequence[tuple[SessionGroup, GroupVariant]],
 ) -> CandidateOutcome:
-    producers = [producer for variant in variants for producer in variant.producers]
-    reasons = dict.fromkeys(variant.reason for variant in variants if variant.reason)
+    producers = [producer for _, variant in variants for producer in variant.producers]
+    reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
     is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
     return CandidateOutcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,
         runs=SimulatedTopic(recorded, runs) if is_whole and runs else None,
-        partitioner=producers[0].resolved.strategy if producers else None,
+        partitioner=_name_partitioner(own, variants),
         reason="; ".join(reasons) or ("" if runs else "no arrivals are stored"),
-        is_as_in_use=name != IN_USE and bool(variants) and all(variant.same_as == 0 for variant in variants),
+        is_as_in_use=bool(variants) and all(variant.same_as == 0 for _, variant in variants),
         assumptions=tuple(statement for producer in producers for statement in producer.assumptions),
         has_keyless=recorded.keyless_count > 0,
     )
+
+
+def _name_partitioner(
+    own: Sequence[ProducerSession], variants: Sequence[tuple[SessionGroup, GroupVariant]]
+) -> str | None:
+    """The strategy of the session that sends most to the topic, of those that are simulated."""
+    counts = {(session.producer_id, session.producer_epoch): session.record_count for session in own}
+    simulated = [
+        (counts.get((session.producer_id, session.producer_epoch), 0), producer.resolved.strategy)
+        for group, variant in variants
+        if variant.producers
+        for session, producer in zip(group.sessions, variant.producers, strict=True)
+    ]
+    return max(simulated, key=itemgetter(0))[1] if simulated else None

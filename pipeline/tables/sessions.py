@@ -43,7 +43,7 @@ PRODUCER_SESSIONS = Table(
         Column(
             "setting_sources",
             "map<string,string>",
-            "By setting: `configured`, `default`, or `inferred` with the bounds that the data give: `inferred, 3 to 7`.",
+            "By setting: `configured`, `default`, `inferred` or `unknown` (the data leave it open, and predictions are not trusted), with the bounds that the data give: `inferred, 3 to 7`.",
             nullable=False,
         ),
         string("reason", "What the order of batches or the keys say, in words."),

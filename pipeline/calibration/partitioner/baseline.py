@@ -28,7 +28,7 @@ from pipeline.calibration.partitioner.settings import (
 )
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
-from pipeline.simulator.clients.producer_configs import JAVA
+from pipeline.simulator.clients.producer_configs import JAVA, find_config
 
 LEAST_EVENTS = 12
 _SURE = 0.99
@@ -224,19 +224,43 @@ _NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
 _TOLERANCE_MS = 0.3
 
 
-def settle_linger(baseline: Baseline, queue_time_ms: float | None, under_way: float | None) -> Baseline:
+def settle_linger(
+    baseline: Baseline, queue_time_ms: float | None, under_way: float | None, least_under_way: float | None = None
+) -> Baseline:
+    """Corrects `linger.ms` by what the client's metrics say of why batches waited.
+
+    `under_way` are the requests under way to the busiest broker on average, `least_under_way` those to the idlest. A baseline
+    that is configured, or of another client, stays as it is.
+    """
+    linger = baseline.settings.get("linger.ms")
+    if linger is None or (baseline.client, baseline.source) != (JAVA, Origin.INFERRED):
+        return baseline
+    if linger.source == Origin.DEFAULT:
+        return _take_new_default(baseline, linger, queue_time_ms, under_way)
+    return baseline if least_under_way is None else _judge_wait(baseline, linger, least_under_way)
+
+
+def _judge_wait(baseline: Baseline, linger: Setting, least_under_way: float) -> Baseline:
+    """Batches that were open for long waited for `linger.ms` where some broker could take them at once; else for brokers."""
+    if least_under_way < MOST_UNDER_WAY:
+        changed = replace(linger, source=Origin.INFERRED)
+    else:
+        default = find_config(JAVA, baseline.version, "linger.ms").default or "0"
+        changed = replace(linger, value=default, source=Origin.UNKNOWN, low=0.0)
+    return replace(baseline, settings={**baseline.settings, "linger.ms": changed})
+
+
+def _take_new_default(
+    baseline: Baseline, linger: Setting, queue_time_ms: float | None, under_way: float | None
+) -> Baseline:
     """Takes 4.0's default of 5 ms where batches leave `linger.ms` open between that and none, and they waited as long.
 
     Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
     mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
-    A baseline that is configured, or of another client, stays as it is.
 
     References:
         Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
     """
-    linger = baseline.settings.get("linger.ms")
-    if linger is None or (baseline.client, baseline.source, linger.source) != (JAVA, Origin.INFERRED, Origin.DEFAULT):
-        return baseline
     if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY:
         return baseline
     is_open = (linger.low or 0.0) <= NEW_DEFAULT_MS and (linger.high is None or linger.high > NEW_DEFAULT_MS)

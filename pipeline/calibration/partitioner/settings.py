@@ -129,7 +129,10 @@ _LIBRDKAFKA_BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the producer: `CONFIGURED`, `INFERRED` or `DEFAULT`, with the bounds the data give."""
+    """A setting of the producer: `CONFIGURED`, `INFERRED`, `DEFAULT` or `UNKNOWN`, with the bounds the data give.
+
+    Of one that is not known the value is what the simulation takes.
+    """
 
     value: str
     source: Origin
@@ -195,10 +198,10 @@ def _infer_sticky(choice: ClientChoice, linger: Bounds, limit_ms: int) -> dict[s
 def _infer_linger(choice: ClientChoice, bounds: Bounds) -> Setting:
     if bounds.low <= choice.linger_ms < bounds.most:
         return Setting(f"{choice.linger_ms:g}", Origin.DEFAULT, bounds.low, bounds.high)
-    value = bounds.value
-    if value is None:
-        value = min((usual for usual in USUAL_LINGERS_MS if usual >= bounds.low), default=bounds.low)
-    return Setting(f"{value:g}", Origin.INFERRED, bounds.low, bounds.high)
+    if bounds.value is not None:
+        return Setting(f"{bounds.value:g}", Origin.INFERRED, bounds.low, bounds.high)
+    value = min((usual for usual in USUAL_LINGERS_MS if usual >= bounds.low), default=bounds.low)
+    return Setting(f"{value:g}", Origin.UNKNOWN, bounds.low, bounds.high)
 
 
 def _infer_batch_size(choice: ClientChoice, bounds: Bounds, limit_bytes: int | None) -> Setting:

@@ -83,7 +83,8 @@ def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: fl
     `least` is the records per batch of the quickest broker.
     """
     is_slow = seen.records_per_batch >= _SLOW_RATIO * least
-    size_error = np.where(is_slow, _SLOW_ERROR, _OTHER_ERROR) * seen.records_per_batch
+    size = np.maximum(seen.records_per_batch, 1.0)  # a broker may have got no batch at all
+    size_error = np.where(is_slow, _SLOW_ERROR, _OTHER_ERROR) * size
     share_error = np.full(len(size_error), _SHARE_ERROR)
     total = 0.0
     for name, error in (("records_per_batch", size_error), ("share", share_error)):

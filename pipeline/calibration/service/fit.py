@@ -62,6 +62,11 @@ class NodeMetrics:
         return (self.request_rate_per_s or 0.0) * (self.request_latency_avg_ms or 0.0) / 1000
 
     @property
+    def has_latency(self) -> bool:
+        """It has a rate and a latency, so that requests under way are known."""
+        return self.request_rate_per_s is not None and self.request_latency_avg_ms is not None
+
+    @property
     def is_usable(self) -> bool:
         """It has a rate and a latency, of enough requests."""
         rate, latency_ms = self.request_rate_per_s, self.request_latency_avg_ms

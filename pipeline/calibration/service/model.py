@@ -77,6 +77,13 @@ def assume_service(broker_id: int) -> ServiceModel:
     )
 
 
+def lend_model(model: ServiceModel) -> ServiceModel:
+    """A broker's model for another producer, of which no metrics are known."""
+    delay = model.delay_ms
+    said = Caveat.DELAY_OF_OTHERS.say(broker=model.broker_id, low=delay.low, high=delay.high)
+    return replace(model, delay_ms=replace(delay, source=Origin.INFERRED), is_settled=True, assumptions=(said,))
+
+
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
     """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
     fitted = model.delay_series or ((start_ms, model.delay_ms.value),)

@@ -56,3 +56,23 @@ def test_elsewhere_the_wait_says_nothing(changes, queue_time_ms, under_way):
     found = baseline(**changes)
 
     assert settle_linger(found, queue_time_ms, under_way) is found
+
+
+LONG = Setting("500", Origin.UNKNOWN, 341.0)
+
+
+@pytest.mark.parametrize(
+    ("linger", "least_under_way", "found"),
+    [
+        (LONG, 4.6, Setting("0", Origin.UNKNOWN, 0.0)),  # as on a real cluster whose brokers took 10 s a request
+        (Setting("20", Origin.INFERRED, 18.0, 22.0), 3.0, Setting("0", Origin.UNKNOWN, 0.0, 22.0)),
+        (LONG, 0.4, Setting("500", Origin.INFERRED, 341.0)),
+        (Setting("20", Origin.INFERRED, 18.0, 22.0), 2.9, Setting("20", Origin.INFERRED, 18.0, 22.0)),
+        (LONG, None, LONG),
+    ],
+)
+def test_batches_that_waited_for_every_broker_say_nothing_of_linger(linger, least_under_way, found):
+    """They do where some broker takes its requests at once."""
+    settled = settle_linger(baseline("java-sticky-2.4", version="3.2.3", linger=linger), None, None, least_under_way)
+
+    assert settled.settings["linger.ms"] == found

@@ -172,3 +172,12 @@ def test_a_cut_holds_what_was_sent_then():
     assert sum(len(half.traffic) for half in halves) == len(topic.traffic)
     assert sum(len(half.batches) for half in halves) == len(topic.batches)
     assert observe(halves, BROKERS).record_count.sum() == len(topic.traffic)
+
+
+def test_brokers_that_a_session_sends_nothing_to_are_no_reason_to_fail():
+    """More brokers than the topic has leaders, or one that was away: there is no batch to compare."""
+    topic, _ = make_session("java-sticky-2.4", "3.2.3", {})
+    brokers = (*BROKERS, 7)
+    models = sharpen_services([topic], {own: assume_service(own) for own in brokers}, [], EPOCH_MS, END_MS)
+    assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
+    assert models[7] == assume_service(7)

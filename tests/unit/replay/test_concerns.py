@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.settings import Setting
 from pipeline.replay.concerns import LogFacts, list_concerns
 from pipeline.replay.metrics import SessionMetrics
 
+UNKNOWN = Setting("500", Origin.UNKNOWN, 341.0)
 WATCHED = SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.01)
 
 
@@ -24,7 +27,7 @@ def finding(**changes):
         "timestamp_type": "CreateTime",
         "sampling_rate": 1.0,
         "producer_id": 7,
-        "baseline": SimpleNamespace(assumptions=()),
+        "baseline": SimpleNamespace(assumptions=(), settings={}),
     }
     return SimpleNamespace(**{**fields, **changes})
 
@@ -59,6 +62,14 @@ def test_good_data_gives_no_concern():
         (
             {"metrics": [SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.051)]},
             "metrics contradict the log: a producer's bytes differ by 5 %",
+        ),
+        (
+            {"log": LogFacts(led_by_nobody_known=(0, 2))},
+            "who led partitions 0, 2 for a part of the window is not known",
+        ),
+        (
+            {"findings": [finding(baseline=SimpleNamespace(assumptions=(), settings={"linger.ms": UNKNOWN}))]},
+            "linger.ms is not known, the data leave it open: 500 is taken",
         ),
         ({"reason": "librdkafka-x cannot be simulated"}, "librdkafka-x cannot be simulated"),
     ],

@@ -1,0 +1,130 @@
+"""Which client of the metrics is which producer of the log, over ranges of windows; and what others lend it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.service.model import Parameter, assume_service
+from pipeline.model.window import TimeWindow
+from pipeline.replay.metrics import SessionMetrics, fit_sessions, lend_models
+from pipeline.replay.recorded import Recording
+
+MINUTE_MS = 60_000
+APP, OTHER = ("host:1", "app"), ("host:1", "other")
+
+
+def session(window, producer_id, loads, *, epoch=0):
+    key = (window * MINUTE_MS, producer_id, epoch, "", "")
+    return SimpleNamespace(key=key, start_ms=key[0], bytes_by_broker=loads)
+
+
+def node(window, broker_id, sent_bytes):
+    return {
+        "window_start": datetime.fromtimestamp(window * 60, UTC),
+        "broker_id": broker_id,
+        "outgoing_bytes": sent_bytes,
+        "request_count": 0,
+        "request_rate_per_s": None,
+        "request_latency_avg_ms": None,
+        "queue_time_avg_ms": None,
+        "covered_ms": MINUTE_MS,
+    }
+
+
+def fit(sessions, nodes):
+    """Client and number of spare ones by window, producer id and epoch; `nodes` are bytes by window, client and broker."""
+    stored = {
+        window * MINUTE_MS: {
+            client: [node(window, broker, sent) for broker, sent in loads.items()] for client, loads in clients.items()
+        }
+        for window, clients in nodes.items()
+    }
+    windows = tuple(TimeWindow(start_ms, start_ms + MINUTE_MS) for start_ms in {one.start_ms for one in sessions})
+    found = fit_sessions(Recording(windows=windows, window_ms=MINUTE_MS, nodes=stored), sessions)
+    return {
+        (key[0] // MINUTE_MS, key[1], key[2]): (own.client_id, own.spare_client_count) for key, own in found.items()
+    }
+
+
+LOAD = {0: 100_000, 1: 50_000}
+
+
+def test_a_client_that_is_watched_for_the_last_windows_only():
+    """As where Prometheus was started later, or was away."""
+    found = fit([session(window, 7, LOAD) for window in range(6)], {5: {APP: LOAD}})
+    assert found == {**{(window, 7, 0): (None, 0) for window in range(5)}, (5, 7, 0): ("app", 0)}
+
+
+def test_epochs_of_one_producer_are_one_client():
+    """A producer's epoch rises when a batch of it expired: as a broker was killed."""
+    sessions = [session(0, 7, LOAD), session(1, 7, {0: 60_000}), session(1, 7, {0: 40_000, 1: 50_000}, epoch=1)]
+    found = fit([*sessions, session(2, 7, LOAD, epoch=1)], {window: {APP: LOAD} for window in range(3)})
+    assert set(found.values()) == {("app", 0)}
+    assert len(found) == 4
+
+
+def test_a_client_that_was_restarted_is_two_producers():
+    sessions = [*(session(window, 7, LOAD) for window in (0, 1)), *(session(window, 8, LOAD) for window in (2, 3))]
+    found = fit(sessions, {window: {APP: LOAD} for window in range(4)})
+    assert set(found.values()) == {("app", 0)}
+
+
+def test_two_producers_at_once_are_not_one_client():
+    found = fit([session(0, 7, LOAD), session(0, 8, LOAD)], {0: {APP: LOAD}})
+    assert sorted(found.values(), key=str) == [("app", 0), (None, 0)]
+
+
+def test_batches_whose_leader_is_not_known_may_lie_on_any_broker():
+    """After a broker was killed the leaders of earlier epochs are not known any more."""
+    found = fit([session(0, 7, {0: 100_000, -1: 50_000})], {0: {APP: {0: 110_000, 1: 20_000, 2: 25_000}}})
+    assert found == {(0, 7, 0): ("app", 0)}
+
+
+def test_what_is_sent_a_window_late_is_found_in_the_sum():
+    """Brokers took ten seconds a request: half of what was created in a window was sent in the next one."""
+    sessions = [session(window, 7, LOAD) for window in range(4)]
+    late = {broker: size // 2 for broker, size in LOAD.items()}
+    more = {broker: 3 * size // 2 for broker, size in LOAD.items()}
+    found = fit(sessions, {0: {APP: late}, 1: {APP: more}, 2: {APP: late}, 3: {APP: more}})
+    assert set(found.values()) == {("app", 0)}
+
+
+def test_who_was_there_all_the_time_is_the_client_that_was():
+    """Producers that join and send alike are not scraped: they fit the client's last window better than its own."""
+    sessions = [session(window, 7, {0: 95_000, 1: 50_000}) for window in range(4)]
+    found = fit([*sessions, session(3, 8, LOAD)], {window: {APP: LOAD} for window in range(4)})
+    assert found == {**{(window, 7, 0): ("app", 0) for window in range(4)}, (3, 8, 0): (None, 0)}
+
+
+@pytest.mark.parametrize(("sent", "spare"), [({0: 9_000, 1: 0}, 0), ({0: 200_000, 1: 400_000}, 1)])
+def test_a_client_speaks_against_the_log_only_if_it_may_have_sent_as_much(sent, spare):
+    """One that sends next to nothing is no reason to doubt who sent the rest."""
+    assert fit([session(0, 7, LOAD)], {0: {OTHER: sent}}) == {(0, 7, 0): (None, spare)}
+
+
+def test_a_producer_without_metrics_gets_the_delays_that_brokers_have_for_others():
+    slow = dataclasses.replace(
+        assume_service(1), delay_ms=Parameter(100.0, 90.0, 110.0, Origin.MEASURED), is_identifiable=True, assumptions=()
+    )
+    models = {0: assume_service(0), 1: slow}
+    watched, unwatched, later = (0, 7, 0, "", ""), (0, 8, 0, "", ""), (MINUTE_MS, 8, 0, "", "")
+    assumed = {broker: assume_service(broker) for broker in models}
+    found = lend_models(
+        {
+            watched: SessionMetrics(models, client_id="app", is_watched=True),
+            unwatched: SessionMetrics(assumed, is_watched=True),
+            later: SessionMetrics(assumed, is_watched=True),
+        },
+        {watched: 100, unwatched: 500, later: 500},
+    )
+    assert found[watched].models == models
+    lent = found[unwatched].models[1]
+    assert (lent.delay_ms.value, lent.delay_ms.source) == (100.0, Origin.INFERRED)
+    assert [said.kind for said in lent.assumptions] == [Caveat.DELAY_OF_OTHERS]
+    assert found[unwatched].models[0] == assume_service(0)
+    assert found[later].models == assumed

@@ -1,0 +1,57 @@
+"""A topic that producers of several clients write to has one name for what is in use: that of who sends most."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from pipeline.config.replay import IN_USE, Candidate
+from pipeline.model.trust import Trust
+from pipeline.model.window import TimeWindow
+from pipeline.replay.comparison import comparison_row
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.recorded import Recording
+from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.topics import replay_topics
+from tests.unit.replay.session_groups import MINUTE_MS, START_MS, make_baseline, make_group, make_traffic
+
+FEW, MANY = make_baseline("java-builtin", version="3.9.1"), make_baseline("java-sticky-2.4")
+CANDIDATES = (Candidate(name="sticky", partitioner="java-sticky-2.4"), Candidate(name="new", client="4.1.1"))
+
+
+def session(producer_id, record_count, baseline):
+    where = (START_MS, "orders", "")
+    return SimpleNamespace(
+        key=(START_MS, producer_id, 0, "", ""), topic_window=where, producer_id=producer_id, producer_epoch=0,
+        record_count=record_count, keyless_count=record_count, judged_bytes_by_broker={}, baseline=baseline,
+        timestamp_type="CreateTime", sampling_rate=1.0, counts={},
+    )  # fmt: skip
+
+
+def test_in_use_has_one_name():
+    """The simulated producers are listed by producer id: the first one is not who sends most."""
+    groups = [
+        make_group(make_traffic(producer_id=7), baseline=FEW),
+        make_group(make_traffic(producer_id=8), baseline=MANY, number=1),
+    ]
+    sessions = [session(7, 900, FEW), session(8, 8_000, MANY)]
+    where = (START_MS, "orders", "")
+    recording = Recording(
+        windows=(TimeWindow(START_MS, START_MS + MINUTE_MS),), window_ms=MINUTE_MS, candidates=CANDIDATES,
+        leaders={where: {0: 0, 1: 1, 2: 2}}, brokers={START_MS: (0, 1, 2)},
+    )  # fmt: skip
+    (topic,) = replay_topics(
+        recording, keyed={}, sessions=sessions, metrics={one.key: SessionMetrics({}) for one in sessions},
+        plan=plan_simulations(groups, CANDIDATES, [1]), runs={},
+    )  # fmt: skip
+    rows = {outcome.name: comparison_row(topic, outcome, Trust.TRUSTED) for outcome in topic.outcomes}
+    assert {row["baseline"] for row in rows.values()} == {"java-sticky-2.4"}
+    assert {outcome.name: outcome.partitioner for outcome in topic.outcomes} == {
+        IN_USE: "java-sticky-2.4",
+        "sticky": "java-sticky-2.4",
+        "new": "java-builtin",
+    }
+    assert {outcome.name: outcome.is_as_in_use for outcome in topic.outcomes} == {
+        IN_USE: True,
+        "sticky": False,  # it is another partitioner for the producer that sends less
+        "new": False,
+    }
