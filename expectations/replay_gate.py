@@ -147,4 +147,6 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
         medians.append(median_low(known) if len(known) >= LEAST_HISTORY else None)
         kept.append(milliseconds_of(start) in wanted)
         before.append(error)
-    return rows.append_column("history_share_error_points", pa.array(medians, pa.float64())).filter(pa.array(kept))
+    return rows.append_column("history_share_error_points", pa.array(medians, pa.float64())).filter(
+        pa.array(kept, pa.bool_())
+    )

@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 
 from expectations.engine import SUITES
 from expectations.gates import check_health, check_ingested
-from expectations.replay_gate import check_replayed
+from expectations.replay_gate import add_history, check_replayed
 from pipeline.config.rules import Gate
 from pipeline.errors import DataGateError, StorageError
 from pipeline.jobs import ingest, replay
@@ -412,3 +412,9 @@ def test_a_rerun_that_dies_half_way_leaves_no_trusted_window(run):
     with pytest.raises(StorageError):
         ingest.run(InProcess(), run)
     assert trusted_windows(run.warehouse, run.cluster_name) == frozenset()
+
+
+def test_a_cluster_without_back_tests_has_no_history(run):
+    """`replay.arrivals: false` from the first run on."""
+    rewrite(run, "gold.back_tests", lambda _: [])
+    assert add_history(run, run.windows).num_rows == 0
