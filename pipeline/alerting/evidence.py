@@ -16,7 +16,7 @@ from pipeline.verdicts.sources import SourceStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentEvidence:
-    """A change of an incident, the verdict in words, what happened to brokers in its window, and its owner.
+    """A change of an incident, the verdict in words, what happened in its window, and its owner.
 
     `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`; `command` writes a command of ours
     by its name; `report` is where the report about its window lies.

@@ -37,7 +37,7 @@ def describe_incident(
     """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail."""
     change = evidence.change
     events = tuple(format_name(event, _REASON_LIMIT) for event in evidence.events)
-    happened = MailSection(title="What happened to brokers in this window", text=events) if events else None
+    happened = MailSection(title="What happened in this window", text=events) if events else None
     return Content(
         cluster=evidence.cluster,
         key=change.key,

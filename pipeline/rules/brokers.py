@@ -1,4 +1,4 @@
-"""Rules about brokers and consumer groups: leaders, latency, disks, balance.
+"""Rules about brokers, producers and consumer groups: leaders, latency, quotas, disks, balance.
 
 References:
     `preferred_leader`: ZooKeeper's controller tolerated 10 % (`leader.imbalance.per.broker.percentage`). KRaft ignores that
@@ -11,17 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from pipeline.model.number_text import format_clock, format_percent, format_ratio, format_span
+from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.model.window import milliseconds_of
 from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker, measure_column
+from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
-from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
 DISK_RULE = "disk_hours_to_full"
 DISK_HISTORY_WINDOWS = 24
-EVENT_RULES = ("broker_away", "leaders_moved")
-"""Rules about what happened to brokers, shown in every mail and verdict about a window."""
+EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
+"""Rules about what happened to brokers and producers, shown in every mail and verdict about a window."""
 _NAMED = 5
 
 
@@ -151,6 +152,57 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, said)
 
 
+def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """How long quotas delay produce requests, as clients and brokers report it."""
+    for (start_ms, client_id), rows in _by_client(given).items():
+        known = [row for row in rows if row["throttle_time_avg_ms"] is not None]
+        if known:
+            average = max(row["throttle_time_avg_ms"] for row in known)
+            longest = max((row["throttle_time_max_ms"] or 0.0 for row in known), default=0.0)
+            at_most = f", {longest:,.0f} ms at most" if longest > average else ""
+            said = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
+            yield _measure_client(rule, start_ms, client_id, average, said)
+    slowest: dict[tuple[int, int], float] = {}
+    for row in given.rows(BROKER_REQUEST_TIMES, 0):
+        if row["stage"] == "throttle" and row["broker_id"] is not None and row["time_mean_ms"] is not None:
+            place = milliseconds_of(row["window_start"]), row["broker_id"]
+            slowest[place] = max(row["time_mean_ms"], slowest.get(place, 0.0))
+    for (start_ms, broker_id), average in sorted(slowest.items()):
+        said = f"its quotas delay produce requests by {average:,.0f} ms on average"
+        yield measure_broker(rule, start_ms, broker_id, average, said)
+
+
+def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Records that a producer gave up, as it reports them; what librdkafka reports are requests."""
+    for (start_ms, client_id), rows in _by_client(given).items():
+        counts = [
+            row["error_rate_per_s"] * (row["covered_ms"] or given.window_ms) / 1000
+            for row in rows
+            if row["error_rate_per_s"] is not None and row["source"] != "librdkafka_statistics"
+        ]
+        if counts:
+            count = max(counts)
+            said = f"about {count:,.0f} records were not delivered: they expired, were refused, or too large"
+            yield _measure_client(rule, start_ms, client_id, count, said)
+
+
+def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:
+    """Rows of producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
+    found: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in given.rows(PRODUCER_NODES, 0):
+        found[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
+    return dict(sorted(found.items()))
+
+
+def _measure_client(rule: str, start_ms: int, client_id: str, value: float, detail: str) -> RuleMeasure:
+    subject = f"client {format_name(client_id)}"
+    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic="", value=value, detail=detail)
+
+
+def _milliseconds(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f} ms"
+
+
 def _seconds(seconds: float) -> str:
     return f"{seconds:,.0f} s"
 
@@ -181,6 +233,29 @@ BROKER_RULES = (
         meaning="partitions it led were led by others later in the window",
         advice="Shares of such a window mix two placements: see whether a broker stopped, or leaders were elected or moved.",
         doc="partitions that a broker led in a window before another did, by the leader epochs of their batches",
+    ),
+    Rule(
+        name="throttled",
+        measure=_throttled,
+        limit=1,
+        k=1,
+        n=1,
+        meaning="a quota delays what producers send",
+        advice="See `kafka-configs --describe --entity-type clients` (and `users`): raise the quota, or send less. A producer "
+        "whose records wait longer than `delivery.timeout.ms` drops them.",
+        doc="milliseconds by which quotas delay produce requests on average: of a client `produce-throttle-time-avg`, of a broker "
+        "the mean of `ThrottleTimeMs`",
+        format=_milliseconds,
+    ),
+    Rule(
+        name="failed_sends",
+        measure=_failed_sends,
+        limit=1,
+        k=1,
+        n=1,
+        meaning="a producer could not deliver records",
+        advice="Its log names the exception. `TimeoutException`: it sends more than brokers or its quota take.",
+        doc="records that a Java producer gave up in the window, by the rate of `record-error-total`",
     ),
     Rule(
         name="preferred_leader",

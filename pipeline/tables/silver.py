@@ -190,7 +190,7 @@ PRODUCER_NODES = Table(
     grain="producer client x broker x window",
     key=("cluster", "window_start", "instance", "client_id", "broker_id"),
     partitioned_by=BY_DATE,
-    schema_version=2,
+    schema_version=3,
     columns=(
         *DATED_WINDOW,
         string("instance", "What was scraped."),
@@ -215,6 +215,7 @@ PRODUCER_NODES = Table(
         double("records_per_request_avg", "Client-wide `records-per-request-avg`.", "records"),
         double("queue_time_avg_ms", "Client-wide `record-queue-time-avg`: batch creation to drain."),
         double("throttle_time_avg_ms", "Client-wide `produce-throttle-time-avg`."),
+        double("throttle_time_max_ms", "Largest client-wide `produce-throttle-time-max` scraped."),
         double("requests_in_flight", "Client-wide `requests-in-flight`, mean of the scrapes.", "requests"),
         double("buffer_available_bytes", "Client-wide `buffer-available-bytes`, smallest scraped."),
         double("buffer_total_bytes", "`buffer.memory`; librdkafka: `queue.buffering.max.kbytes`."),

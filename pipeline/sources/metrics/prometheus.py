@@ -47,7 +47,7 @@ FAMILIES = (
     ),
     MetricFamily(
         "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
-        "|produce_throttle_time_avg|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
+        "|produce_throttle_time_(avg|max)|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
         "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
     ),
     MetricFamily("kafka_producer_app_info_start_time_ms"),

@@ -230,3 +230,31 @@ def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
 def test_a_rule_over_an_unknown_column_fails_when_it_is_made(column, words):
     with pytest.raises(KeyError, match=r"gold\.topic_health has no column leaderles_count"):
         measure_column(TOPIC_HEALTH, column, words)
+
+
+def node_row(client_id, broker_id, **found):
+    known = dict.fromkeys(("throttle_time_avg_ms", "throttle_time_max_ms", "error_rate_per_s", "covered_ms", "source"))
+    return known | {"window_start": hour(0), "client_id": client_id, "broker_id": broker_id} | found
+
+
+def test_quotas_are_measured_of_clients_and_brokers():
+    nodes = [node_row("app", 0, throttle_time_avg_ms=80.4, throttle_time_max_ms=400.0), node_row("app", 1)]
+    nodes += [node_row("evil\r\nBcc: x", 0, throttle_time_avg_ms=0.0, throttle_time_max_ms=0.0), node_row("mute", 0)]
+    times = [
+        {"window_start": hour(0), "broker_id": broker, "stage": stage, "time_mean_ms": mean}
+        for broker, stage, mean in ((0, "throttle", 12.0), (0, "total", 99.0), (1, "throttle", None), (None, "throttle", 5.0))
+    ]  # fmt: skip
+    tables = {"silver.producer_nodes": nodes, "silver.broker_request_times": times}
+    found = measured("throttled", tables)
+    assert values(found) == {(0, "client app"): 80.4, (0, r"client evil\r\nBcc: x"): 0.0, (0, "broker 0"): 12.0}
+    assert found[0].detail == "quotas delay its produce requests by 80 ms on average, 400 ms at most"
+
+
+def test_records_that_were_given_up_are_counted_over_the_window():
+    nodes = [node_row("app", broker, error_rate_per_s=0.5) for broker in (0, 1)]
+    nodes += [node_row("well", 0, error_rate_per_s=0.0), node_row("mute", 0)]
+    nodes += [node_row("brief", 0, error_rate_per_s=2.0, covered_ms=13_500)]
+    nodes += [node_row("rdkafka", 0, error_rate_per_s=3.0, source="librdkafka_statistics")]
+    found = measured("failed_sends", {"silver.producer_nodes": nodes})
+    assert values(found) == {(0, "client app"): 1800.0, (0, "client brief"): 27.0, (0, "client well"): 0.0}
+    assert found[0].detail.startswith("about 1,800 records were not delivered")

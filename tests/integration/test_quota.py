@@ -1,0 +1,137 @@
+"""A real broker throttles a real producer by its quota until records expire: tables, verdict and mail name the cause.
+
+Oracle: the producer's own counters as it prints them at its end, and what the broker holds.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tests.integration.command_line import read_mails, run_command
+from tests.lab.artifacts import class_path, client_artifacts
+from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
+from tests.lab.cluster import start_cluster
+from tests.lab.process import free_ports, start_java
+from tests.lab.scraper import Target, scraping
+from tests.spark.capture_runs import stored
+
+pytestmark = pytest.mark.timeout(600)
+
+WINDOW_S, SCRAPE_S, RATE_PER_S, SECONDS = 30, 2, 400, 10
+QUOTA = 15_000
+"""Bytes a second, an eighth of what is sent."""
+CLIENTS = ("limited", "free")
+EXPORTED = (
+    "kafka.server:type=BrokerTopicMetrics,*",
+    "kafka.server:type=app-info,*",
+    "kafka.network:type=RequestMetrics,request=Produce,*",
+)
+
+
+def start_producer(cluster, client_id, start_ms, port, folder):
+    """Records wait three seconds at most, as `delivery.timeout.ms` has it."""
+    settings = (
+        f"bootstrap.servers={cluster.bootstrap}",
+        f"client.id={client_id}",
+        *("linger.ms=0", "request.timeout.ms=2000", "delivery.timeout.ms=3000"),
+    )
+    arguments = [
+        *(exporter_agent(port), QUIET, "-cp", class_path(client_artifacts("3.9.1"))),
+        *(str(PRODUCERS / "StartAt.java"), str(start_ms), PERF_TOOL, "--topic", client_id, "--print-metrics"),
+        *("--num-records", str(RATE_PER_S * SECONDS), "--record-size", "300", "--throughput", str(RATE_PER_S)),
+        *("--producer-props", *settings),
+    ]
+    return start_java(client_id, arguments, folder / f"{client_id}.out", heap_mb=128)
+
+
+def last_value(printed, name):
+    """A counter as the tool prints it at its end."""
+    return float(re.findall(rf"^producer-metrics:{name}:\S+\s+: ([\d.]+)", printed, re.MULTILINE)[-1])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """What a run over the window printed, its folder, and each producer's own count of records that failed."""
+    folder = tmp_path_factory.mktemp("quota")
+    with start_cluster(folder / "kafka", 2, with_exporter=True, exported=EXPORTED, heap_mb=256) as cluster:
+        for client_id in CLIENTS:
+            cluster.create_topic(client_id, "0,0")  # broker 0 leads all: an incident, so that there is a mail
+        entity = ("--entity-type", "clients", "--entity-name", "limited")
+        cluster.run_tool("kafka-configs", "--alter", "--add-config", f"producer_byte_rate={QUOTA}", *entity)
+        ports = dict(zip(CLIENTS, free_ports(len(CLIENTS)), strict=True))
+        ready_ms = time.time_ns() // 1_000_000 + 8_000
+        start_ms = ready_ms + -ready_ms % (1000 * WINDOW_S)
+        end_ms = start_ms + 1000 * WINDOW_S
+        targets = [Target(port, folder / "producers" / name, SCRAPE_S) for name, port in ports.items()]
+        targets += [Target(b.exporter_port, folder / "brokers" / str(b.node_id), SCRAPE_S) for b in cluster.brokers]
+        processes = [
+            start_producer(cluster, name, start_ms + 4_000, port, folder / "output") for name, port in ports.items()
+        ]
+        try:
+            with scraping(targets, start_ms, end_ms):
+                for process in processes:
+                    process.wait(timeout_s=120)
+            time.sleep(max(0.0, end_ms / 1000 + 1 - time.time()))
+        finally:
+            for process in processes:
+                process.stop()
+        document = {
+            "warehouse": "warehouse",
+            "outbox": "outbox",
+            "window": f"PT{WINDOW_S}S",
+            "keys": {"mode": "off"},
+            "replay": {"arrivals": False},
+            "mail": {"to": ["kafka@example.org"]},
+            "clusters": {
+                "lab": {
+                    "gate": {"k": 1, "n": 1},
+                    "sources": [
+                        {"kind": "live_cluster", "bootstrap_servers": cluster.internal_bootstrap},
+                        {"kind": "producer_metrics", "path": str(folder / "producers"), "interval": f"PT{SCRAPE_S}S"},
+                        {"kind": "broker_metrics", "path": str(folder / "brokers"), "interval": f"PT{SCRAPE_S}S"},
+                    ],
+                }
+            },
+        }
+        printed = run_command(folder, document, start_ms, f"PT{WINDOW_S}S", {})
+    outputs = {name: (folder / "output" / f"{name}.out").read_text() for name in CLIENTS}
+    return printed, folder, {name: last_value(text, "record-error-total") for name, text in outputs.items()}
+
+
+def test_throttle_time_and_failed_sends_are_measured(run):
+    _, folder, failed = run
+    assert failed["limited"] > 0 == failed["free"]
+    nodes = {row["client_id"]: row for row in stored(folder / "warehouse", "silver.producer_nodes")}
+    limited, free = nodes["limited"], nodes["free"]
+    assert limited["throttle_time_max_ms"] >= limited["throttle_time_avg_ms"] > 100
+    assert not free["throttle_time_max_ms"]
+    assert limited["error_rate_per_s"] * limited["covered_ms"] / 1000 == pytest.approx(
+        failed["limited"], rel=0.5
+    )  # scrapes miss the end
+    assert free["error_rate_per_s"] == 0
+    throttled = {
+        row["broker_id"]: row["time_mean_ms"]
+        for row in stored(folder / "warehouse", "silver.broker_request_times")
+        if row["stage"] == "throttle" and row["request_count"]
+    }
+    assert throttled[0] is None or throttled[0] > 0
+
+
+def test_the_cause_is_named_in_tables_verdict_and_mail(run):
+    printed, folder, _ = run
+    verdicts = {
+        (row["rule"], row["subject"]): row
+        for row in stored(folder / "warehouse", "gold.verdicts")
+        if row["rule"] in {"throttled", "failed_sends"}
+    }
+    for rule in ("throttled", "failed_sends"):
+        assert verdicts[rule, "client limited"]["is_above"]
+        assert not verdicts.get((rule, "client free"), {"is_above": False})["is_above"]
+    said = ("client limited: quotas delay its produce requests by", "records were not delivered")
+    (mail,) = ("\n".join(parts) for parts in read_mails(folder).values())
+    for text in said:
+        assert text in printed
+        assert text in mail
