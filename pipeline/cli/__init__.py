@@ -20,6 +20,7 @@ _SIGPIPE_EXIT_CODE = 141
 
 
 COMMANDS = {
+    "init": "from an address to a verdict: writes the configuration of a cluster and runs one window",
     "run": "the whole pipeline without Airflow: ingest, gates, health, mails",
     "inspect": "what is in these logs: segments, partitions, brokers, problems",
     "partition": "which partition each client would choose for a key",

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     for finding in examine(args.config):
         findings.append(finding)
         if not args.json:
-            sys.stdout.write(_as_text(finding))
+            sys.stdout.write(as_text(finding))
             sys.stdout.flush()
     is_ok = all(finding.is_ok for finding in findings)
     if args.json:
@@ -189,7 +189,8 @@ def _airflow() -> Finding:
     return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
 
 
-def _as_text(finding: Finding) -> str:
+def as_text(finding: Finding) -> str:
+    """A finding as lines of a terminal: what was found, and what to do."""
     lines = [f"{'ok  ' if finding.is_ok else 'FAIL'}  {finding.name}: {finding.found}"]
     if finding.advice:
         lines.append(f"      -> {finding.advice}")

@@ -1,0 +1,156 @@
+"""`init`: from an address to a verdict: asks the cluster and Prometheus, writes the configuration, runs one window."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.cli import COMMANDS, PROGRAM, main
+from pipeline.cli.doctor import as_text, examine_source
+from pipeline.config_file import config_path, load_config
+from pipeline.errors import ConfigError, HealthGateError
+from pipeline.sources.source import Source, sources_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+_DESCRIPTION = """\
+Writes a configuration for a running cluster, and runs one window: tries the brokers and Prometheus as `doctor` does, writes
+nothing if they do not serve, never overwrites a file. Asks on a terminal for what no option gives.
+"""
+_HEAD = """\
+# partition-health: which broker carries more than its share, and why. `partition-health config` prints every setting,
+# `partition-health doctor` checks this file and what it names. Secrets are never in here: environment variables hold them.
+"""
+_CLIENT_OPTIONS = {
+    "security.protocol": "PLAINTEXT (default), SSL, SASL_PLAINTEXT or SASL_SSL",
+    "sasl.mechanism": "such as SCRAM-SHA-512",
+    "sasl.username": "login",
+    "sasl.password_variable": "environment variable that holds the password",
+    "sasl.oauthbearer.token.endpoint.url": "where tokens come from, for OAUTHBEARER",
+    "ssl.truststore.location": "PEM file of the authorities to trust; else the system's",
+    "ssl.keystore.location": "PEM file of a client certificate, for mutual TLS",
+    "ssl.key.location": "PEM file of its key, where that is a file of its own",
+}
+_SICK_EXIT_CODE = 2
+_VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("--config", type=Path, metavar="FILE", help="file to write (default: partition-health.yaml)")
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
+    parser.add_argument("--prometheus", metavar="URL", help='Prometheus server that scrapes the cluster; "" for none')
+    parser.add_argument("--name", default="kafka", help="the cluster's name in tables and mails (default: %(default)s)")
+    parser.add_argument("--warehouse", type=Path, metavar="FOLDER", help="folder of the tables (default: next to FILE)")
+    parser.add_argument(
+        "--window", metavar="DURATION", default="PT1H", help="length of a window (default: %(default)s)"
+    )
+    client = parser.add_argument_group("how to connect", "Kafka's settings; certificates and keys are PEM files")
+    for name, meaning in _CLIENT_OPTIONS.items():
+        option = "--" + name.replace(".", "-").replace("_", "-")
+        client.add_argument(option, dest=name, metavar="VALUE", help=meaning)
+    parser.add_argument("--no-run", action="store_true", help="only write the file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    path = (args.config or config_path()).resolve()
+    if path.exists():
+        raise ConfigError(f"{path} exists, and is not overwritten: remove it, or name another file by --config FILE")
+    ask = input if sys.stdin.isatty() else None
+    bootstrap = args.bootstrap_servers or _ask(ask, "Kafka brokers (host:port, several with commas): ")
+    if not bootstrap:
+        raise ConfigError("which brokers? --bootstrap-servers HOST:PORT")
+    url = args.prometheus
+    if url is None:
+        url = _ask(ask, "Prometheus that scrapes them (URL, empty for none): ")
+    client = {name: value for name in _CLIENT_OPTIONS if (value := getattr(args, name)) is not None}
+    warehouse = args.warehouse or Path(f"{PROGRAM}-data")
+    text = format_config(args.name, bootstrap, url, client, warehouse=warehouse, window=args.window)
+    if not _publish(text, path):
+        print(f"{path} is not written: correct the address or the options, see {PROGRAM} init --help", file=sys.stderr)
+        return _SICK_EXIT_CODE
+    print(f"wrote {path}\n", flush=True)
+    if args.no_run:
+        print(f"next: {PROGRAM} run --config {shlex.quote(str(path))}")
+        return 0
+    code = main(["run", "--config", str(path)])
+    if "report" in COMMANDS and code in _VERDICT_EXIT_CODES:
+        main(["report", "--config", str(path)])
+    return code
+
+
+def _ask(ask: Callable[[str], str] | None, question: str) -> str:
+    """The answer of who sits at the terminal; "" where nobody does."""
+    return ask(question).strip() if ask else ""
+
+
+def format_config(
+    name: str, bootstrap: str, prometheus: str, client: Mapping[str, str], *, warehouse: Path, window: str
+) -> str:
+    """The configuration as YAML, with comments; any text given stands as a quoted scalar."""
+    lines = [
+        _HEAD.rstrip(),
+        f"warehouse: {_quote(warehouse)}",
+        f"outbox: {_quote(warehouse / 'mails')}   # mails become files here until mail.smtp is set",
+        f"window: {_quote(window)}   # each is judged by itself; a mail needs several in a row",
+        "clusters:",
+        f"  {_quote(name)}:",
+        "    # owner: kafka-team                       # in mails, and as owner of the DAGs",
+        "    # mail_to: [kafka-team@example.org]",
+        "    # capacity: {4: 2.0}                      # broker 4 is twice as large",
+        "    sources:",
+        "      - kind: live_cluster",
+        f"        bootstrap_servers: {_quote(bootstrap)}",
+    ]
+    if client:
+        lines += ["        client:", *(f"          {key}: {_quote(value)}" for key, value in client.items())]
+    else:
+        lines += ["        # client: {security.protocol: SASL_SSL, sasl.mechanism: SCRAM-SHA-512, …}"]
+    if prometheus:
+        lines += ["      - kind: prometheus", f"        url: {_quote(prometheus)}"]
+    else:
+        lines += ['      # - {kind: prometheus, url: "http://prometheus:9090"}   # latencies, producers, disks']
+    lines += [
+        "# mail:",
+        "#   to: [platform@example.org]",
+        "#   smtp: {host: mail.example.org, port: 587, user: alerts, password_variable: SMTP_PASSWORD}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path
+    """A JSON string is a YAML scalar, whatever it holds."""
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _publish(text: str, path: Path) -> bool:
+    """Validates the text, tries its sources, and writes it if all serve; never over a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=path.name, encoding="utf-8") as draft:
+        draft.write(text)
+        draft.flush()
+        try:
+            config = load_config(Path(draft.name))
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(draft.name, str(path))) from error
+    is_ok = True
+    for name, cluster in config.clusters.items():
+        for source in sources_of(cluster, Source):
+            for finding in examine_source(name, source):
+                is_ok &= finding.is_ok
+                print(as_text(finding), end="", flush=True)
+    if is_ok:
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError as error:
+            raise ConfigError(f"{path} was written meanwhile, and is not overwritten") from error
+    return is_ok
