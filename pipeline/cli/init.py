@@ -1,4 +1,4 @@
-"""`init`: from an address to a verdict: asks the cluster and Prometheus, writes the configuration, runs one window."""
+"""`init`: from an address to a verdict: asks the cluster and Prometheus, writes the configuration, runs one window, opens the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli import COMMANDS, PROGRAM, main
+from pipeline.cli import PROGRAM, main
 from pipeline.cli.doctor import as_text, examine_source
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Writes a configuration for a running cluster, and runs one window: tries the brokers and Prometheus as `doctor` does, writes
-nothing if they do not serve, never overwrites a file. Asks on a terminal for what no option gives.
+nothing if they do not serve, never overwrites a file. On a terminal it asks for what no option gives, and opens the report.
 """
 _HEAD = """\
 # partition-health: which broker carries more than its share, and why. `partition-health config` prints every setting,
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"next: {PROGRAM} run --config {shlex.quote(str(path))}")
         return 0
     code = main(["run", "--config", str(path)])
-    if "report" in COMMANDS and code in _VERDICT_EXIT_CODES:
-        main(["report", "--config", str(path)])
+    if code in _VERDICT_EXIT_CODES:
+        main(["report", "--config", str(path), *(["--open"] if ask else [])])
     return code
 
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import socket
+import subprocess
+import sys
+import threading
+import time
+from base64 import b64encode, urlsafe_b64encode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
 
 import pytest
 import yaml
 from confluent_kafka import Producer
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from pipeline.cli.doctor import examine_source
 from pipeline.errors import SourceUnreachableError
+from pipeline.model.window import milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
 from pipeline.sources.live.connection import connect
-from tests.integration.command_line import places_of, run_command
+from tests.integration.command_line import HEALTHY_OR_NOT, ROOT, places_of, run_command
 from tests.lab.certificates import write_certificates
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, past_minutes
@@ -24,6 +35,7 @@ from tests.spark.capture_runs import stored
 
 pytestmark = pytest.mark.timeout(900)
 
+PAPER = ROOT / "docs" / "CONFIGURATION.md"
 PASSWORD = "correct-horse-battery-staple-7261"
 VARIABLE = "PARTITION_HEALTH_TEST_PASSWORD"
 RECORDS = 2_000
@@ -48,12 +60,16 @@ def cluster(certificates, tmp_path_factory):
         "ssl.keystore.location": str(broker_file),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(ca_file),
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.client.plain.sasl.jaas.config": (
             f'org.apache.kafka.common.security.plain.PlainLoginModule required user_other="{PASSWORD}";'
         ),
         "listener.name.client.scram-sha-512.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        "listener.name.client.oauthbearer.sasl.jaas.config": (  # without a handler of its own it takes tokens unsigned
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'unsecuredLoginStringClaim_sub="broker";'
         ),
     }
     folder = tmp_path_factory.mktemp("access")
@@ -61,38 +77,118 @@ def cluster(certificates, tmp_path_factory):
         for topic in ("orders", "secrets"):
             running.create_topic(topic, partitions=2)
         credential = f"SCRAM-SHA-512=[iterations=4096,password={PASSWORD}]"
-        for user in ("reader", "stranger"):
+        for user in ("reader", "stranger", "starter", *(f"without-{number}" for number in range(len(EVERYTHING)))):
             running.run_tool(
                 "kafka-configs", "--alter", "--add-config", credential, "--entity-type", "users", "--entity-name", user
             )
-        allow_reading(running.internal_bootstrap, "orders")
+        allow(
+            running.internal_bootstrap, "reader", [(ResourcePattern(ResourceType.TOPIC, "orders"), ACLOperation.READ)]
+        )
         running.start_ms = past_minutes()
         producer = Producer({"bootstrap.servers": running.internal_bootstrap})
         for i in range(RECORDS):
             topic = "orders" if i % 2 else "secrets"
             producer.produce(topic, b"x" * 50, key=b"%d" % i, timestamp=running.start_ms + i * MINUTE_MS // RECORDS)
+        running.create_topic("recent", partitions=2)
+        allow(running.internal_bootstrap, "starter", EVERYTHING)
+        running.now_ms = time.time_ns() // 1_000_000 // MINUTE_MS * MINUTE_MS
+        for stamp in recent_stamps(running):
+            if stamp % MINUTE_MS == 0:
+                producer.flush()  # a batch belongs to one minute
+            producer.produce("recent", b"x" * 50, timestamp=stamp)
         producer.flush()
+        with KafkaConsumer("recent", bootstrap_servers=running.internal_bootstrap, group_id="billing") as consumer:
+            consumer.poll(timeout_ms=20_000, max_records=1)
+            consumer.commit()
         yield running
 
 
-def allow_reading(bootstrap, topic):
+def recent_stamps(cluster):
+    """Ten records a minute of four hours, whatever hour is over when somebody asks."""
+    return range(cluster.now_ms - 4 * 60 * MINUTE_MS, cluster.now_ms, MINUTE_MS // 10)
+
+
+TOPICS, GROUPS = ResourcePattern(ResourceType.TOPIC, "*"), ResourcePattern(ResourceType.GROUP, "*")
+CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
+TOPICS_READ, TOPICS_CONFIGS = (TOPICS, ACLOperation.READ), (TOPICS, ACLOperation.DESCRIBE_CONFIGS)
+CLUSTER_DESCRIBE, CLUSTER_CONFIGS = (CLUSTER, ACLOperation.DESCRIBE), (CLUSTER, ACLOperation.DESCRIBE_CONFIGS)
+GROUPS_DESCRIBE = (GROUPS, ACLOperation.DESCRIBE)
+EVERYTHING = (TOPICS_READ, TOPICS_CONFIGS, CLUSTER_DESCRIBE, CLUSTER_CONFIGS, GROUPS_DESCRIBE)
+"""What `docs/CONFIGURATION.md` lists."""
+
+
+def allow(bootstrap, user, permissions):
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         admin.create_acls(
-            [
-                ACL(
-                    "User:reader",
-                    "*",
-                    ACLOperation.READ,
-                    ACLPermissionType.ALLOW,
-                    ResourcePattern(ResourceType.TOPIC, topic),
-                )
-            ]
+            [ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, on) for on, operation in permissions]
         )
 
 
 @pytest.fixture
 def password(monkeypatch):
     monkeypatch.setenv(VARIABLE, PASSWORD)
+
+
+@pytest.fixture
+def token_endpoint():
+    """The address of an OAuth 2 server that knows one client, and how often it was asked."""
+    asked = []
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            known = self.headers["Authorization"] == "Basic " + b64encode(f"starter:{PASSWORD}".encode()).decode()
+            now = time.time()
+            claims = {"sub": "starter", "iat": now, "exp": now + 3600, "scope": "kafka"}
+            parts = [
+                urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({"alg": "none"}, claims)
+            ]
+            answer = (
+                {"access_token": ".".join([*parts, ""]), "expires_in": 3600} if known else {"error": "invalid_client"}
+            )
+            self.send_response(200 if known else 401)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/token", asked
+        server.shutdown()
+
+
+def oauth_source(cluster, ca_file, url):
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.username": "starter",
+        "sasl.password_variable": VARIABLE,
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.scope": "kafka",
+        "ssl.truststore.location": str(ca_file),
+    }
+    address = f"127.0.0.1:{cluster.brokers[0].client_port}"
+    return LiveCluster(kind="live_cluster", bootstrap_servers=address, client=settings, connect_timeout="PT10S")
+
+
+def test_a_token_of_an_oauth_server_logs_in(cluster, certificates, password, token_endpoint):
+    url, asked = token_endpoint
+    found = {c.name: c for c in examine_live_cluster(oauth_source(cluster, certificates[0], url))}
+    assert all(check.is_ok for check in found.values()), found
+    assert asked[0] == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
+    assert len(asked) <= 2  # one for the diagnosis, one for all connections of the client
+
+
+def test_a_server_that_gives_no_token_is_named(cluster, certificates, token_endpoint, monkeypatch):
+    url, asked = token_endpoint
+    monkeypatch.setenv(VARIABLE, "wrong")
+    said = cause_of(oauth_source(cluster, certificates[0], url))
+    assert f"{url} refuses starter: HTTP 401" in said
+    assert len(asked) == 1
+    away = cause_of(oauth_source(cluster, certificates[0], "http://127.0.0.1:1/token"))
+    assert "http://127.0.0.1:1/token gives no token: ConnectError" in away
 
 
 def source(port, ca_file=None, *, mechanism="SCRAM-SHA-512", protocol="SASL_SSL", host="127.0.0.1", user="reader"):
@@ -117,6 +213,40 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
         assert "not answered" in found[question].found
+
+
+def test_the_permissions_of_the_paper_answer_every_question(cluster, certificates, password):
+    """`docs/CONFIGURATION.md` lists those of `EVERYTHING`, in its order."""
+    starter = source(cluster.brokers[0].client_port, certificates[0], user="starter")
+    found = {c.name: c for c in examine_live_cluster(starter)}
+    assert all(check.is_ok for check in found.values()), found
+    assert "consumer groups" in found
+    assert [name for name, check in found.items() if "not answered" in check.found] == []
+    table = re.findall(r"^\| (\w+) \| (?:Topic|Cluster|Group) ", PAPER.read_text(), re.MULTILINE)
+    assert table == ["".join(part.title() for part in operation.name.split("_")) for _, operation in EVERYTHING]
+
+
+@pytest.mark.parametrize(
+    ("missing", "question"),
+    [
+        (TOPICS_READ, "records"),
+        (TOPICS_CONFIGS, "topic configs"),
+        (CLUSTER_DESCRIBE, "replica sizes"),
+        (CLUSTER_CONFIGS, "broker configs"),
+        (GROUPS_DESCRIBE, "consumer groups"),
+    ],
+)
+def test_each_permission_answers_its_question(cluster, certificates, password, missing, question):
+    """Topics stay visible: Describe stands where Read is missing."""
+    user = f"without-{EVERYTHING.index(missing)}"
+    rest = [one for one in EVERYTHING if one != missing]
+    allow(cluster.internal_bootstrap, user, [*rest, (TOPICS, ACLOperation.DESCRIBE)])
+    found = {
+        c.name: c for c in examine_live_cluster(source(cluster.brokers[0].client_port, certificates[0], user=user))
+    }
+    wrong = {name for name, check in found.items() if not check.is_ok or "not answered" in check.found}
+    assert question in wrong
+    assert wrong <= {question, *(("reassignments",) if missing is CLUSTER_DESCRIBE else ())}
 
 
 def test_a_principal_that_may_see_nothing_is_told_which_permission_is_missing(cluster, certificates, password):
@@ -197,3 +327,39 @@ def test_a_whole_run_leaves_the_secret_nowhere(cluster, certificates, tmp_path):
         "replica sizes" in row["reason"] or "broker" in row["reason"]
         for row in stored(tmp_path / "warehouse", "bronze.quarantine")
     )
+
+
+def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
+    """`init` with options only, as a script calls it: the configuration it writes, and the window it runs."""
+    command = [
+        *(sys.executable, "-m", "pipeline", "init", "--config", "made.yaml", "--name", "guarded", "--window", "PT1H"),
+        *("--bootstrap-servers", f"127.0.0.1:{cluster.brokers[0].client_port}", "--security-protocol", "SASL_SSL"),
+        *("--sasl-mechanism", "SCRAM-SHA-512", "--sasl-username", "starter", "--sasl-password-variable", VARIABLE),
+        *("--ssl-truststore-location", str(certificates[0])),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: PASSWORD}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in HEALTHY_OR_NOT, done.stdout + done.stderr
+    assert "ok    guarded: live_cluster, connection: 1 brokers" in done.stdout
+    assert f"wrote {tmp_path / 'made.yaml'}" in done.stdout
+    assert "cluster guarded:" in done.stdout + done.stderr
+    (report,) = tmp_path.rglob("*.html")
+    assert f"{report}\n" in done.stdout
+    (share,) = stored(tmp_path / "partition-health-data", "gold.broker_share")
+    start_ms = milliseconds_of(share["window_start"])
+    expected = sum(start_ms <= stamp < start_ms + 60 * MINUTE_MS for stamp in recent_stamps(cluster))
+    stamped = [
+        row["record_count"]
+        for row in stored(tmp_path / "partition-health-data", "silver.partition_traffic")
+        if row["topic"] == "recent"
+    ]
+    assert sum(stamped) == expected > 0
+    assert PASSWORD not in done.stdout + done.stderr + (tmp_path / "made.yaml").read_text()
+
+    again = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "is not overwritten" in again.stderr

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kafka.errors import KafkaError
+
 from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata
-from pipeline.sources.live.connection import PAGE_PARTITIONS, ClusterConnection, Failures, connect
+from pipeline.sources.live.connection import PAGE_PARTITIONS, ClusterConnection, Failures, connect, describe_error
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
@@ -51,6 +53,8 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
             reason = refused.get(question)
             found = "answered" if reason is None else f"not answered ({reason}); {advice}"
             yield Finding(name=question, is_ok=True, found=found)
+        if source.groups:
+            yield _examine_groups(connection)
         yield _examine_records(connection, metadata)
 
 
@@ -80,6 +84,19 @@ def _ask_everything(connection: ClusterConnection, metadata: Metadata) -> dict[s
     describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
     describe.ask_reassignments(connection, failures)
     return failures.questions
+
+
+def _examine_groups(connection: ClusterConnection) -> Finding:
+    """Describes one consumer group; brokers leave out those that the principal may not describe, or refuse to describe them."""
+    name, advice = "consumer groups", "allow Describe on the groups if they are wanted; everything else works without"
+    try:
+        known = sorted(group["group_id"] for group in connection.admin.list_groups())
+        for group_id in known[:1]:
+            connection.admin.list_group_offsets(group_id)
+    except KafkaError as error:
+        return Finding(name=name, is_ok=True, found=f"not answered ({describe_error(error)}); {advice}")
+    found = f"{len(known):,} that we may see" if known else f"none that we may see; if there are any: {advice}"
+    return Finding(name=name, is_ok=True, found=found)
 
 
 def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Finding:

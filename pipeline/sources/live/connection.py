@@ -26,6 +26,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
+from pipeline.sources.live.login import login_options
 
 if TYPE_CHECKING:
     from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
@@ -119,11 +120,7 @@ def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any
     if settings.uses_tls:
         options["ssl_context"] = settings.tls_context(secrets)
     if settings.uses_sasl:
-        options |= {
-            "sasl_mechanism": settings.sasl_mechanism,
-            "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": secrets.password,
-        }
+        options |= login_options(settings, secrets)
     return options
 
 

@@ -16,13 +16,14 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError
+from kafka.errors import IllegalSaslStateError, KafkaConfigurationError, KafkaError, UnsupportedSaslMechanismError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from pipeline.errors import SourceUnreachableError
+from pipeline.sources.live.login import login_options
 
 if TYPE_CHECKING:
     from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
@@ -189,19 +190,27 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
     if reply.error_code == UnsupportedSaslMechanismError.errno:
         offered = ", ".join(reply.mechanisms)
         raise _ProbeError(f"sasl.mechanism {name} is not offered; the broker has {offered}", is_final=True)
-    mechanism = get_sasl_mechanism(name)(
-        host=host, sasl_mechanism=name, sasl_plain_username=user, sasl_plain_password=secrets.password
-    )
+    options = login_options(settings, secrets)
+    mechanism = get_sasl_mechanism(name)(host=host, security_protocol=settings.security_protocol, **options)
     while not mechanism.is_done():
-        reply = wire.ask(SaslAuthenticateRequest(mechanism.auth_bytes(), version=0))
+        try:
+            request = SaslAuthenticateRequest(mechanism.auth_bytes(), version=0)
+        except SourceUnreachableError as error:  # no token
+            raise _ProbeError(str(error), is_final=True) from error
+        except (KafkaConfigurationError, AttributeError) as error:  # no region, no credentials: the library says so
+            reason = (
+                f"{name}: no AWS credentials or region here ({error}): set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
+            )
+            raise _ProbeError(reason, is_final=True) from error
+        reply = wire.ask(request)
         if reply is None:
             raise _ProbeError("the broker closed the connection at the login", is_final=True)
         if reply.error_code:
             said = reply.error_message or f"error {reply.error_code}"
-            raise _ProbeError(f"the login of {user} by {name} is refused: {said}", is_final=True)
+            raise _ProbeError(f"the login of {user or 'this role'} by {name} is refused: {said}", is_final=True)
         mechanism.receive(reply.auth_bytes)
     if not mechanism.is_authenticated():
-        raise _ProbeError(f"the login of {user} did not succeed", is_final=True)
+        raise _ProbeError(f"the login of {user or 'this role'} did not succeed", is_final=True)
 
 
 def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:

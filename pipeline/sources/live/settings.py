@@ -9,15 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
+from pipeline.sources.metrics.http_access import check_url
 
 if TYPE_CHECKING:
     import ssl
+
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,9 +42,11 @@ class ClientSettings(Section):
 
     Attributes:
         security.protocol: Whether the listener wants TLS, a login, or both.
-        sasl.mechanism: How to log in.
-        sasl.username: Login.
-        sasl.password_variable: Environment variable that holds the password.
+        sasl.mechanism: How to log in. `AWS_MSK_IAM` takes credentials and region as AWS's own tools do, and needs `[iam]`.
+        sasl.username: Login; with `OAUTHBEARER` the client's id.
+        sasl.password_variable: Environment variable that holds the password; with `OAUTHBEARER` the client's secret.
+        sasl.oauthbearer.token.endpoint.url: Where tokens come from, for the client's id and secret (client credentials).
+        sasl.oauthbearer.scope: Scope to ask for.
         ssl.truststore.location: Certificates of the authorities to trust; the system's by default.
         ssl.keystore.location: Client certificate, for mutual TLS.
         ssl.key.location: Its key, where that is a file of its own.
@@ -51,9 +58,11 @@ class ClientSettings(Section):
     model_config = ConfigDict(populate_by_name=True, alias_generator=_kafka_name)
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
     sasl_username: str | None = None
     sasl_password_variable: str | None = None
+    sasl_oauthbearer_token_endpoint_url: Annotated[str, AfterValidator(check_url)] | None = None
+    sasl_oauthbearer_scope: str | None = None
     ssl_truststore_location: ConfigPath | None = None
     ssl_keystore_location: ConfigPath | None = None
     ssl_key_location: ConfigPath | None = None
@@ -63,11 +72,20 @@ class ClientSettings(Section):
 
     @model_validator(mode="after")
     def _sasl_is_whole(self) -> ClientSettings:
-        wanted = (self.sasl_mechanism, self.sasl_username, self.sasl_password_variable)
-        if self.uses_sasl and None in wanted:
-            raise ValueError(f"{self.security_protocol} needs sasl.mechanism, sasl.username and sasl.password_variable")
-        if not self.uses_sasl and any(wanted):
+        login = (self.sasl_username, self.sasl_password_variable)
+        url, is_iam = self.sasl_oauthbearer_token_endpoint_url, self.sasl_mechanism == "AWS_MSK_IAM"
+        if not self.uses_sasl and any((self.sasl_mechanism, *login, url)):
             raise ValueError(f"sasl.* is set, but security.protocol is {self.security_protocol}")
+        if self.uses_sasl and (self.sasl_mechanism is None or (None in login and not is_iam)):
+            raise ValueError(f"{self.security_protocol} needs sasl.mechanism, sasl.username and sasl.password_variable")
+        if (url is None) == (self.sasl_mechanism == "OAUTHBEARER"):
+            raise ValueError("sasl.oauthbearer.token.endpoint.url goes with sasl.mechanism OAUTHBEARER")
+        if url is not None and url.startswith("http:") and urlsplit(url).hostname not in _THIS_MACHINE:
+            raise ValueError(
+                "the client's secret would be sent in clear: sasl.oauthbearer.token.endpoint.url needs https"
+            )
+        if is_iam and self.security_protocol != "SASL_SSL":
+            raise ValueError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
         return self
 
     @property

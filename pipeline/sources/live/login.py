@@ -1,0 +1,82 @@
+"""How a client logs in, as kafka-python takes it: passwords, tokens of an OAuth 2 server, or credentials of AWS.
+
+References:
+    KIP-255 and RFC 7628 (OAUTHBEARER), RFC 6749 section 4.4 (client credentials); aws-msk-iam-auth (AWS_MSK_IAM).
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+import httpx
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from pipeline.errors import ConfigError, SourceUnreachableError
+from pipeline.sources.live.settings import ClientSettings, Secrets
+
+OAUTHBEARER, AWS_MSK_IAM = "OAUTHBEARER", "AWS_MSK_IAM"
+_TIMEOUT_S = 10.0
+_EARLY_S = 60.0
+"""A token is renewed so long before it expires."""
+
+
+def login_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
+    """What kafka-python's mechanisms take, secrets among it: never to be logged.
+
+    Raises:
+        ConfigError: the mechanism needs a package that is not installed.
+    """
+    options: dict[str, Any] = {"sasl_mechanism": settings.sasl_mechanism}
+    if settings.sasl_mechanism == AWS_MSK_IAM:
+        if not _is_installed("botocore"):
+            raise ConfigError("sasl.mechanism AWS_MSK_IAM needs botocore: pip install 'partition-health[iam]'")
+        return options
+    if settings.sasl_mechanism == OAUTHBEARER:
+        return options | {"sasl_oauth_token_provider": ClientCredentials(settings, secrets)}
+    return options | {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": secrets.password}
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """Tokens of an OAuth 2 server for a client's id and secret, each used until it is about to expire."""
+
+    def __init__(self, settings: ClientSettings, secrets: Secrets) -> None:
+        self._settings, self._secrets = settings, secrets
+        self._token, self._valid_until_s = "", 0.0
+
+    def token(self) -> str:
+        """A token that is valid now.
+
+        Raises:
+            SourceUnreachableError: the server gives none; says why.
+        """
+        if time.monotonic() >= self._valid_until_s:
+            answer = self._ask()
+            self._token = str(answer["access_token"])
+            self._valid_until_s = time.monotonic() + float(answer.get("expires_in", 0)) - _EARLY_S
+        return self._token
+
+    def _ask(self) -> dict[str, Any]:
+        url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
+        form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        login = (self._settings.sasl_username or "", self._secrets.password or "")
+        try:
+            reply = httpx.post(url, data=form, auth=login, timeout=_TIMEOUT_S)
+            reply.raise_for_status()
+            answer: dict[str, Any] = reply.json()
+            if "access_token" not in answer:
+                raise SourceUnreachableError(f"{url} gives no access_token")
+        except httpx.HTTPStatusError as error:
+            raise SourceUnreachableError(f"{url} refuses {login[0]}: HTTP {error.response.status_code}") from error
+        except (httpx.HTTPError, ValueError, TypeError) as error:
+            raise SourceUnreachableError(f"{url} gives no token: {type(error).__name__}: {error}") from error
+        return answer
