@@ -54,7 +54,7 @@ def draw_shares(answer: Answer) -> RowChart:
         answer=answer,
         title="Brokers' shares of the bytes",
         says=says + _left_out(answer),
-        columns=("broker", "share", "of fair", "chance", "verdict", "bytes in"),
+        columns=("broker", "share", "ratio", "chance", "verdict", "bytes in"),
         texts=frozenset({4}),
         rows=[_share_row(row, scale, is_hot=row in above) for row in rows],
         legend=(
@@ -90,7 +90,7 @@ def _share_row(row: AnswerRow, scale: Scale, *, is_hot: bool) -> ChartRow:
         marks.append(scale.point("limit", fair * row["limit_value"], f"limit {format_ratio(row['limit_value'])}"))
     return ChartRow(
         cells=(
-            f"{row['broker_id']}",
+            f"broker {row['broker_id']}",
             known(share, lambda value: format_percent(value, 1)),
             known(row["share_ratio"], format_ratio),
             known(row["chance_ratio"], format_ratio),
@@ -193,7 +193,7 @@ def _latency_row(row: AnswerRow, scale: Scale) -> ChartRow:
             marks.append(scale.point(kind, other, f"{kind} {format_ms(other)}"))
     return ChartRow(
         cells=(
-            f"{row['broker_id']}",
+            f"broker {row['broker_id']}",
             format_ms(mean),
             known(row["request_latency_max_ms"], format_ms),
             known(row["ratio_to_peers"], format_ratio),
@@ -225,7 +225,7 @@ def draw_room(answer: Answer) -> RowChart | None:
         rows=[
             ChartRow(
                 cells=(
-                    f"{row['broker_id']}",
+                    f"broker {row['broker_id']}",
                     format_percent(min(1.0, 1 / row["share_ratio"])),
                     known(row["peak_ratio"], format_ratio),
                     known(row["request_handler_idle_ratio"], format_percent),
@@ -257,8 +257,8 @@ def draw_waiting(answer: Answer) -> RowChart | None:
             ChartRow(
                 cells=(
                     format_name(row["client_id"]),
-                    known(row["queue_time_ms"], format_ms),
-                    known(row["throttle_time_ms"], format_ms),
+                    known(row["queue_time_ms"], _waiting_text),
+                    known(row["throttle_time_ms"], _waiting_text),
                     known(row["buffer_blocked_ratio"], format_percent),
                     known(row["retries_per_s"], lambda rate: f"{rate:.3g}/s"),
                     known(row["errors_per_s"], lambda rate: f"{rate:.3g}/s"),
@@ -271,3 +271,7 @@ def draw_waiting(answer: Answer) -> RowChart | None:
         ],
         legend=(Legend(kind="bar", text="mean time of a batch in the producer's queue"),),
     )
+
+
+def _waiting_text(waited_ms: float) -> str:
+    return format_ms(waited_ms) if waited_ms else "none"

@@ -135,11 +135,16 @@ def _brokers_section(
                 format_value=format_percent,
             ),
         )
-    causes = draw_causes(asker.ask("causes", queries.CAUSES))
+    charts = (
+        draw_judged(asker.ask("judged", queries.JUDGED)),
+        draw_shares(shares),
+        draw_causes(asker.ask("causes", queries.CAUSES)),
+        draw_advice(asker.ask("advice", queries.ADVICE)),
+    )
     return ReportSection(
         name="brokers",
-        title="Brokers",
-        rows=(draw_judged(asker.ask("judged", queries.JUDGED)), draw_shares(shares), *((causes,) if causes else ())),
+        title="Who is hot, why, and what to do",
+        rows=tuple(chart for chart in charts if chart is not None),
         lines=lines,
     )
 
@@ -189,13 +194,12 @@ def _latency_section(asker: Asker, strip: TimeStrip, span: TimeWindow, run: RunC
 
 def _replay_section(asker: Asker) -> ReportSection:
     charts = (
-        draw_advice(asker.ask("advice", queries.ADVICE)),
         draw_replay(asker.ask("replay", queries.REPLAY)),
         draw_back_tests(asker.ask("back_tests", queries.BACK_TESTS)),
     )
     return ReportSection(
         name="replay",
-        title="What to do, and what else would change it",
+        title="What other clients and settings would change",
         rows=tuple(chart for chart in charts if chart is not None),
     )
 

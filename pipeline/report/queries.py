@@ -145,7 +145,7 @@ JOIN (
   SELECT topic, topic_id, row_number() OVER (ORDER BY size_bytes DESC, topic, topic_id) AS place
   FROM gold.scenario_comparison WHERE {_WINDOW} AND is_baseline
 ) t ON t.topic = c.topic AND t.topic_id = c.topic_id
-WHERE t.place <= 12
+WHERE t.place <= 6
 ORDER BY t.place, c.is_baseline DESC, c.candidate"""
 
 BACK_TESTS = f"""\

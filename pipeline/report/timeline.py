@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -144,20 +145,20 @@ def draw_lines(
     known = [row[name] for row in answer.rows for name in names if row[name] is not None]
     levels = tuple(levels)
     top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
-    cold = [name for name in names if name not in set(hot)]
-    kinds = {name: f"line{place}" for place, name in enumerate(cold)}
+    hot = set(hot)
+    kinds = {name: "hot" if name in hot else f"line{place % 8}" for place, name in enumerate(sorted(names))}
     axis = Scale(span.start_ms, span.end_ms)
     lines = tuple(
         Line(
             name=name.replace("_", " "),
-            kind=kinds.get(name, "hot"),
+            kind=kinds[name],
             path=_path(
                 [(milliseconds_of(row["window_start"]), row[name]) for row in answer.rows], axis, window_ms, top
             ),
         )
         for name in names
     )
-    grid = tuple((round(100 - 100 * part, 2), "grid", format_value(part * top)) for part in (0.25, 0.5, 0.75))
+    grid = tuple((round(100 - 100 * value / top, 2), "grid", format_value(value)) for value in round_values(top))
     drawn = tuple((round(100 - 100 * value / top, 2), kind, text) for value, kind, text in levels)
     return LineChart(
         answer=answer,
@@ -168,6 +169,17 @@ def draw_lines(
         spans=spans,
         ticks=time_ticks(span),
     )
+
+
+def round_values(top: float) -> list[float]:
+    """A few round values below a top.
+
+    >>> round_values(0.51), round_values(490.0)
+    ([0.2, 0.4], [100.0, 200.0, 300.0, 400.0])
+    """
+    unit = 10.0 ** math.floor(math.log10(top))
+    step = next(unit * part for part in (0.2, 0.25, 0.5, 1, 2) if top / (unit * part) < 5)
+    return [step * count for count in range(1, int(top / step) + 1) if step * count < 0.97 * top]
 
 
 def _path(points: list[tuple[int, float | None]], axis: Scale, window_ms: int, top: float) -> str:

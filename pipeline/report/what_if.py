@@ -94,7 +94,7 @@ def draw_replay(answer: Answer) -> RowChart | None:
     count = sum(bool(row["is_baseline"]) for row in answer.rows)
     return RowChart(
         answer=answer,
-        title="What other clients and settings would have done",
+        title="Observed, back-test, candidates",
         says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The setup in use is predicted "
         f"as well: for {trusted} of {count} topics that back-test can be trusted.",
         columns=("candidate", "highest broker", "keys moved", "p99 latency", "records per batch", "trust"),

@@ -21,7 +21,7 @@ SCHEMES = ("light", "dark")
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, level AA, for text of any size."""
 _HEIGHT = 900
-_CONTRASTS = """() => {
+CONTRASTS = """() => {
   const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
     .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
@@ -105,7 +105,7 @@ def running_browser():
                 return Shown(
                     outside=page.evaluate(_OUTSIDE),
                     broken=page.evaluate(_BROKEN),
-                    contrasts=[tuple(found) for found in page.evaluate(_CONTRASTS)],
+                    contrasts=[tuple(found) for found in page.evaluate(CONTRASTS)],
                     text=page.inner_text("body"),
                 )
             finally:

@@ -76,7 +76,7 @@ def test_bars_are_as_long_as_their_numbers(page):
     scales = set()
     for row in rows:
         known = dict(zip(columns, row, strict=True))
-        marks = drawn[known["broker_id"]].one("svg")
+        marks = drawn[f"broker {known['broker_id']}"].one("svg")
         (bar,) = [m for m in marks.all("rect") if m.attributes["class"] in {"bar", "hot"}]
         fair, limit = (float(marks.one("line", class_=name).attributes["x1"][:-1]) for name in ("fair", "limit"))
         scales.add(round(float(bar.attributes["width"][:-1]) / float(known["share"]), 1))

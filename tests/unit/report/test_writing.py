@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -14,9 +15,16 @@ from pipeline.runs import plan_runs
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
 
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables") / "warehouse"
+    write_warehouse(folder)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-    write_warehouse(tmp_path / "warehouse")
+def folder(tmp_path, warehouse):
+    shutil.copytree(warehouse, tmp_path / "warehouse")
     write_config(tmp_path)
     return tmp_path
 
