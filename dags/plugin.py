@@ -1,7 +1,7 @@
 """Airflow plugin: what tasks need around them.
 
 It creates the one-writer pool when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
-a try that never began why it did not: Airflow has that in the scheduler's output alone.
+a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in Airflow's pages.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
+
+from dags.reports_page import URL_PREFIX, reports_app
 
 WRITER_POOL = "partition_health_writer"
 
@@ -63,4 +65,8 @@ class PartitionHealthPlugin(AirflowPlugin):
     """Registered as an entry point of the package."""
 
     name = "partition_health"
-    listeners = [sys.modules[__name__]]  # noqa: RUF012 - as Airflow declares it
+    listeners = [sys.modules[__name__]]  # noqa: RUF012
+    fastapi_apps = [{"app": reports_app, "url_prefix": URL_PREFIX, "name": "partition_health"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        {"name": "Partition health", "href": f"{URL_PREFIX}/", "destination": "nav", "url_route": "partition-health"}
+    ]

@@ -221,6 +221,13 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
     )
 
 
+def render_list(reports: Sequence[tuple[str, str, str, str]]) -> str:
+    """A page that links reports: file name, cluster, window and badge of each."""
+    environment = _templates()
+    style = environment.get_template("report.css.j2").render(palette=palette)
+    return environment.get_template("list.html.j2").render(reports=reports, style=style)
+
+
 def _source_hash(text: str) -> str:
     """A source of the policy: the hash of an element's text.
 

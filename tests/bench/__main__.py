@@ -16,7 +16,7 @@ BENCHES = (
         "exposition",
         "live",
     ),
-    *("simulator", "calibration", "health", "false_alarm", "costs"),
+    *("simulator", "calibration", "health", "report", "false_alarm", "costs"),
 )
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Mails as a browser shows them: the HTML part with its pictures, in the system's Chromium.
 
-`python -m tests.lab.browser FOLDER MAIL.eml…` writes screenshots of each, at two widths, light and dark.
+`python -m tests.lab.browser FOLDER MAIL.eml… REPORT.html…` writes screenshots: of mails at two widths, light and dark; of a report
+its first screen on a desk, light, and on a phone, dark.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTHS = (600, 380)
 SCHEMES = ("light", "dark")
+REPORT_SCREENS = ((1200, 1500, "light"), (380, 1100, "dark"))
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, level AA, for text of any size."""
 _HEIGHT = 900
@@ -115,11 +117,25 @@ def running_browser():
         browser.close()
 
 
+def write_report_screenshots(folder, path):
+    """Writes `<report>-<width>-<scheme>.png` of what a person sees first."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        for width, height, scheme in REPORT_SCREENS:
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(path.resolve().as_uri(), wait_until="load")
+            page.screenshot(path=folder / f"{path.stem}-{width}-{scheme}.png")
+        browser.close()
+
+
 def write_screenshots(folder, paths):
-    """Writes `<mail>-<width>-<scheme>.png` for each mail."""
+    """Writes `<mail>-<width>-<scheme>.png` for each mail, and those of reports."""
     folder.mkdir(parents=True, exist_ok=True)
+    for path in [path for path in paths if path.suffix == ".html"]:
+        write_report_screenshots(folder, path)
+    mails = [path for path in paths if path.suffix != ".html"]
     with running_browser() as show:
-        for path in paths:
+        for path in mails:
             for width in WIDTHS:
                 for scheme in SCHEMES:
                     show(path.read_bytes(), width, scheme, folder / f"{path.stem}-{width}-{scheme}.png")

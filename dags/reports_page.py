@@ -1,0 +1,73 @@
+"""Reports in Airflow: a page that lists them and shows them to whoever may see runs of the DAG `health`.
+
+It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+URL_PREFIX = "/partition-health"
+REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
+MOST_LISTED = 500
+_TITLE = re.compile(r"<title>([A-Z]+) ")
+_HEAD_BYTES = 2_000
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+_LIST_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+_REPORT_POLICY = "sandbox allow-scripts allow-popups; frame-ancestors 'self'"
+
+
+async def reports_app(scope: Any, receive: Any, send: Any) -> None:
+    """The pages as an ASGI application, made when the first request comes: other processes load this module too."""
+    await make_app()(scope, receive, send)
+
+
+@cache
+def make_app() -> Any:
+    """The application: `/` lists, `/NAME` shows."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+    from airflow.api_fastapi.core_api.security import requires_access_dag
+    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi.responses import HTMLResponse
+
+    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, "health"))
+    app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/", dependencies=[may_look])
+    def show_list() -> HTMLResponse:
+        from pipeline.report.page import render_list
+
+        listed = list_reports(reports_folder())
+        return HTMLResponse(render_list(listed), headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
+
+    @app.get("/{name}", dependencies=[may_look])
+    def show_report(name: str) -> HTMLResponse:
+        path = reports_folder() / name
+        if re.fullmatch(REPORT_NAME, name) is None or not path.is_file():
+            raise HTTPException(404, "no such report")
+        return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": _REPORT_POLICY})
+
+    return app
+
+
+def reports_folder() -> Path:
+    """Where the configuration has reports written."""
+    from pipeline.config_file import load_config
+
+    return load_config().report_path("any", 0).parent
+
+
+def list_reports(folder: Path) -> list[tuple[str, str, str, str]]:
+    """File name, cluster, window and badge of reports, the newest window first."""
+    paths = [path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name)]
+    paths.sort(key=lambda path: path.stem[-17:], reverse=True)
+    found = []
+    for path in paths[:MOST_LISTED]:
+        with path.open("rb") as file:
+            title = _TITLE.search(file.read(_HEAD_BYTES).decode("utf-8", "replace"))
+        window = path.stem[-17:].replace("T", " ").removesuffix("Z")
+        found.append((path.name, path.stem[:-18], f"{window[:13]}:{window[14:]} UTC", title[1] if title else ""))
+    return found
