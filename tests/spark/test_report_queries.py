@@ -5,6 +5,9 @@ Oracle: Spark SQL on the tables by name; the report itself asks DataFusion.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pipeline.model.number_text import format_cell
@@ -16,6 +19,7 @@ from pipeline.tables import TABLES
 from tests.report_page import read_answers, read_page
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
+QUESTIONS = Path(__file__).parents[2] / "docs/QUESTIONS.md"
 NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
     "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
@@ -38,6 +42,12 @@ def answers(tmp_path_factory, spark):
 
 def test_every_chart_is_compared(answers):
     assert set(answers) == CHARTS
+
+
+@pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", QUESTIONS.read_text(), re.DOTALL))
+def test_the_statements_of_the_questions_run(statement, answers, spark):
+    assert answers
+    assert spark.sql(statement).count() > 0
 
 
 @pytest.mark.parametrize("chart", sorted(CHARTS))

@@ -31,6 +31,14 @@ def test_every_command_is_shown_with_options_that_it_has():
     assert set(called) == {f"pipeline.cli.{name}" for name in COMMANDS}
 
 
+def test_commands_that_questions_show_have_these_options():
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/QUESTIONS.md").read_text(), re.DOTALL)
+    shown = [shlex.split(line, comments=True)[1:] for block in blocks for line in block.splitlines()]
+    assert {build_parser(words[0]).parse_args(words).run.__module__ for words in shown} == {
+        f"pipeline.cli.{name}" for name in ("report", "replay", "mute", "doctor", "tables")
+    }
+
+
 @pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md", "docs/ACCURACY.md", "docs/PERFORMANCE.md"])
 def test_words_of_the_makefile_exist(paper):
     text = (ROOT / paper).read_text()
