@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.runs import RunContext
 
-SHOWN_ROWS = 5
-"""Rows per failed check in an error's text."""
+SHOWN_ROWS = 5  # rows per failed check in an error's text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

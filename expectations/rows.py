@@ -19,8 +19,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 
 from pipeline.model.window import format_instant, milliseconds_of
 
-MAX_ROWS = 20
-"""Rows of evidence kept per check."""
+MAX_ROWS = 20  # rows of evidence kept per check
 
 
 def query(frame: Any, sql: str) -> list[dict[str, Any]]:  # noqa: ANN401 - pandas' or Spark's

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
-MOST_REASON = 1_000
-"""Characters of an `InputError`'s reason: what it repeats of its input has no bound."""
+MOST_REASON = 1_000  # characters of an `InputError`'s reason: what it repeats of its input has no bound
 _FAILURES = (
     ArithmeticError,
     AttributeError,

@@ -10,8 +10,7 @@ from pipeline.model.recommendation import Recommendation
 
 MOST_ACTIONS = 5
 _MOST_EXPLAINED = 3
-_EVEN = 0.005
-"""A predicted range narrower than this is shown as one number."""
+_EVEN = 0.005  # a predicted range narrower than this is shown as one number
 
 
 def actions_section(recommendations: Sequence[Recommendation], *, expected_share: float) -> MailSection | None:

@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from pipeline.model.incident import IncidentState
 
-DIGEST: Final = "digest"
-"""In place of a state: the mail reports many changes."""
+DIGEST: Final = "digest"  # in place of a state: the mail reports many changes
 TABLE_WIDTH: Final = 78
 _LEAST_WORDS: Final = 20
 

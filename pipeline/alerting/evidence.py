@@ -114,40 +114,26 @@ class ProduceLatency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerShareEvidence(IncidentEvidence):
-    """What is known of a broker whose incident entered a state; whatever is not known is None or empty.
-
-    Attributes:
-        brokers: Every broker of the window, the one concerned included.
-        topics: Topics by excess on this broker, largest first, see `excess_by_topic`.
-        partitions: Partitions the broker leads, hottest first.
-        above_count: Windows above among the last n.
-        chance_ratio: Ratio that chance alone exceeds once in a thousand windows.
-        earlier: Every broker of windows before this one.
-        partitioners: Strategy in use by topic, as far as the replay knows it.
-        hot_keys: Heaviest keys on partitions that the broker leads.
-        recommendations: What to do, by rank.
-        peak_ratio: Its largest load within the window over its fair part of the mean one.
-        idle_ratio: Part of the time its request handlers were idle, 0..1.
-        hours_to_full: Until its fullest disk is full at the pace of the last windows.
-    """
+    """What is known of a broker whose incident entered a state; whatever is not known is None or empty."""
 
     broker_id: int
-    brokers: tuple[BrokerLoad, ...]
-    topics: tuple[TopicExcess, ...]
-    partitions: tuple[HotPartition, ...]
+    brokers: tuple[BrokerLoad, ...]  # every broker of the window, the one concerned included
+    topics: tuple[TopicExcess, ...]  # topics by excess on this broker, largest first, see `excess_by_topic`
+    partitions: tuple[HotPartition, ...]  # partitions the broker leads, hottest first
     causes: ShareCauses | None
-    above_count: int
+    above_count: int  # windows above among the last n
     gate: Gate
-    chance_ratio: float | None
+    chance_ratio: float | None  # ratio that chance alone exceeds once in a thousand windows
     latency: ProduceLatency | None = None
-    earlier: tuple[BrokerLoad, ...] = ()
+    earlier: tuple[BrokerLoad, ...] = ()  # every broker of windows before this one
+    # strategy in use by topic, as far as the replay knows it
     partitioners: Mapping[str, str] = field(default_factory=dict)
-    hot_keys: tuple[HotKey, ...] = ()
-    recommendations: tuple[Recommendation, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()  # heaviest keys on partitions that the broker leads
+    recommendations: tuple[Recommendation, ...] = ()  # what to do, by rank
     arrivals: tuple[SourceStatus, ...] = ()
-    peak_ratio: float | None = None
-    idle_ratio: float | None = None
-    hours_to_full: float | None = None
+    peak_ratio: float | None = None  # its largest load within the window over its fair part of the mean one
+    idle_ratio: float | None = None  # part of the time its request handlers were idle, 0..1
+    hours_to_full: float | None = None  # until its fullest disk is full at the pace of the last windows
 
     @property
     def broker(self) -> BrokerLoad:

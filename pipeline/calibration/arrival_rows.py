@@ -20,8 +20,7 @@ from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_wi
 from pipeline.codec.records.arrival_layout import COUNTS
 from pipeline.tables.silver import RECORDS_PER_ROW
 
-BLOCK_RECORDS = 2 * RECORDS_PER_ROW
-"""Records gathered before they are put in order."""
+BLOCK_RECORDS = 2 * RECORDS_PER_ROW  # records gathered before they are put in order
 
 GROUP = (
     *("window_start_ms", "topic", "topic_id", "producer_id", "producer_epoch"),

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 Which = slice | NDArray[np.bool_] | NDArray[np.int64]
 """Some of the records or batches: a slice, a flag for each, or their indexes."""
 
-NO_KEY = -1
-"""In place of an index into `SessionTraffic.keys`: the record's key is null."""
+NO_KEY = -1  # in place of an index into `SessionTraffic.keys`: the record's key is null
 CREATE_TIME = "CreateTime"
 SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
 """Columns of `silver.arrivals` that name a session within a cluster and window."""

@@ -32,10 +32,8 @@ _SALT_FACTOR = np.uint64(0xD1342543DE82EF95)
 class Pattern(StrEnum):
     """How records lie within a millisecond."""
 
-    BURST = "burst"
-    """One call of `send()` after the other, as fast as the client goes."""
-    STEADY = "steady"
-    """Anywhere, independent of each other."""
+    BURST = "burst"  # one call of `send()` after the other, as fast as the client goes
+    STEADY = "steady"  # anywhere, independent of each other
 
 
 def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:

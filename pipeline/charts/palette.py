@@ -20,11 +20,9 @@ ALARM_TINT = "#ffedd5"
 LINES = ("#0369a1", "#7c3aed", "#0f766e", "#a16207", "#be185d", "#4d7c0f")
 """For lines that are distinguished; blue first."""
 
-FONT = "DejaVu Sans"
-"""Shipped with matplotlib, so that a picture is the same everywhere."""
+FONT = "DejaVu Sans"  # shipped with matplotlib, so that a picture is the same everywhere
 
-PIXELS_PER_INCH = 200
-"""Twice what a mail shows: sharp on dense screens."""
+PIXELS_PER_INCH = 200  # twice what a mail shows: sharp on dense screens
 
 STYLE: dict[str, Any] = {
     "font.family": FONT,

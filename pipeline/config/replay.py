@@ -60,8 +60,7 @@ class Candidate(Section):
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
-IN_USE = "in-use"
-"""The candidate that stands for what is in use, replayed like any other."""
+IN_USE = "in-use"  # the candidate that stands for what is in use, replayed like any other
 _LINGER_5 = {"linger.ms": "5"}
 
 DEFAULT_CANDIDATES = (

@@ -27,8 +27,7 @@ from pipeline.model.window import format_instant, milliseconds_of, parse_duratio
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Location = tuple[int | str, ...]
-"""Keys and places in lists, from the top of the document."""
+Location = tuple[int | str, ...]  # keys and places in lists, from the top of the document
 _MOST_SHOWN = 60
 _EXPECTED = {
     "int_parsing": "a whole number",

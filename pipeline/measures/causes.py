@@ -34,8 +34,7 @@ from pipeline.measures.window_loads import WindowLoads
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-LUCK_LEVEL = 0.001
-"""Chance that the luckiest of a topic's partitions goes beyond what is called hash luck."""
+LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyond what is called hash luck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

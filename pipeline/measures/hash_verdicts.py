@@ -11,8 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LEVEL = 0.001
-"""Chance of naming a family by luck."""
+LEVEL = 0.001  # chance of naming a family by luck
 WHOLE = 0.99
 """Part of the records from which a family explains a topic; the rest is then stray, such as explicit partitions."""
 

@@ -67,10 +67,8 @@ def kept_keys_ratio(partition_count: int, new_count: int) -> float:
     return min(partition_count, new_count) / math.lcm(partition_count, new_count)
 
 
-NORMAL_UP_TO = 50
-"""Partitions from which on the normal tail is too light."""
-HEAVY_UNIT = 0.01
-"""A unit this large a part of the topic is placed by itself."""
+NORMAL_UP_TO = 50  # partitions from which on the normal tail is too light
+HEAVY_UNIT = 0.01  # a unit this large a part of the topic is placed by itself
 PEAK_EXCESS = 0.2
 SURELY_CHANCE = 0.05
 """Chance of a peak, by a tail that is too light, from which on none is placed to find the true one: it is larger still, and

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Topic = tuple[str, str]
-"""Topic and its id."""
+Topic = tuple[str, str]  # topic and its id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from pipeline.model.log import TopicPartition
 
-NO_LEADER = -1
-"""No leader, or none that is known."""
+NO_LEADER = -1  # no leader, or none that is known
 
 CLUSTER_METADATA = "cluster_metadata"
 TOPICS_DESCRIBE = "topics_describe"

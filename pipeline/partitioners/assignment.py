@@ -11,10 +11,8 @@ from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import place_hashes, take_modulo
 from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, check_partition_count, choose_partition
 
-NO_PARTITION = -1
-"""Not a function of the key."""
-REFUSED_KEY = -2
-"""The client refuses such a key."""
+NO_PARTITION = -1  # not a function of the key
+REFUSED_KEY = -2  # the client refuses such a key
 
 
 def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:

@@ -16,10 +16,8 @@ from pipeline.partitioners.hashes import HashName, hash_key
 class HashedColumn(NamedTuple):
     """The hashes of a column of keys, by row."""
 
-    values: NDArray[np.uint32]
-    """0 where there is none."""
-    is_hashed: NDArray[np.bool_]
-    """False for a null, and under Java's string hash for bytes that are not UTF-8."""
+    values: NDArray[np.uint32]  # 0 where there is none
+    is_hashed: NDArray[np.bool_]  # False for a null, and under Java's string hash for bytes that are not UTF-8
 
 
 _KERNELS = {

@@ -16,8 +16,7 @@ from pipeline.partitioners.hashes import FNV_BASIS, FNV_PRIME, MURMUR2_FACTOR, M
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 Word = Any  # inside a kernel, uint32
 
-MURMUR2, KAFKAJS_MURMUR2, FNV1A, JAVA_STRING = range(4)
-"""The hashes, as numbers."""
+MURMUR2, KAFKAJS_MURMUR2, FNV1A, JAVA_STRING = range(4)  # the hashes, as numbers
 
 _NOT_TEXT = -1
 _OFFSETS = types.Array(types.int64, 1, "C", readonly=True)

@@ -22,8 +22,7 @@ def _collect_strategies() -> dict[str, Strategy]:
     return found
 
 
-STRATEGIES = _collect_strategies()
-"""Every strategy by name, client after client."""
+STRATEGIES = _collect_strategies()  # every strategy by name, client after client
 
 
 def find_strategy(name: str) -> Strategy:

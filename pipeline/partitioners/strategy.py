@@ -16,11 +16,9 @@ from pipeline.partitioners.masks import Mask, take_modulo
 class KeyRule(Enum):
     """What happens to a null or an empty key."""
 
-    HASHED = "hashed"
-    """Like any key; null like the empty one."""
+    HASHED = "hashed"  # like any key; null like the empty one
     FIRST = "partition 0"
-    KEYLESS = "not a function of the key"
-    """Drawn, sticky or in turn: see `Strategy.keyless`."""
+    KEYLESS = "not a function of the key"  # drawn, sticky or in turn: see `Strategy.keyless`
     REFUSED = "refused"
 
 

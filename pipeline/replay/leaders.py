@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
 from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 
-DRAWS = 64
-"""Draws behind a range: the least and the largest of them are its ends."""
+DRAWS = 64  # draws behind a range: the least and the largest of them are its ends
 
 
 class DrawnLeaders(NamedTuple):

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-INSIDE = 0.9
-"""Part of further runs that lie in a range over seeds."""
+INSIDE = 0.9  # part of further runs that lie in a range over seeds
 
 
 class Loads(NamedTuple):

@@ -17,8 +17,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.topics import KeyedTopic
 from pipeline.simulator.clients.client import Compression
 
-TopicWindow: TypeAlias = tuple[int, str, str]
-"""Start of the window, topic, topic id."""
+TopicWindow: TypeAlias = tuple[int, str, str]  # start of the window, topic, topic id
 SessionKey: TypeAlias = tuple[int, int, int, str, str]
 """Start of the window, producer id, producer epoch; topic and topic id where producers are pooled, else ""."""
 
@@ -66,10 +65,8 @@ class ProducerSession:
 
 
 Row = Mapping[str, Any]
-SessionWindow = tuple[int, int, int]
-"""Start of the window, producer id, producer epoch."""
-MetricsClient = tuple[str, str]
-"""Instance and `client.id`."""
+SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
+MetricsClient = tuple[str, str]  # instance and `client.id`
 
 _BATCH_HEADER_BYTES = 61
 

@@ -18,8 +18,7 @@ RUN_FIGURES = (
     "latency_max_ms",
 )
 """Of a whole run, as the perf test's last line has them."""
-LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")
-"""Of a broker or a partition."""
+LOAD_FIGURES = ("bytes_share", "record_count", "batch_count", "size_bytes")  # of a broker or a partition
 
 
 class Comparison(ScenarioPart):

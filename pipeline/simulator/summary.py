@@ -24,8 +24,7 @@ _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
 LOW_PERCENT, HIGH_PERCENT = 5, 95
 
-Figures = dict[str, float | None]
-"""By name; None where there is none, such as the latency of no record."""
+Figures = dict[str, float | None]  # by name; None where there is none, such as the latency of no record
 
 
 class Range(NamedTuple):

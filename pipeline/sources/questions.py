@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pipeline.model.cluster import EarlierState
 from pipeline.model.window import TimeWindow
 
-NAMED = 5
-"""So many missing items are named, the others counted."""
+NAMED = 5  # so many missing items are named, the others counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from pipeline.tables.table import (
     Table,
 )
 
-RECORDS_PER_ROW = 1 << 20
-"""At most so many records a row: more of one minute go on in further parts."""
+RECORDS_PER_ROW = 1 << 20  # at most so many records a row: more of one minute go on in further parts
 
 ARRIVALS = Table(
     name="silver.arrivals",

@@ -78,8 +78,7 @@ class Table:
         raise KeyError(f"{self.name} has no column {name}")
 
 
-BY_DATE = ("cluster", "window_date")
-"""How bronze and silver are partitioned."""
+BY_DATE = ("cluster", "window_date")  # how bronze and silver are partitioned
 
 # Columns that many tables share, with one meaning everywhere.
 CLUSTER = Column("cluster", "string", "Name of the cluster in the configuration.", nullable=False)

@@ -18,8 +18,7 @@ ARRIVAL_SCHEMA = pa.schema(
     ]
 )
 """Rows of `silver.arrivals` without cluster."""
-ORDER = (*GROUP, "first_ms")
-"""How chunks are sorted before they are joined."""
+ORDER = (*GROUP, "first_ms")  # how chunks are sorted before they are joined
 
 
 def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:

@@ -9,8 +9,7 @@ from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
-LABELS = ("topic", "partition", "quantile", "broker_id", "id")
-"""Labels that the summaries look at."""
+LABELS = ("topic", "partition", "quantile", "broker_id", "id")  # labels that the summaries look at
 _POOL = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
 _REPLICAS = "kafka_server_replicamanager_"
 _INSTANCE = ("source", "instance")

@@ -18,8 +18,7 @@ import polars as pl
 from pipeline.model.window import TimeWindow
 
 GAP_INTERVALS = 3
-START_TOLERANCE_MS = 1000
-"""Starts that are given to the second, or computed from an age, move by less."""
+START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed from an age, move by less
 
 
 def with_increases(

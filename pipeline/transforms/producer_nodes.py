@@ -22,8 +22,7 @@ from pipeline.codec.metrics.metric_names import (
 from pipeline.transforms.arithmetic import divide, divide_by, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
-LABELS = ("client_id", "node_id", "version")
-"""Labels that the summary looks at."""
+LABELS = ("client_id", "node_id", "version")  # labels that the summary looks at
 _BROKER_PREFIX = f"{LIBRDKAFKA_PREFIX}broker_"
 _START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
 _CLIENT = ("source", "instance", "client_id")

@@ -15,10 +15,8 @@ from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
 
-COUNTS, PROBLEMS = "counts", "problems"
-"""Names of what `summarise_samples` gives besides tables."""
-INSTANCE = ("source", "instance")
-"""Columns that name whose samples are summarised together."""
+COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
+INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
 _LABELS = (*producer_nodes.LABELS, *broker_metrics.LABELS)
 
 

@@ -16,8 +16,7 @@ from pipeline.model.verdict import Verdict
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
 
-CALM_BELOW = 1e-9
-"""A source that lacks nothing has the value 0."""
+CALM_BELOW = 1e-9  # a source that lacks nothing has the value 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 
-MOST_RECORDS = 1_000_000
-"""Records examined of a session, from its first on."""
-LENGTH_BYTES = 2
-"""Bytes of a record's length field, a varint, for records of 64 to 8,191 bytes."""
+MOST_RECORDS = 1_000_000  # records examined of a session, from its first on
+LENGTH_BYTES = 2  # bytes of a record's length field, a varint, for records of 64 to 8,191 bytes
 _LEAST_PAIRS, _STRAY_RATIO = 12, 0.05
 
 

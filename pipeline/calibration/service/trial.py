@@ -23,8 +23,7 @@ from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
 
 SEEDS = (1, 2)
-MOST_RECORDS = 60_000
-"""Records simulated of a minute; of a fuller one its beginning."""
+MOST_RECORDS = 60_000  # records simulated of a minute; of a fuller one its beginning
 RUNNING_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
 """Recorded times are those of `send()` calls that had metadata, and the connections of a running producer stand."""
 

@@ -20,8 +20,7 @@ from typing import NamedTuple
 CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"
 APP_INFO_PREFIX = "kafka_producer_app_info_"
-CLIENT_VERSION = f"{APP_INFO_PREFIX}version"
-"""A sample whose label `version` is the value."""
+CLIENT_VERSION = f"{APP_INFO_PREFIX}version"  # a sample whose label `version` is the value
 BROKER_TOPIC_PREFIX = "kafka_server_brokertopicmetrics_"
 REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"

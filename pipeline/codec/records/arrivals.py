@@ -30,8 +30,7 @@ from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, KeySec
 from pipeline.codec.records.key_table import KeyTable
 from pipeline.codec.records.record_scan import RecordScan
 
-MOST_KEYS = 1 << 20
-"""Keys whose numbers are held at once."""
+MOST_KEYS = 1 << 20  # keys whose numbers are held at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

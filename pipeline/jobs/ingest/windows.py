@@ -19,8 +19,7 @@ from pipeline.storage.window_status import StoredWindows, collect_coverage, comm
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
-LATE_MS = HOUR_MS
-"""How late a run may come and still observe the state of its window: schedules slip."""
+LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
 def find_newest_window(run: RunContext) -> TimeWindow | None:

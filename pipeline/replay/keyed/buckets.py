@@ -36,8 +36,7 @@ from pipeline.replay.keyed.sums import (
 Columns = dict[str, NDArray[Any]]
 Ints = NDArray[np.int64]
 
-TEXT_COLUMN = "java_string"
-"""A hash that keys have which are UTF-8, and no others."""
+TEXT_COLUMN = "java_string"  # a hash that keys have which are UTF-8, and no others
 _SEVERAL, _NOWHERE, _STAYS = -1, -2, -1  # in place of a partition
 _PLAIN, _EMPTY, _HASHLESS = range(3)  # states of a key in a column: with a hash to assign it by; of no bytes; neither
 

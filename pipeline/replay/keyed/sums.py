@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 NAMED, NO_HASH = "key", "no_hash"
 """Kinds of records: with a key that has a name; the same, when its hashes are gone. Others are those of `key_traffic`."""
-TOP_KEY_COUNT = 20
-"""Heaviest keys of a topic and window that are looked at one by one."""
-RECORDS, BYTES, KEYS = range(3)
-"""Columns of sums per partition."""
+TOP_KEY_COUNT = 20  # heaviest keys of a topic and window that are looked at one by one
+RECORDS, BYTES, KEYS = range(3)  # columns of sums per partition
 
 
 class KeyTotals(NamedTuple):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ReadFile = Callable[[str, Sequence[str]], Iterable[pa.RecordBatch]]
-Packed = tuple[int, str, Columns]
-"""A bucket, what the rows are, and their columns."""
+Packed = tuple[int, str, Columns]  # a bucket, what the rows are, and their columns
 
 TRAFFIC, HASHES, ANSWERS = "traffic", "hashes", "answers"
 """Files of `silver.key_traffic`, `silver.key_hashes` and `silver.key_answers`."""

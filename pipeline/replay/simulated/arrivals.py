@@ -32,8 +32,7 @@ KeyPartitions = tuple[NDArray[np.int32], int]
 AssignKeys = Callable[[GroupTopic, NDArray[np.int64], int], KeyPartitions]
 """Topic, numbers of keys and partition count to where they go."""
 
-STAYS = -2
-"""In place of a key's partition: its records stay where they were recorded."""
+STAYS = -2  # in place of a key's partition: its records stay where they were recorded
 _UNKNOWN = -1  # in place of a hash: it is not stored, or the key has none
 KEY_HASH_COLUMNS = ("key_id", "is_empty", *HASH_COLUMNS.values())
 

@@ -16,8 +16,7 @@ class ClientFamily(IntEnum):
     """How a client batches and sends."""
 
     JAVA = 0
-    LIBRDKAFKA = 1
-    """A request carries one partition; a partition waits for its own linger only."""
+    LIBRDKAFKA = 1  # a request carries one partition; a partition waits for its own linger only
 
 
 @dataclass(frozen=True)

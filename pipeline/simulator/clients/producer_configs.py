@@ -25,10 +25,8 @@ from pipeline.simulator.clients.client import MS
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
 CLIENTS = (JAVA, LIBRDKAFKA)
-OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0"}
-"""Before, clients write other record batches."""
-NEWEST = {JAVA: "4.3", LIBRDKAFKA: "2.16"}
-"""The newest version a table was read from; later ones are taken to be alike."""
+OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0"}  # before, clients write other record batches
+NEWEST = {JAVA: "4.3", LIBRDKAFKA: "2.16"}  # the newest version a table was read from; later ones are taken to be alike
 SIMULATED = "simulated"
 _TABLES = {JAVA: "java_producer.tsv", LIBRDKAFKA: "librdkafka_producer.tsv"}
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}

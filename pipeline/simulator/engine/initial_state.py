@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 
 _KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Recorded: state.RECORDED}
 _OLD_START_BITS = 31
-_EMPTY_VALUE_BYTES = 1
-"""What a value of no bytes adds to a body: its length."""
+_EMPTY_VALUE_BYTES = 1  # what a value of no bytes adds to a body: its length
 _SETS = ("queues_with_batches", "queues_at_ready", "brokers_with_batches", "ready_brokers", "in_flight_brokers")
 """A producer's bit sets."""
 _LISTED: dict[str, type] = {"partitions": int, "idle_levels": state.IdleLevel, "delays": state.DelayStep}
 _LISTED |= {"error_spans": state.ErrorSpan, "handlers": int, "targets": state.SendTarget}
 """What is numbered as it comes."""
-_FIRST_LENGTH = 256
-"""Of pools that grow: batches, blocks, requests and the rows of traces."""
+_FIRST_LENGTH = 256  # of pools that grow: batches, blocks, requests and the rows of traces
 
 Row = Any  # an item of a structured array
 

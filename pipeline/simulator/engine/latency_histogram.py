@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-STEP_BITS = 7
-"""A power of two has 2 to the power of this many buckets."""
+STEP_BITS = 7  # a power of two has 2 to the power of this many buckets
 MAX_BITS = 44
 """Latencies have at most so many bits, so they stay below 4.8 hours; what is longer counts in the last bucket."""
 BUCKET_COUNT = (MAX_BITS - STEP_BITS + 1) << STEP_BITS

@@ -18,30 +18,22 @@ from pipeline.simulator.engine.state import NONE, ProducerState, Simulation, Top
 class Placement(IntEnum):
     """How a producer picks a partition where neither the key nor the record names one; a `Keyless` names it."""
 
-    BUILT_IN = 0
-    """KIP-794 as released."""
-    BUILT_IN_DRAFT = 1
-    """KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone."""
-    STICKY = 2
-    """KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9."""
+    BUILT_IN = 0  # KIP-794 as released
+    BUILT_IN_DRAFT = 1  # KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone
+    STICKY = 2  # KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9
     ROUND_ROBIN_TWO_TURN = 3
     """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
-    ROUND_ROBIN = 4
-    """`RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic."""
-    ROUND_ROBIN_OLD = 5
-    """`DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic."""
-    TIMED_STICKY = 6
-    """librdkafka since 1.6."""
-    RANDOM = 7
-    """Anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others."""
+    ROUND_ROBIN = 4  # `RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic
+    ROUND_ROBIN_OLD = 5  # `DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic
+    TIMED_STICKY = 6  # librdkafka since 1.6
+    RANDOM = 7  # anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others
 
 
 BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})
 """The accumulator asks them; see `built_in_partitioner`."""
 TWO_QUESTIONS = frozenset({Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN})
 """Asked again for a record that finds no batch with room."""
-RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})
-"""Their counters begin anywhere."""
+RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 

@@ -27,8 +27,7 @@ GAMMA = 0x9E3779B97F4A7C15
 FIRST_FACTOR = 0xBF58476D1CE4E5B9
 SECOND_FACTOR = 0x94D049BB133111EB
 
-LEVEL_BITS = 5
-"""A level of a quantile table has 2 to the power of this many steps of equal probability."""
+LEVEL_BITS = 5  # a level of a quantile table has 2 to the power of this many steps of equal probability
 LEVEL_COUNT = 24
 """Level 0 is the lower half of a distribution, level 1 the next quarter, and so on; the last one reaches 1."""
 TABLE_LENGTH = (LEVEL_COUNT << LEVEL_BITS) + 1

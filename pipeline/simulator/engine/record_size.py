@@ -19,12 +19,10 @@ from pipeline.compilation import portable
 
 BATCH_HEADER_BYTES = 61
 MAX_RECORD_OVERHEAD_BYTES = 21
-FIXED_BODY_BYTES = 3
-"""Attributes and the two deltas at their shortest."""
+FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 _BOUND_BYTES = BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES - FIXED_BODY_BYTES
 
-FIRST_RATIO = np.float32(1.0)
-"""The compression ratio assumed for a topic and codec before a batch was compressed."""
+FIRST_RATIO = np.float32(1.0)  # the compression ratio assumed for a topic and codec before a batch was compressed
 ESTIMATION_FACTOR = np.float32(1.05)
 RATIO_STEP_UP = np.float32(0.05)
 RATIO_STEP_DOWN = np.float32(0.005)

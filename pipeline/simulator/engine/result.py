@@ -21,22 +21,17 @@ from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_
 class QueueCounter(IntEnum):
     """Columns of the partition queues' counters."""
 
-    APPENDED_RECORDS = 0
-    """Put into a batch."""
-    DONE_RECORDS = 1
-    """Acknowledged; with acks=0, sent."""
-    FAILED_RECORDS = 2
-    """In batches that expired or were given up."""
+    APPENDED_RECORDS = 0  # put into a batch
+    DONE_RECORDS = 1  # acknowledged; with acks=0, sent
+    FAILED_RECORDS = 2  # in batches that expired or were given up
     DONE_BATCHES = 3
     FAILED_BATCHES = 4
     DONE_BYTES = 5
     """Of acknowledged batches, as written to the log: 61 bytes each and the records, compressed if they are."""
-    RETRIES = 6
-    """Batches that went back to the queue after an error."""
+    RETRIES = 6  # batches that went back to the queue after an error
     CAPACITY_BYTES = 7
     """Of the buffers that acknowledged batches were built in; bytes before compression / this is how full they were."""
-    PLAIN_BYTES = 8
-    """As `DONE_BYTES`, before compression."""
+    PLAIN_BYTES = 8  # as `DONE_BYTES`, before compression
     IN_SYSTEM_NS = 9
     """Records x nanoseconds from append to the end, summed while the run goes on: Little's law must give the same."""
 
@@ -45,40 +40,28 @@ class ConnectionCounter(IntEnum):
     """Columns of the connections' counters."""
 
     REQUESTS = 0
-    BATCHES = 1
-    """In requests; a batch that is sent again counts again."""
-    BYTES = 2
-    """Of batches in requests."""
+    BATCHES = 1  # in requests; a batch that is sent again counts again
+    BYTES = 2  # of batches in requests
     MAX_IN_FLIGHT = 3
-    ERRORS = 4
-    """Requests answered with an error."""
-    THROTTLED_NS = 5
-    """By quota."""
-    TIMED_OUT = 6
-    """Requests without an answer within `request.timeout.ms`."""
+    ERRORS = 4  # requests answered with an error
+    THROTTLED_NS = 5  # by quota
+    TIMED_OUT = 6  # requests without an answer within `request.timeout.ms`
 
 
 class ProducerCounter(IntEnum):
     """Columns of the producers' counters."""
 
-    SENT_RECORDS = 0
-    """Calls of `send()`."""
-    REFUSED_RECORDS = 1
-    """Too large, or no memory within `max.block.ms`."""
-    BLOCKED_NS = 2
-    """Threads waiting for memory."""
-    BLOCKED_RECORDS = 3
-    """That waited for memory."""
-    MAX_BUFFER_BYTES = 4
-    """The most of `buffer.memory` in use."""
-    SENDER_LOOPS = 5
-    """Iterations of the sender."""
+    SENT_RECORDS = 0  # calls of `send()`
+    REFUSED_RECORDS = 1  # too large, or no memory within `max.block.ms`
+    BLOCKED_NS = 2  # threads waiting for memory
+    BLOCKED_RECORDS = 3  # that waited for memory
+    MAX_BUFFER_BYTES = 4  # the most of `buffer.memory` in use
+    SENDER_LOOPS = 5  # iterations of the sender
     FIRST_SENT_AT_NS = 6
     LAST_SENT_AT_NS = 7
     LAST_DONE_AT_NS = 8
     """When the last record was acknowledged: records / (this - first sent) is the perf test's throughput."""
-    DONE_BODY_BYTES = 9
-    """Sum of the acknowledged records' bodies; see `record_size.py`."""
+    DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `record_size.py`
 
 
 BATCH_TRACE = pa.schema(

@@ -36,8 +36,7 @@ FED_RECORD_COUNT = 1 << 16
 """Recorded arrivals of a thread that lie in memory at a time: 2 MiB. A recording may be far larger than a run."""
 _EVENTS_BETWEEN_MARKS = 1 << 9
 """Where counters are looked at on the way: few, so that they are as they were at the time wanted, within milliseconds."""
-_EVENTS_AT_A_TIME = 1 << 22
-"""Between two looks of the interpreter at its signals: some tenths of a second."""
+_EVENTS_AT_A_TIME = 1 << 22  # between two looks of the interpreter at its signals: some tenths of a second
 
 
 def simulate(

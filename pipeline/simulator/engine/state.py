@@ -18,17 +18,13 @@ from pipeline.simulator.engine.records import Items, type_of
 
 NONE = 0
 NEVER = 1 << 62
-ALL_FED = 1 << 62
-"""More than any thread sends: nothing is left to be fed."""
+ALL_FED = 1 << 62  # more than any thread sends: nothing is left to be fed
 MS = 1_000_000
 SECOND = 1_000_000_000
-BLOCK_LENGTH = 30
-"""Records whose times are kept together: a block of 256 bytes is four cache lines."""
-QUOTA_RING = 16
-"""Quota samples begin a second or more apart, and live for 11 seconds: 12 is the most."""
+BLOCK_LENGTH = 30  # records whose times are kept together: a block of 256 bytes is four cache lines
+QUOTA_RING = 16  # quota samples begin a second or more apart, and live for 11 seconds: 12 is the most
 
-(PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)
-"""Kinds of arrivals; see `scenario.traffic`."""
+(PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)  # kinds of arrivals; see `scenario.traffic`
 
 
 class RandomStream:

@@ -55,8 +55,7 @@ class Distribution:
 
 
 ZERO = Distribution()
-ALIKE = Distribution.constant(PPM)
-"""A factor that is always 1."""
+ALIKE = Distribution.constant(PPM)  # a factor that is always 1
 
 
 @dataclass(frozen=True)

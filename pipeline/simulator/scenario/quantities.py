@@ -70,10 +70,8 @@ def _quantity(unit: int) -> BeforeValidator:
 
 Quantity = Annotated[Distribution, _quantity(1)]
 """A number, quantiles (`{0: 0.1, 0.5: 0.2, 1: 3}`), or `{exponential: mean}`."""
-QuantityMs = Annotated[Distribution, _quantity(MS)]
-"""The same in milliseconds, as nanoseconds."""
-QuantityS = Annotated[Distribution, _quantity(SECOND)]
-"""The same in seconds, as nanoseconds."""
+QuantityMs = Annotated[Distribution, _quantity(MS)]  # the same in milliseconds, as nanoseconds
+QuantityS = Annotated[Distribution, _quantity(SECOND)]  # the same in seconds, as nanoseconds
 
 
 class _Step(Section):

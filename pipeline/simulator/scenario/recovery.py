@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pipeline.simulator.clients.client import SECOND
 from pipeline.simulator.engine.result import SimulationResult
 
-WINDOW_S = 10
-"""Shares are taken over as many seconds: less is mostly chance where runs on a partition are long."""
+WINDOW_S = 10  # shares are taken over as many seconds: less is mostly chance where runs on a partition are long
 TOLERANCE = 0.2
 """A share is even within this part of the fair one, either way: as far as the health gate lets a broker go."""
 _STEP_NS = SECOND // 10

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from pipeline.simulator.scenario.distribution import Distribution
 
-KEYLESS = -1
-"""In place of a partition: the client's partitioner picks it."""
-NO_KEY = -1
-"""In place of a key's length: the record has none."""
+KEYLESS = -1  # in place of a partition: the client's partitioner picks it
+NO_KEY = -1  # in place of a key's length: the record has none
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ CHECKPOINTS = {
 """Files at the root of a log directory, by attribute of `LogDirectory`."""
 _ROOT_NAMES = frozenset({META_PROPERTIES, *CHECKPOINTS.values()})
 _UNKNOWN_BROKER = MetaProperties(0, None, None, None)
-MAX_DEPTH = 12
-"""Levels of plain directories looked through before a tree is given up as not Kafka's."""
+MAX_DEPTH = 12  # levels of plain directories looked through before a tree is given up as not Kafka's
 
 
 def discover_logs(paths: Iterable[Path | str]) -> LogTree:

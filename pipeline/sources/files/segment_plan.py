@@ -26,8 +26,7 @@ from pipeline.model.log_tree import (
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
-_OPENING_BYTES = 4096
-"""What opening a file or range costs, in bytes that could be read instead."""
+_OPENING_BYTES = 4096  # what opening a file or range costs, in bytes that could be read instead
 
 
 class _Sized(Protocol):

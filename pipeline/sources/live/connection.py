@@ -31,8 +31,7 @@ from pipeline.sources.live.login import login_options
 if TYPE_CHECKING:
     from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
-RECEIVE_LIMIT_BYTES = 512 << 20
-"""A reply beyond it is refused; metadata of a million partitions takes some 100 MB."""
+RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 
 
 class ClusterConnection:

@@ -27,8 +27,7 @@ from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection, Failures, describe_error
 from pipeline.sources.live.fetch_read import FetchRead
 
-BY_NAME_VERSION = 12
-"""The newest version that names topics; later ones want ids."""
+BY_NAME_VERSION = 12  # the newest version that names topics; later ones want ids
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_ID = 100
 _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pipeline.codec.metrics.metric_names import Series
 from pipeline.model.log import Problem
 
-MAX_SKEW_MS = 60_000
-"""A clock that differs by more from ours is reported."""
+MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [

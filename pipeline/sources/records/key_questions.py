@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 NO_ANSWER = -1
-_ASKED_TWICE = 256
-"""Keys of a segment about which a user's function is asked a second time."""
+_ASKED_TWICE = 256  # keys of a segment about which a user's function is asked a second time
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,10 +45,8 @@ class Question:
 class Answers(NamedTuple):
     """What a strategy said."""
 
-    partitions: NDArray[np.int64]
-    """By key the partition, or `NO_ANSWER`."""
-    failures: tuple[str, ...]
-    """What went wrong, in words that name no key."""
+    partitions: NDArray[np.int64]  # by key the partition, or `NO_ANSWER`
+    failures: tuple[str, ...]  # what went wrong, in words that name no key
 
 
 def choose_questions(

@@ -119,8 +119,7 @@ OTHER_SCHEMA = pa.schema(
 """Rows that are not about one key: of kind `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over
 the keys that a question gets one answer for) and `problem`."""
 
-UNNAMED = -2
-"""In place of a partition, for records whose keys the memory limit could not name."""
+UNNAMED = -2  # in place of a partition, for records whose keys the memory limit could not name
 
 
 def make_key_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:

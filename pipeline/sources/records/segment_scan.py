@@ -21,8 +21,7 @@ from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign
 RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 
-SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)
-"""Flaws of batches whose header makes no sense: they are no load."""
+SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header makes no sense: they are no load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
