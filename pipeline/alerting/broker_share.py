@@ -270,7 +270,7 @@ def _confidence_section(evidence: BrokerShareEvidence) -> MailSection:
     total = format_bytes(sum(load.size_bytes for load in evidence.brokers))
     counted = "" if units is None else f", worth {format_count(units)} independent batches"
     said.append(f"The window holds {records} records, {total}{counted}, over {len(evidence.brokers)} brokers.")
-    counts = [(row.source, row.arrived_count, row.expected_count or 0) for row in evidence.arrivals]
+    counts = [(row.source, row.arrived_count, row.expected_count or 0) for row in evidence.source_statuses]
     if counts:
         lacking = any(arrived < expected for _, arrived, expected in counts)
         brought = ", ".join(f"{source} {format_count(here)} of {format_count(of)}" for source, here, of in counts)

@@ -130,7 +130,7 @@ class BrokerShareEvidence(IncidentEvidence):
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()  # heaviest keys on partitions that the broker leads
     recommendations: tuple[Recommendation, ...] = ()  # what to do, by rank
-    arrivals: tuple[SourceStatus, ...] = ()
+    source_statuses: tuple[SourceStatus, ...] = ()
     peak_ratio: float | None = None  # its largest load within the window over its fair part of the mean one
     idle_ratio: float | None = None  # part of the time its request handlers were idle, 0..1
     hours_to_full: float | None = None  # until its fullest disk is full at the pace of the last windows

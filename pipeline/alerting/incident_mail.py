@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pipeline.alerting.content import Attachment, Content, Figure, MailSection
 from pipeline.alerting.evidence import IncidentEvidence
-from pipeline.alerting.queries import arrivals_query, verdicts_query
+from pipeline.alerting.queries import source_status_query, verdicts_query
 from pipeline.config.source import is_record_source
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_span
 from pipeline.rules import RULES, format_measure
@@ -135,7 +135,7 @@ def describe_source(evidence: IncidentEvidence) -> Content:
         sections = (
             MailSection(title="What is missing", text=(format_name(evidence.reason, _REASON_LIMIT),)),
             MailSection(title="What to do", text=(doctor,)),
-            MailSection(title="The rows behind this", code=arrivals_query(evidence)),
+            MailSection(title="The rows behind this", code=source_status_query(evidence)),
         )
     else:
         subject_line = f"[{badge}] cluster {cluster}: {change.subject} arrives again, blind since {since}"

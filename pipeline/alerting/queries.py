@@ -41,7 +41,7 @@ def verdicts_query(evidence: IncidentEvidence) -> str:
     )
 
 
-def arrivals_query(evidence: IncidentEvidence) -> str:
+def source_status_query(evidence: IncidentEvidence) -> str:
     """What the sources brought since an incident began."""
     return (
         "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"

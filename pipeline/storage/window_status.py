@@ -57,7 +57,7 @@ class Coverage(NamedTuple):
         )
 
 
-class Arrivals(NamedTuple):
+class StoredAvailability(NamedTuple):
     """What a source was to bring into a window, and what it brought."""
 
     expected_count: int | None
@@ -77,7 +77,7 @@ class StoredWindows:
     # `row_count` of `bronze.window_status`, by source and window
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
     # expected and arrived of `bronze.window_status`, by source and window
-    arrivals: Mapping[tuple[str, TimeWindow], Arrivals] = field(default_factory=dict)
+    availability: Mapping[tuple[str, TimeWindow], StoredAvailability] = field(default_factory=dict)
 
 
 def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
@@ -144,8 +144,10 @@ def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWin
         windows=committed,
         traffic=collect_coverage(columns.to_pylist(), committed),
         row_counts={(row["source"], _window(row)): row["row_count"] for row in status},
-        arrivals={
-            (row["source"], _window(row)): Arrivals(row["expected_count"], row["arrived_count"], row["missing"])
+        availability={
+            (row["source"], _window(row)): StoredAvailability(
+                row["expected_count"], row["arrived_count"], row["missing"]
+            )
             for row in status
         },
     )

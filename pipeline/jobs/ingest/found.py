@@ -40,7 +40,7 @@ class Found:
 
     Attributes:
         reading: Everything but records and samples.
-        arrivals: When samples were taken, of each metrics source.
+        instances: When samples were taken, of each metrics source.
         scan: Batches, keys, arrivals and samples.
         summaries: Rows of `SUMMARY_SCHEMA`.
         samples: What the samples add up to, by table; see `summarise_samples`.
@@ -49,7 +49,7 @@ class Found:
 
     reading: ClusterReading
     metrics: MetricReading
-    arrivals: tuple[InstanceSamples, ...]
+    instances: tuple[InstanceSamples, ...]
     settings: ScanSettings
     scan: Scan
     summaries: list[dict[str, Any]]
@@ -79,7 +79,7 @@ def read_input(
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     samples = _summarise_samples(run, scan)
-    row_counts, page_problems, arrivals = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
+    row_counts, page_problems, instances = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
@@ -96,7 +96,7 @@ def read_input(
     return Found(
         reading=reading,
         metrics=metrics,
-        arrivals=arrivals,
+        instances=instances,
         settings=settings,
         scan=scan,
         summaries=summaries,

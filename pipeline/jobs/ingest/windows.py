@@ -63,14 +63,14 @@ def commit_windows(
     unknown = _list_unknown_leaders(run)
     rows = []
     for window, source, brought in iter_availability(
-        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, samples=found.arrivals
+        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, samples=found.instances
     ):
         missing = unknown[window.start_ms] if source == found.reading.record_source else []
         available = _without(brought, missing) if missing else brought
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else found.row_counts
         # A kept window's row goes on to vouch for what had arrived when its rows were stored.
-        arrived_before = stored.arrivals.get((source, window)) if is_expired else None
+        arrived_before = stored.availability.get((source, window)) if is_expired else None
         rows.append(
             {
                 "window_start": instant_of(window.start_ms),

@@ -107,10 +107,10 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         },
         hot_keys=_hot_keys(run, windows, led),
         recommendations=_recommendations(run, windows, verdict.subject),
-        arrivals=tuple(
-            arrival
-            for arrival in sorted(run.values(SourceStatus, WINDOW_STATUS, windows), key=lambda one: one.source)
-            if arrival.expected_count
+        source_statuses=tuple(
+            status
+            for status in sorted(run.values(SourceStatus, WINDOW_STATUS, windows), key=lambda one: one.source)
+            if status.expected_count
         ),
         peak_ratio=own["peak_ratio"],
         idle_ratio=_idle_ratio(run, windows, broker_id),

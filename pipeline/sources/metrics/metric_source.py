@@ -40,11 +40,11 @@ class InstanceSamples(NamedTuple):
 
 
 class SampleCounts(NamedTuple):
-    """Samples by source and window, the problems found while parsing, and arrivals."""
+    """Samples by source and window, the problems found while parsing, and when each instance was sampled."""
 
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
-    arrivals: tuple[InstanceSamples, ...]
+    instances: tuple[InstanceSamples, ...]
 
 
 def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
@@ -54,15 +54,15 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     """
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
-    arrivals = []
+    instances = []
     for row in counted.to_pylist():
         if row["start_ms"] in by_start:  # others serve as predecessors only
             counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
-        arrivals.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
+        instances.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
     found: dict[str, list[Problem]] = defaultdict(list)
     for row in problems.to_pylist():
         found[row["source"]] += problems_of([row])
-    return SampleCounts(counts, dict(found), tuple(sorted(arrivals)))
+    return SampleCounts(counts, dict(found), tuple(sorted(instances)))
 
 
 def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:

@@ -27,7 +27,7 @@ NEVER = 1 << 62
 
 @dataclass
 class Queue:
-    """A lane: batches of one partition that wait to be sent.
+    """A partition queue: batches of one partition that wait to be sent.
 
     Attributes:
         leader: Index of the partition's broker, or -1.
@@ -85,7 +85,7 @@ class Accumulator:
         self.settings = self.producer.settings
         self.topics = scenario.topics
         self.partition_starts = scenario.partition_starts
-        self.first_lane = number * len(scenario.leaders)
+        self.first_queue = number * len(scenario.leaders)
         self.queues = [Queue(leader) for leader in scenario.leaders]
         self.pool = BufferPool(self.settings.buffer_memory_bytes)
         self.load_stats: list[LoadStats | None] = [None] * len(self.topics)
@@ -113,7 +113,7 @@ class Accumulator:
         """Opens a batch with a record, and returns its bytes; the memory is already allocated."""
         queue = self.queues[partition]
         batch = Batch(
-            lane=self.first_lane + partition,
+            queue_number=self.first_queue + partition,
             number=queue.batch_count,
             created_ns=now_ns,
             capacity_bytes=max(self.settings.batch_bytes, estimate_batch_bytes(record.body_bytes)),
@@ -261,7 +261,7 @@ class Accumulator:
         batch.attempt_count += 1
         batch.last_attempt_ms = now_ns // MS
         batch.backoff_ms = backoff_ms
-        queue = self.queues[batch.lane - self.first_lane]
+        queue = self.queues[batch.queue_number - self.first_queue]
         earlier = batch.earlier or ()
         queue.batches.insert(sum(waiting in earlier for waiting in queue.batches), batch)
 
@@ -269,7 +269,7 @@ class Accumulator:
         """Forgets a batch that is acknowledged or given up; its memory is still to be released."""
         batch.is_done = True
         if batch.earlier is not None:
-            self.queues[batch.lane - self.first_lane].sent.remove(batch)
+            self.queues[batch.queue_number - self.first_queue].sent.remove(batch)
             batch.earlier = []
 
     def take_expired(self, now_ns: int) -> list[Batch]:

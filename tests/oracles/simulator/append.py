@@ -97,12 +97,12 @@ class Appender:
         """KIP-794: the sticky partition may change before, between and after the two attempts."""
         while True:
             run = self._run = self._run or StickyRun(self._draw_partition())
-            lane = self._start + run.partition
+            queue_number = self._start + run.partition
             if self._has_moved_on(run):
                 continue
-            added_bytes = self._accumulator.try_append(lane, record, now_ns)
+            added_bytes = self._accumulator.try_append(queue_number, record, now_ns)
             if added_bytes is not None:
-                self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[lane].is_all_full)
+                self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[queue_number].is_all_full)
                 return self._conclude(run.partition, unused_bytes=buffer_bytes)
             if not buffer_bytes:
                 buffer_bytes = self._measure_buffer(record)
@@ -110,8 +110,8 @@ class Appender:
                     return Outcome(-1, needed_bytes=buffer_bytes)
             if self._has_moved_on(run):
                 continue
-            added_bytes = self._accumulator.open_batch(lane, record, now_ns, buffer_bytes)
-            self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[lane].is_all_full)
+            added_bytes = self._accumulator.open_batch(queue_number, record, now_ns, buffer_bytes)
+            self._count_bytes(run, added_bytes, may_switch=self._accumulator.queues[queue_number].is_all_full)
             return self._conclude(run.partition, has_opened=True)
 
     def _has_moved_on(self, run: StickyRun) -> bool:
@@ -136,26 +136,26 @@ class Appender:
         return draw_partition(stats, self._available, self._partition_count, self._draw)
 
     def _append_chosen(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
-        lane = self._start + partition
-        self._accumulator.queues[lane].is_made = True
-        if self._accumulator.try_append(lane, record, now_ns) is not None:
+        queue_number = self._start + partition
+        self._accumulator.queues[queue_number].is_made = True
+        if self._accumulator.try_append(queue_number, record, now_ns) is not None:
             return self._conclude(partition, unused_bytes=buffer_bytes)
         if not buffer_bytes:
             buffer_bytes = self._measure_buffer(record)
             if not self._accumulator.pool.allocate(buffer_bytes):
                 return Outcome(partition, needed_bytes=buffer_bytes)
-        self._accumulator.open_batch(lane, record, now_ns, buffer_bytes)
+        self._accumulator.open_batch(queue_number, record, now_ns, buffer_bytes)
         return self._conclude(partition, has_opened=True)
 
     def _append_queued(self, record: Record, partition: int, now_ns: int, buffer_bytes: int) -> Outcome:
         """librdkafka: memory is claimed for each record, not for a batch."""
-        lane = self._start + partition
+        queue_number = self._start + partition
         if not buffer_bytes and not self._accumulator.pool.allocate(record.body_bytes):
             return Outcome(partition, needed_bytes=record.body_bytes)
-        if self._accumulator.try_append(lane, record, now_ns) is not None:
-            self._accumulator.queues[lane].batches[-1].claimed_bytes += record.body_bytes
+        if self._accumulator.try_append(queue_number, record, now_ns) is not None:
+            self._accumulator.queues[queue_number].batches[-1].claimed_bytes += record.body_bytes
             return self._conclude(partition)
-        self._accumulator.open_batch(lane, record, now_ns, record.body_bytes)
+        self._accumulator.open_batch(queue_number, record, now_ns, record.body_bytes)
         return self._conclude(partition, has_opened=True)
 
     def _measure_buffer(self, record: Record) -> int:

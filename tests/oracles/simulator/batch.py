@@ -37,11 +37,11 @@ class Record:
 
 @dataclass(eq=False)
 class Batch:
-    """A batch of a lane.
+    """A batch of a partition queue.
 
     Attributes:
-        lane: Its lane's number.
-        number: Within the lane, by creation.
+        queue_number: Its partition queue's number.
+        number: Within the queue, by creation.
         created_ns: When its first record came.
         capacity_bytes: Of its buffer.
         claimed_bytes: Of `buffer.memory`.
@@ -56,13 +56,13 @@ class Batch:
         attempt_count: Times it was sent and failed.
         last_attempt_ms: When it last came back; before, when it was created.
         backoff_ms: How long it then rests.
-        earlier: If idempotent: batches of the lane that were sent and not done when this one was first sent; else None.
+        earlier: If idempotent: batches of the queue that were sent and not done when this one was first sent; else None.
         is_written: The broker has it.
         drained_ns: First and last time it was taken to be sent, -1 before.
         is_done: Acknowledged, expired or given up.
     """
 
-    lane: int
+    queue_number: int
     number: int
     created_ns: int
     capacity_bytes: int
@@ -85,7 +85,7 @@ class Batch:
 
     @property
     def is_next(self) -> bool:
-        """No batch of the lane that was sent before is still on its way; one on its second try waits for that."""
+        """No batch of the queue that was sent before is still on its way; one on its second try waits for that."""
         return self.earlier is None or all(batch.is_done for batch in self.earlier)
 
     @property

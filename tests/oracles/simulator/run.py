@@ -209,8 +209,8 @@ class _Run:
         if outcome.unused_bytes:
             self._grant(pool.release(outcome.unused_bytes), now_ns)
         partition = self._scenario.partition_starts[record.topic] + outcome.partition
-        lane = sender.accumulator.first_lane + partition
-        self._tally.count_append(producer, lane, now_ns, pool.total_bytes - pool.free_bytes)
+        queue_number = sender.accumulator.first_queue + partition
+        self._tally.count_append(producer, queue_number, now_ns, pool.total_bytes - pool.free_bytes)
         returned_ns = now_ns + costs.append_ns
         if outcome.wakes_sender and not sender.is_called:
             returned_ns += self._wake_calls[number].draw(costs.wake_call_ns)

@@ -202,7 +202,7 @@ class Sender:
 
     def _settle(self, batch: Batch, now_ns: int, turn: Turn, *, is_error: bool) -> None:
         """Acknowledges a batch, puts it back, or gives it up."""
-        queue = self.accumulator.queues[batch.lane - self.accumulator.first_lane]
+        queue = self.accumulator.queues[batch.queue_number - self.accumulator.first_queue]
         queue.is_muted = False
         if batch.is_done:
             return

@@ -112,7 +112,7 @@ class Tally:
         row[ConnectionCounter.MAX_IN_FLIGHT] = max(row[ConnectionCounter.MAX_IN_FLIGHT], in_flight_count)
         for batch in request.batches:
             if batch.attempt_count == 0:
-                self._queue_times.add(batch.lane, request.sent_ns - batch.created_ns)
+                self._queue_times.add(batch.queue_number, request.sent_ns - batch.created_ns)
 
     def count_response(self, producer: int, broker: int, request: Request, now_ns: int) -> None:
         """A response was handled."""
@@ -127,21 +127,21 @@ class Tally:
 
     def count_retry(self, batch: Batch) -> None:
         """A batch goes back."""
-        self._queues[batch.lane, QueueCounter.RETRIES] += 1
+        self._queues[batch.queue_number, QueueCounter.RETRIES] += 1
 
     def count_batch(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
         """A batch is done."""
-        row = self._queues[batch.lane]
+        row = self._queues[batch.queue_number]
         count = len(batch.records)
         row[QueueCounter.FAILED_RECORDS if is_failed else QueueCounter.DONE_RECORDS] += count
         row[QueueCounter.FAILED_BATCHES if is_failed else QueueCounter.DONE_BATCHES] += 1
-        self._move(batch.lane, -count, now_ns)
+        self._move(batch.queue_number, -count, now_ns)
         if not is_failed:
             row[QueueCounter.DONE_BYTES] += batch.size_bytes
             row[QueueCounter.PLAIN_BYTES] += batch.plain_bytes
             row[QueueCounter.CAPACITY_BYTES] += batch.capacity_bytes
             for record, _ in batch.records:
-                self._latencies.add(batch.lane, now_ns - record.sent_at_ns)
+                self._latencies.add(batch.queue_number, now_ns - record.sent_at_ns)
             producer_row = self._producers[producer]
             producer_row[ProducerCounter.LAST_DONE_AT_NS] = now_ns
             producer_row[ProducerCounter.DONE_BODY_BYTES] += sum(record.body_bytes for record, _ in batch.records)
@@ -158,7 +158,7 @@ class Tally:
     def _trace(self, producer: int, batch: Batch, now_ns: int, *, is_failed: bool) -> None:
         if self._batch_rows is None or self._record_rows is None:
             return
-        partition = batch.lane - producer * self._partition_count
+        partition = batch.queue_number - producer * self._partition_count
         self._batch_rows.append(
             (
                 producer,

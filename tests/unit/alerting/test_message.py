@@ -271,7 +271,7 @@ def test_room_left_disk_and_completeness_are_told_where_they_are_known():
         peak_ratio=2.1,
         idle_ratio=0.43,
         hours_to_full=31.4,
-        arrivals=(
+        source_statuses=(
             source_arrival("log_directories", arrived=3, expected=3),
             source_arrival("producer_metrics", arrived=40, expected=1_440),
         ),
@@ -281,7 +281,7 @@ def test_room_left_disk_and_completeness_are_told_where_they_are_known():
     assert "Its request handlers were idle 43 % of the time." in text
     assert "At the pace of the last windows its disk is full in 31 h." in text
     assert "Not all that was expected arrived: log_directories 3 of 3, producer_metrics 40 of 1,440." in text
-    whole = render(replace(known, arrivals=known.arrivals[:1]))
+    whole = render(replace(known, source_statuses=known.source_statuses[:1]))
     assert "Everything that was expected arrived: log_directories 3 of 3." in " ".join(text_of(whole).split())
     over = " ".join(text_of(render(resolved_evidence(hours_to_full=31.4))).split())
     assert "Head-room" not in over
