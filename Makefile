@@ -14,13 +14,13 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 READY := .venv/.ready
 COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal --fork-strategy fewest --python-version 3.11 \
-	--generate-hashes --no-annotate --no-header --no-emit-index-url
+	--generate-hashes --no-annotate --no-header --no-emit-index-url --extra airflow
 # Further arguments for pytest: make test ARGS="-k codec"
 ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults fuzz sbom check bench serve capture fidelity lock
+.PHONY: help setup run test test-unit test-integration mutants faults fuzz sbom check bench serve capture fidelity wheel lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +77,9 @@ capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka
 
 fidelity: $(READY) ## simulated and replayed against real producers (20 minutes of real Kafka; ARGS=--recorded: minutes)
 	@$(BIN)/python -m tests.lab.fidelity $(ARGS)
+
+wheel: $(READY) ## a wheel in dist/ with everything under the package partition_health
+	@$(BIN)/python .ci/package.py
 
 lock: $(READY) ## resolve requirements anew
 	@$(COMPILE) --extra dev --output-file requirements-dev.lock

@@ -135,7 +135,8 @@ def _versions() -> Finding:
     """The packages this one names, against what is installed; and pyspark's files against its own record."""
     wrong = []
     wanted = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
-    wanted = [requirement for requirement in wanted if "extra" not in str(requirement.marker or "")]
+    extra = {"extra": "airflow" if _airflow_version() else ""}
+    wanted = [requirement for requirement in wanted if requirement.marker is None or requirement.marker.evaluate(extra)]
     for requirement in wanted:
         try:
             version = metadata.version(requirement.name)
@@ -179,14 +180,23 @@ def _folder(name: str, folder: Path) -> Finding:
 
 
 def _airflow() -> Finding:
-    home = airflow_home()
-    version = metadata.version("apache-airflow")
+    home, version = airflow_home(), _airflow_version()
+    if version is None:
+        found = f"not installed; the DAGs need it: pip install '{DISTRIBUTION}[airflow]'"
+        return Finding(name="Airflow", is_ok=True, found=found)
     if home is None:
         return Finding(
             name="Airflow", is_ok=True, found=f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
         )
     folder = _folder("Airflow", home)
     return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
+
+
+def _airflow_version() -> str | None:
+    try:
+        return metadata.version("apache-airflow")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def as_text(finding: Finding) -> str:

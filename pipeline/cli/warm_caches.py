@@ -39,7 +39,8 @@ def kernel_modules() -> list[str]:
     """Modules that hold kernels, which compile when imported; the simulator's, which take longest, come first."""
     root = Path(pipeline.__file__).parent
     paths = [path for path in root.rglob("*.py") if "\n@kernel(" in path.read_text(encoding="utf-8")]
-    return [".".join(path.relative_to(root.parent).with_suffix("").parts) for path in sorted(paths, reverse=True)]
+    parts = [path.relative_to(root).with_suffix("").parts for path in sorted(paths, reverse=True)]
+    return [".".join((pipeline.__name__, *names)) for names in parts]
 
 
 def compile_kernels(modules: Sequence[str], compiled: list[str]) -> float:
