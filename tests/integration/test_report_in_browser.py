@@ -5,6 +5,10 @@ The page holds names that would act if anything let them. Oracles: Chromium's la
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -60,10 +64,14 @@ def open_page(browser, html):
     """Opens the report in a fresh context; `said` gathers what the console and the network were asked."""
     contexts = []
 
-    def open_it(width=1440, look="light", *, scripts=True):
+    def open_it(width=1440, look="light", *, scripts=True, bypass_csp=False):
         scheme = "dark" if look == "dark" else "light"
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, java_script_enabled=scripts
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            offline=True,
+            java_script_enabled=scripts,
+            bypass_csp=bypass_csp,
         )
         contexts.append(context)
         page = context.new_page()
@@ -92,6 +100,28 @@ def test_the_report_fits_and_can_be_read(width, look, open_page):
     assert faint == []
     assert said == []
     assert "pwned" not in page.title()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The text of axe-core, installed from its lock."""
+    folder = tmp_path_factory.mktemp("axe") / "page_checks"
+    shutil.copytree(Path(__file__).parent / "page_checks", folder)
+    done = subprocess.run(
+        ["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return (folder / "node_modules/axe-core/axe.min.js").read_text()
+
+
+@pytest.mark.parametrize(("width", "look"), [(1440, "light"), (380, "dark")])
+def test_axe_finds_no_violation(width, look, open_page, axe):
+    page, _ = open_page(width, look, bypass_csp=True)
+    page.evaluate("() => document.querySelectorAll('details').forEach(node => { node.open = true })")
+    page.evaluate(axe)
+    found = page.evaluate("() => axe.run({resultTypes: ['violations']})")
+    assert len(found["passes"]) > 10
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found["violations"]] == []
 
 
 def test_no_name_acts_and_nothing_is_fetched(open_page):
