@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 import webbrowser
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from pipeline.cli.options import add_config_option
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
+from pipeline.errors import NothingUsableError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_duration
 from pipeline.report.page import gather_report, render_report
 from pipeline.report.writing import write_report
@@ -44,10 +46,16 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     until_ms, length_ms = _period(config, args.window, args.last, now_ms)
     newest = TimeWindow(until_ms - milliseconds_of(config.window), until_ms)
-    reports = [
-        gather_report(run, until_ms=until_ms, length_ms=length_ms)
-        for run in plan_runs(config, newest, run_id="report", now_ms=now_ms, cluster=args.cluster)
-    ]
+    reports, missing = [], []
+    for run in plan_runs(config, newest, run_id="report", now_ms=now_ms, cluster=args.cluster):
+        try:
+            reports.append(gather_report(run, until_ms=until_ms, length_ms=length_ms))
+        except NothingUsableError as error:
+            missing.append(error)
+    if not reports:
+        raise missing[0]
+    for reason in missing:
+        print(reason, file=sys.stderr)
     name = reports[0].cluster if len(reports) == 1 else "all-clusters"
     path = args.output or config.report_path(name, max(report.window_start_ms for report in reports))
     write_report(render_report(reports, now_ms=now_ms, command=config.command("sql")), path)

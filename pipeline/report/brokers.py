@@ -102,11 +102,11 @@ def _share_row(row: AnswerRow, scale: Scale, *, is_hot: bool) -> ChartRow:
     )
 
 
-def draw_causes(answer: Answer) -> RowChart | None:
-    """How the highest broker comes from its fair share to its share, term by term; None where it was not split."""
-    if not answer.rows or answer.rows[0]["leaders_term"] is None:
+def draw_causes(answer: Answer, broker: int) -> RowChart | None:
+    """How a broker comes from its fair share to its share, term by term; None where it was not split."""
+    row = next((row for row in answer.rows if row["broker_id"] == broker), None)
+    if row is None or row["leaders_term"] is None:
         return None
-    row = answer.rows[0]
     fair, share = row["expected_share"], row["share"]
     steps = [fair]
     for name, _ in _TERMS:

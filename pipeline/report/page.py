@@ -90,7 +90,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         status=status,
         strip=strip,
         sections=(
-            _brokers_section(asker, shares, strip, span, run),
+            _brokers_section(asker, shares, strip, span, run, broker=broker),
             _topics_section(asker, shares, broker),
             _latency_section(asker, strip, span, run),
             _replay_section(asker),
@@ -108,7 +108,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
 
 
 def _brokers_section(
-    asker: Asker, shares: Answer, strip: TimeStrip, span: TimeWindow, run: RunContext
+    asker: Asker, shares: Answer, strip: TimeStrip, span: TimeWindow, run: RunContext, *, broker: int
 ) -> ReportSection:
     loudest = [row["broker_id"] for row in asker.ask("loudest", queries.LOUDEST).rows]
     above = [
@@ -138,7 +138,7 @@ def _brokers_section(
     charts = (
         draw_judged(asker.ask("judged", queries.JUDGED)),
         draw_shares(shares),
-        draw_causes(asker.ask("causes", queries.CAUSES)),
+        draw_causes(asker.ask("causes", queries.CAUSES), broker),
         draw_advice(asker.ask("advice", queries.ADVICE)),
     )
     return ReportSection(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.config.report import report_name
 from pipeline.durable_files import replace_file
+from pipeline.errors import PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.page import gather_report, render_report
 from pipeline.runs import RunContext
@@ -40,10 +41,10 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
             report = gather_report(
                 run, until_ms=start_ms + run.window_ms, length_ms=milliseconds_of(run.config.report.period)
             )
-            path = run.config.report_path(run.cluster_name, start_ms)
+            path = run.config.report_path(run.cluster_name, report.window_start_ms)
             write_report(render_report([report], now_ms=run.now_ms, command=run.config.command("sql")), path)
         _delete_expired(run, max(windows).end_ms)
-    except OSError as error:
+    except (OSError, PipelineError) as error:
         return (f"the report could not be written: {error}",)
     return (f"report {path}",)
 

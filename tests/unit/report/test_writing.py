@@ -130,3 +130,19 @@ def test_clusters_with_names_that_look_alike_have_files_of_their_own(folder):
     names = {config.report_path(cluster, T0_MS).name for cluster in ("a b", "a/b", "a-b")}
     assert len(names) == 3
     assert "a-b-2026-11-21T00-00Z.html" in names
+
+
+def test_a_cluster_without_judged_windows_does_not_keep_the_others_from_a_report(folder, capsys):
+    path = folder / "partition-health.yaml"
+    path.write_text(f"{path.read_text()}  idle:\n    sources:\n      - {{kind: log_directories, paths: [{folder}]}}\n")
+    assert main(["report", "--config", str(path)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{folder}/warehouse/reports/demo-2026-11-21T05-00Z.html\n"
+    assert "no window of cluster idle was judged" in said.err
+
+
+def test_a_window_that_was_not_judged_is_a_note(folder):
+    config = load_config(folder / "partition-health.yaml")
+    run = plan(config, -5, 1)
+    (note,) = write_reports(run, run.windows)
+    assert note.startswith("the report could not be written: no window of cluster demo was judged")
