@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli import PROGRAM, main
 from pipeline.cli.doctor import as_text, examine_source
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
 from pipeline.sources.source import Source, sources_of
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping
 
 _DESCRIPTION = """\
 Writes a configuration for a running cluster, and runs one window: tries the brokers and Prometheus as `doctor` does, writes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
 
@@ -15,10 +14,8 @@ from pipeline.sources.live.connection import PAGE_PARTITIONS, ClusterConnection,
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import BROKER_CONFIGS
-
-if TYPE_CHECKING:
-    from pipeline.sources.live.settings import LiveSettings
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (

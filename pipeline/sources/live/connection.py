@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
@@ -27,9 +27,7 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
 from pipeline.sources.live.login import login_options
-
-if TYPE_CHECKING:
-    from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
+from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka.errors import IllegalSaslStateError, KafkaConfigurationError, KafkaError, UnsupportedSaslMechanismError
 from kafka.net.sasl import get_sasl_mechanism
@@ -24,9 +24,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.sources.live.login import login_options
-
-if TYPE_CHECKING:
-    from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
+from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 PROBE_TIMEOUT_S = 5.0
 _RECEIVE_BYTES = 1 << 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
@@ -21,11 +20,9 @@ from pipeline.sources.live.plan import (
     join_reads,
     plan_fetches,
 )
+from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
-
-if TYPE_CHECKING:
-    from pipeline.sources.live.settings import LiveSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
