@@ -12,35 +12,24 @@ from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
 
-FEW_RATIO = 0.01
-"""Part of the records that may be special before the prediction is not to be trusted."""
-MOST_DIFFERENCE = 0.05
-"""Part of a producer's bytes that may differ between its metrics and the log."""
+FEW_RATIO = 0.01  # part of the records that may be special before the prediction is not to be trusted
+MOST_DIFFERENCE = 0.05  # part of a producer's bytes that may differ between its metrics and the log
 _LISTED = 6
 _REASON, _ASSUMED = True, False
 
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What a topic's log says of itself in a window.
+    """What a topic's log says of itself in a window."""
 
-    Attributes:
-        missing_count: Offsets between batches that no batch covers.
-        compacted_count: Records gone from inside batches.
-        late_starts: Partitions whose log begins inside the window, with records missing before.
-        moved: Partitions whose leader was elected anew in the window.
-        led_by_nobody_known: Partitions with batches of an epoch whose leader is not known.
-        empty_minute_count: Whole minutes of the window without any record.
-    """
-
-    missing_count: int = 0
-    compacted_count: int = 0
+    missing_count: int = 0  # offsets between batches that no batch covers
+    compacted_count: int = 0  # records gone from inside batches
     is_compacted: bool = False
     crc_error_count: int = 0
-    late_starts: tuple[int, ...] = ()
-    moved: tuple[int, ...] = ()
-    led_by_nobody_known: tuple[int, ...] = ()
-    empty_minute_count: int = 0
+    late_starts: tuple[int, ...] = ()  # partitions whose log begins inside the window, with records missing before
+    moved: tuple[int, ...] = ()  # partitions whose leader was elected anew in the window
+    led_by_nobody_known: tuple[int, ...] = ()  # partitions with batches of an epoch whose leader is not known
+    empty_minute_count: int = 0  # whole minutes of the window without any record
 
 
 def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:

@@ -38,28 +38,19 @@ _FITS, _FITS_NOT = 0.05, 0.3
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a session used for a topic.
+    """What a session used for a topic."""
 
-    Attributes:
-        strategy: Name in `pipeline.partitioners`; None where it is not known.
-        client: As `resolve_producer` takes it, like `version`, which stands for the range; "" where none is simulated.
-        settings: By the client's own names.
-        confidence: That the strategy is the one, 0 to 1.
-        runner_up: The next best strategy, or "".
-        source: `CONFIGURED`, `INFERRED` or `NONE`.
-        assumptions: What the data leave open or contradict.
-    """
-
-    strategy: str | None
+    strategy: str | None  # name in `pipeline.partitioners`; None where it is not known
+    # as `resolve_producer` takes it, like `version`, which stands for the range; "" where none is simulated
     client: str
     version: str
     version_range: str
-    settings: Mapping[str, Setting]
-    confidence: float
-    runner_up: str
-    source: Origin
+    settings: Mapping[str, Setting]  # by the client's own names
+    confidence: float  # that the strategy is the one, 0 to 1
+    runner_up: str  # the next best strategy, or ""
+    source: Origin  # `CONFIGURED`, `INFERRED` or `NONE`
     reason: str
-    assumptions: tuple[Statement, ...] = ()
+    assumptions: tuple[Statement, ...] = ()  # what the data leave open or contradict
 
     @property
     def config(self) -> dict[str, str]:
@@ -216,10 +207,8 @@ def _take_configured(found: _Evidence, strategy: str) -> _Evidence:
     return replace(found, choice=choice, confidence=1.0, runner_up="", notes=notes)
 
 
-MOST_UNDER_WAY = 3.0
-"""Requests under way to a broker on average, above which batches wait for their turn, too."""
-NEW_DEFAULT_MS = 5.0
-"""Default of `linger.ms` since Kafka 4.0 (KIP-1030)."""
+MOST_UNDER_WAY = 3.0  # requests under way to a broker on average, above which batches wait for their turn, too
+NEW_DEFAULT_MS = 5.0  # default of `linger.ms` since Kafka 4.0 (KIP-1030)
 _NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
 _TOLERANCE_MS = 0.3
 

@@ -37,8 +37,7 @@ SATURATED, ALONE = 4.8, 0.1
 """Requests under way on average from which a connection is saturated, and up to which hardly a request waits."""
 # Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
-LEAST_DELAY_MS = 1.0
-"""Shortest delay of a broker that is distinguished from none."""
+LEAST_DELAY_MS = 1.0  # shortest delay of a broker that is distinguished from none
 _LEAST_REQUESTS = 30
 _CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
 _UNSURE_MS = 0.3

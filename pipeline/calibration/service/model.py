@@ -16,8 +16,7 @@ from pipeline.simulator.scenario.scenario import SimulatedBroker
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""
-SAME_LEVEL = 0.5
-"""Least relative difference between two levels of a broker's delay."""
+SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
 _OTHER_ERROR = 0.03  # error of a saturated connection's time per request, from which another level is known
 
 
@@ -33,25 +32,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ServiceModel:
-    """How long a broker takes for a producer's requests in a window.
-
-    Attributes:
-        request_ms: For each request, on average; it has the shape of `simulator.measured`.
-        partition_ms: For each partition in a request beyond the first; `kib_ms` for each 1,024 bytes.
-        delay_ms: What a request takes longer; of several minutes the median.
-        delay_series: Pairs of a start in epoch milliseconds and the delay from then on, rising.
-        is_identifiable: The data determine the delay; else it is assumed.
-        is_settled: Metrics are of this time, hardly of the minute before it.
-    """
+    """How long a broker takes for a producer's requests in a window."""
 
     broker_id: int
-    request_ms: Parameter
-    partition_ms: Parameter
+    request_ms: Parameter  # for each request, on average; it has the shape of `simulator.measured`
+    partition_ms: Parameter  # for each partition in a request beyond the first; `kib_ms` for each 1,024 bytes
     kib_ms: Parameter
-    delay_ms: Parameter
+    delay_ms: Parameter  # what a request takes longer; of several minutes the median
+    # pairs of a start in epoch milliseconds and the delay from then on, rising
     delay_series: tuple[tuple[int, float], ...] = ()
-    is_identifiable: bool = False
-    is_settled: bool = True
+    is_identifiable: bool = False  # the data determine the delay; else it is assumed
+    is_settled: bool = True  # metrics are of this time, hardly of the minute before it
     assumptions: tuple[Statement, ...] = ()
 
     def noting(self, statement: Statement) -> ServiceModel:

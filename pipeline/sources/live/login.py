@@ -18,8 +18,7 @@ from pipeline.sources.live.settings import ClientSettings, Secrets
 
 OAUTHBEARER, AWS_MSK_IAM = "OAUTHBEARER", "AWS_MSK_IAM"
 _TIMEOUT_S = 10.0
-_EARLY_S = 60.0
-"""A token is renewed so long before it expires."""
+_EARLY_S = 60.0  # a token is renewed so long before it expires
 
 
 def login_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
