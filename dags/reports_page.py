@@ -1,4 +1,4 @@
-"""Reports in Airflow: a page that lists them and shows them to whoever may see runs of the DAG `health`.
+"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `health`.
 
 It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
 """

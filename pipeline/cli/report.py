@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--window", metavar="START/DURATION", help="the period; its newest judged window is shown in full"
     )
     which.add_argument(
-        "--last", metavar="7d", help="so long up to the newest judged window: 7d, 36h, 90m (default: report.period)"
+        "--last", metavar="7d", help="how long, up to the newest judged window: 7d, 36h, 90m (default: report.period)"
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster of the configuration")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where it is written; else a file in report.folder")

@@ -29,7 +29,7 @@ class Report(Section):
 
 
 def report_name(cluster: str, window: str) -> str:
-    """Name of a report's file; names that look alike as file names are told apart by a digest."""
+    """Name of a report's file; names that look alike as file names are distinguished by a digest."""
     slug = format_slug(cluster)
     digest = "" if slug == cluster else f"-{hashlib.blake2b(cluster.encode(), digest_size=3).hexdigest()}"
     return f"{slug}{digest}-{window}.html"

@@ -101,7 +101,7 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> HeatMap:
         )
         for topic in order
     )
-    # a square root: partitions of a hundredth of the largest are still told apart from empty ones
+    # a square root: partitions of a hundredth of the largest still differ from empty ones
     steps = tuple(format_bytes(largest * (step / _STEPS) ** 2) for step in range(1, _STEPS + 1))
     led = sum(row["leader_id"] == broker for row in answer.rows)
     return HeatMap(

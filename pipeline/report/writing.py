@@ -1,4 +1,4 @@
-"""Reports on disk: one for each window that people are told of, and for the newest; old ones go."""
+"""Reports on disk: one for each window that people are notified about, and for the newest; old ones are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From `silver.producer_nodes` to `gold.latency`: each broker beside its peers and beside its own history."""
+"""From `silver.producer_nodes` to `gold.latency`: each broker compared with its peers and with its own history."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The other ways to pick a partition: KIP-480, round robin, and librdkafka's.
 
 KIP-480 (`StickyPartitionCache`, Kafka 2.4 to 3.2) moves on with every new batch. A record that finds no batch with room at
-the sticky partition makes it draw until it is another one; keyed records and explicit partitions do so too. So whoever's
+the sticky partition makes it draw until it is another one; keyed records and explicit partitions do so too. So a partition whose
 batches are sent at once is left at once, and a slow broker's partition is kept until a batch is full: batches come out even,
 bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
 """

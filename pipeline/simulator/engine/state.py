@@ -253,7 +253,7 @@ class ClientRequest:
     size_bytes: int
     is_error: bool
     throttle_ns: int
-    holder_count: int  # the client and the connection; whoever is last frees it
+    holder_count: int  # the client and the connection; the last one frees it
 
 
 class NodeConnection:

@@ -32,7 +32,7 @@ _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
-    """Who led each partition in which leader epoch; whoever leads now says nothing of other epochs."""
+    """Who led each partition in which leader epoch; the present leader says nothing of other epochs."""
 
     # Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id and epochs
     # of its own. Under the id "" for logs without one, where the name had one topic only.
