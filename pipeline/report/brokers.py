@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from pipeline.model.number_text import (
     format_bytes,
@@ -125,12 +126,11 @@ def draw_causes(answer: Answer, broker: int) -> RowChart | None:
     rows.append(
         ChartRow(cells=("its share", format_percent(share, 1)), marks=(scale.area("bar", 0, share),), is_marked=True)
     )
-    terms = " ".join(f"{'+' if row[name] >= 0 else _MINUS} {_points(abs(row[name]))}" for name, _ in _TERMS)
     return RowChart(
         answer=answer,
         title=f"Why broker {row['broker_id']} is {'above' if share >= fair else 'below'} its fair share",
-        says=f"{100 * fair:.1f} {terms} = {100 * share:.1f} % of the bytes: an excess of {format_points(share - fair)} "
-        "points, split exactly into leaders, topic mix and partition skew.",
+        says=f"{_sum_up(steps)} % of the bytes: an excess of {format_points(share - fair)} points, split exactly into "
+        "leaders, topic mix and partition skew.",
         columns=("term", "points"),
         rows=rows,
         legend=(
@@ -141,8 +141,16 @@ def draw_causes(answer: Answer, broker: int) -> RowChart | None:
     )
 
 
-def _points(ratio: float) -> str:
-    return format_points(ratio).lstrip("+")
+def _sum_up(steps: Sequence[float]) -> str:
+    """The sum from the first step to the last; rounded so that what is written adds up.
+
+    >>> _sum_up([1 / 3, 1 / 3, 0.3386]).replace("\N{MINUS SIGN}", "-")
+    '33.33 + 0.00 + 0.53 = 33.86'
+    """
+    shown = [round(10_000 * step) for step in steps]
+    terms = [after - before for before, after in pairwise(shown)]
+    written = "".join(f" {_MINUS if term < 0 else '+'} {abs(term) / 100:.2f}" for term in terms)
+    return f"{shown[0] / 100:.2f}{written} = {shown[-1] / 100:.2f}"
 
 
 def _step_row(label: str, term: float, start: float, scale: Scale, *, is_part: bool = False) -> ChartRow:

@@ -94,7 +94,7 @@ def test_the_three_terms_lead_from_the_fair_share_to_the_share(page):
         assert min(abs(at - low), abs(at - high)) < 0.01
         at = high if abs(at - low) < abs(at - high) else low
     assert at == pytest.approx(edges(share)[1], abs=0.01)
-    assert "33.3 + 1.0 \N{MINUS SIGN} 2.0 + 17.7 = 50.0 %" in chart.text
+    assert "33.33 + 1.00 \N{MINUS SIGN} 2.00 + 17.67 = 50.00 %" in chart.text
 
 
 def edges(row):
