@@ -18,6 +18,7 @@ def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary
     return {
         "scenario": scenario.name,
         "seeds": list(summaries[0].seeds) if summaries else [],
+        "evidence": scenario.evidence.model_dump(mode="json"),
         "variants": [_describe_variant(summary) for summary in summaries],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, Range, Variant
 if TYPE_CHECKING:
     from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioFile
+    from pipeline.simulator.scenario.scenario_section import Evidence
 
 _MB = 1 << 20
 _RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")
 _BROKER_HEADER = ("broker", "", "bytes", "share", "records", "batches", "records/batch")
 _NONE = "-"
 _MOST_PARTITIONS = 16
+_WIDTH = 100
 
 
 def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
@@ -37,9 +40,21 @@ def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]
     seeds = (
         f"{count} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if count > 1 else "one seed"
     )
-    parts = [f"{title}\n{seeds}\n"]
+    parts = [f"{title}\n{seeds}\n{format_evidence(scenario.evidence)}"]
     parts += [_format_variant(summary, scenario.recovery) for summary in summaries]
     return "\n".join(parts)
+
+
+def format_evidence(evidence: Evidence) -> str:
+    """What is reproduced of the source, what is not, what was fitted and assumed: a line or more for each sentence."""
+    kinds = {
+        "reproduced": evidence.reproduced,
+        "not reproduced": evidence.not_reproduced,
+        "fitted": evidence.fitted,
+        "assumed": evidence.assumed,
+    }
+    lines = [f"{kind}: {sentence}" for kind, sentences in kinds.items() for sentence in sentences]
+    return "".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines)
 
 
 def _format_variant(summary: VariantSummary, recovery: Recovery | None) -> str:

@@ -21,7 +21,7 @@ from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
-from pipeline.simulator.scenario.scenario_section import ScenarioSection, VariantSection
+from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"
@@ -57,6 +57,7 @@ class ScenarioFile:
     summary: str  # a sentence, or ""
     variants: tuple[ScenarioVariant, ...]  # at least one
     recovery: Recovery | None  # what to watch, or None
+    evidence: Evidence  # how far it is what its source ran
 
     def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
         """The variants of those names, in the file's order, all for none; raises ConfigError where one is not there."""
@@ -125,7 +126,7 @@ def _build(section: ScenarioSection, name: str) -> ScenarioFile:
     recovery = None
     if section.recovery is not None:
         recovery = Recovery(broker_ids.index(section.recovery.broker), round(section.recovery.from_s * SECOND))
-    return ScenarioFile(name, section.summary, tuple(variants), recovery)
+    return ScenarioFile(name, section.summary, tuple(variants), recovery, section.evidence)
 
 
 def _build_variant(

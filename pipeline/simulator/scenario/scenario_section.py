@@ -37,6 +37,19 @@ class RecoverySection(ScenarioPart):
     from_s: Seconds
 
 
+class Evidence(ScenarioPart):
+    """How far the scenario is what its source ran: sentences that are printed with its figures."""
+
+    reproduced: tuple[Sentence, ...] = ()
+    """published figures that come out, without being fitted"""
+    not_reproduced: tuple[Sentence, ...] = ()
+    """published figures that do not, and why"""
+    fitted: tuple[Sentence, ...] = ()
+    """parameters that were chosen so that published figures come out, and which"""
+    assumed: tuple[Sentence, ...] = ()
+    """what the source does not say"""
+
+
 class ScenarioSection(ScenarioPart):
     """A scenario file."""
 
@@ -53,6 +66,7 @@ class ScenarioSection(ScenarioPart):
     compare: tuple[Comparison, ...] = ()
     """without variants: figures from elsewhere to compare with"""
     recovery: RecoverySection | None = None
+    evidence: Evidence = Evidence()
 
     @model_validator(mode="after")
     def _names_exist(self) -> ScenarioSection:

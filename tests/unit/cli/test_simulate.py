@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import main
-from pipeline.cli.simulate_text import format_last_line, format_summaries
-from pipeline.simulator.scenario.scenario_file import parse_scenario
+from pipeline.cli.simulate_text import format_evidence, format_last_line, format_summaries
+from pipeline.simulator.scenario.scenario_file import load_scenario, parse_scenario
 from pipeline.simulator.summary import Range, VariantSummary
 
 TINY = """\
@@ -120,6 +120,30 @@ def test_text_of_a_run(capsys, tiny):
     assert err == ""
     assert out.count("\n500 records sent, ") == 2
     assert out.index("== old: the old default") < out.index("published: nowhere") < out.index("== new\n")
+
+
+def test_what_is_reproduced_of_a_source_is_printed(capsys, tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(
+        f"{TINY}evidence: {{reproduced: [the shares], not_reproduced: [the bytes], fitted: [delay_ms of 0]}}\n"
+    )
+    assert main(["simulate", str(path), "--seeds", "1", "--variant", "new"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:5] == ["reproduced: the shares", "not reproduced: the bytes", "fitted: delay_ms of 0"]
+    assert main(["simulate", str(path), "--seeds", "1", "--variant", "new", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["evidence"] == {
+        "reproduced": ["the shares"],
+        "not_reproduced": ["the bytes"],
+        "fitted": ["delay_ms of 0"],
+        "assumed": [],
+    }
+
+
+@pytest.mark.parametrize("name", ["kip-480-trogdor", "slow-broker-hour"])
+def test_built_ins_after_a_source_say_how_far_they_are_what_it_ran(name):
+    evidence = load_scenario(name).evidence
+    assert all((evidence.reproduced, evidence.not_reproduced, evidence.fitted, evidence.assumed))
+    assert "not reproduced: " in format_evidence(evidence)
 
 
 def test_json(capsys, tiny):

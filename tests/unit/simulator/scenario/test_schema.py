@@ -10,7 +10,7 @@ from pipeline.simulator.comparison import LOAD_FIGURES, RUN_FIGURES
 from pipeline.simulator.scenario.cluster_section import BrokerSection, TopicSection
 from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.scenario_file import parse_scenario
-from pipeline.simulator.scenario.scenario_section import ScenarioSection, VariantSection
+from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.schema import format_schema
 from pipeline.simulator.scenario.traffic_section import TrafficSection
 
@@ -71,10 +71,11 @@ variants:
          latency_p95_ms: 1, latency_p99_ms: 1, latency_p999_ms: 1, latency_max_ms: 1, size_bytes: {0: 1, 1: 2},
          record_count: {0: 1}, batch_count: {0: 1}}
 recovery: {broker: 0, from_s: 45}
+evidence: {reproduced: [shares], not_reproduced: [bytes], fitted: [delay_ms], assumed: [the machines]}
 """
 
 
-PARTS = (ScenarioSection, BrokerSection, TopicSection, ProducerSection, TrafficSection, VariantSection)
+PARTS = (ScenarioSection, Evidence, BrokerSection, TopicSection, ProducerSection, TrafficSection, VariantSection)
 
 
 def test_a_file_with_every_key_is_understood():
