@@ -66,8 +66,8 @@ check: $(READY) ## format, lint, types, import contracts, unused code, sizes, pa
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-bench: $(READY) ## speed ratios against Kafka's own tools
-	@$(BIN)/python -m tests.bench
+bench: $(READY) ## speed ratios against Kafka's own tools, false alarms (ARGS=false_alarm: only that)
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 serve: $(READY) ## Airflow with the DAGs scheduled on partition-health.yaml (ARGS="--host H --port N")
 	@$(BIN)/python -m dags.serve $(ARGS)

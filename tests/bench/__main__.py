@@ -1,8 +1,10 @@
-"""`make bench`: every benchmark, one after another; those of other programs' speed first."""
+"""`make bench`: every benchmark, one after another, or those named: `make bench ARGS="false_alarm --series 100"`."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from itertools import takewhile
 
 BENCHES = (
     *(
@@ -19,6 +21,16 @@ BENCHES = (
     *("simulator", "calibration", "health", "report", "false_alarm", "costs"),
 )
 
-if __name__ == "__main__":
-    for name in BENCHES:
+
+def main():
+    named = list(takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
+    unknown = sorted(set(named) - set(BENCHES))
+    if unknown:
+        raise SystemExit(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    del sys.argv[1 : 1 + len(named)]
+    for name in named or BENCHES:
         import_module(f"tests.bench.{name}_bench").main()
+
+
+if __name__ == "__main__":
+    main()
