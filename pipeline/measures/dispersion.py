@@ -2,13 +2,15 @@
 
 A sticky producer sends many small batches to one partition before it goes on, a burst sends them all at once: such
 batches are placed together, and count as one unit. How many there really are shows in the window itself. It is cut into
-slots; between one slot and the next the share of a broker changes by chance alone, with variance
-`e (1 - e) (1/n_s + 1/n_s+1)`, n the effective batches of each slot. The median of the squared change over that variance,
-over brokers and slots, is 0.455 (chi-square, one degree) where batches are independent, and larger by the size of a run
-where they come in runs. Differences of neighbours, and their median, leave out what lasts: a broker that is hot for half
-the window makes one large difference. Runs longer than a slot show between longer blocks, so these are tried as well.
+slots; between one slot and the next the shares e of B brokers change by chance alone. The sum over brokers of the squared
+change over `e (1/n_s + 1/n_s+1)`, n the effective batches of each slot, is chi-square with B - 1 degrees where batches are
+independent, and larger by the size of a run where they come in runs; its upper quartile over slots is taken. (The median, or
+that of single brokers, is 0 where a slot holds a run or two: most brokers have nothing in both, and two runs in turn may be
+of the same.) Differences of neighbours, and a quartile of them, leave out what lasts: a broker that is hot for half the
+window makes one large difference. Runs longer than a slot show between longer blocks, so these are tried as well.
 
 References:
+    Wilson, Hilferty: The Distribution of Chi-Square, Proc. Natl. Acad. Sci. USA 17 (1931);
     von Neumann: Distribution of the Ratio of the Mean Square Successive Difference to the Variance, Ann. Math. Statist. 12
     (1941). docs/ARCHITECTURE.md, Measures: bursts make batches dependent.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +31,10 @@ SLOTS = 60
 LEAST_SLOT_MS = 5_000
 LEAST_BLOCKS = 8
 BLOCK_SLOTS = (1, 2, 4, 7)
-_CHI_SQUARE_MEDIAN = 0.4549364
+_PART = 0.75
 _DOUBT = 6.0
-"""An estimate from m differences is taken for real above `1 + 6 / sqrt(m)`: once in some hundred windows by chance."""
+"""An estimate from m differences is taken for real above `1 + 6 / sqrt(m)`: once in some hundred windows by chance. One from
+fewer than eight slots may be too low by as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,14 +51,15 @@ class SlotLoads:
 def estimate_inflation(slots: SlotLoads) -> float:
     """How many batches make one independent unit, 1 or more: 1 for independent ones; N_eff is to be divided by it.
 
-    Slots without traffic are ignored; 1 where fewer than eight have any.
+    Slots without traffic are ignored. Where fewer than eight have any, the estimate is raised by what may be missing; one
+    slot, or few that are all of one broker, show no change at all: what came in a slot is then one unit.
 
     >>> rng = np.random.default_rng(7)
     >>> single = rng.multinomial(10_000, [1 / 6] * 6, size=60).astype(float)
     >>> estimate_inflation(SlotLoads(size_bytes=single, squared=single.sum(axis=1)))
     1.0
     >>> runs = rng.multinomial(400, [1 / 6] * 6, size=60) * 25.0  # runs of 25 batches of 1 byte
-    >>> bool(20 < estimate_inflation(SlotLoads(size_bytes=runs, squared=runs.sum(axis=1))) < 32)
+    >>> bool(20 < estimate_inflation(SlotLoads(size_bytes=runs, squared=runs.sum(axis=1))) < 35)
     True
     """
     return max(1.0, *(_inflation_between(slots, length) for length in BLOCK_SLOTS))
@@ -62,24 +67,38 @@ def estimate_inflation(slots: SlotLoads) -> float:
 
 def _inflation_between(slots: SlotLoads, length: int) -> float:
     """The estimate from neighbouring blocks of so many slots; 1 where it may be chance."""
+    brokers = slots.size_bytes.shape[1]
     count = len(slots.size_bytes) // length
-    if count < LEAST_BLOCKS or slots.size_bytes.shape[1] < 2:
-        return 1.0
-    size = slots.size_bytes[: count * length].reshape(count, length, -1).sum(axis=1)
+    size = slots.size_bytes[: count * length].reshape(count, length, brokers).sum(axis=1)
     squared = slots.squared[: count * length].reshape(count, length).sum(axis=1)
     total = size.sum(axis=1)
     used = (total > 0) & (squared > 0)
     size, squared, total = size[used], squared[used], total[used]
-    expected = size.sum(axis=0) / total.sum() if len(total) else np.zeros(size.shape[1])
-    busy = (expected > 0) & (expected < 1)
-    if len(total) < LEAST_BLOCKS or busy.sum() < 2:
+    is_short = len(total) < LEAST_BLOCKS
+    if not len(total) or brokers < 2 or (is_short and length > 1):
         return 1.0
+    expected = size.sum(axis=0) / total.sum()
+    busy = (expected > 0) & (expected < 1)
+    if len(total) < 2 or busy.sum() < 2:
+        return float((total**2).sum() / squared.sum()) if is_short else 1.0
     share, unit = size[:, busy] / total[:, None], squared / total**2  # 1 / n
-    variance = (expected * (1 - expected))[busy] * (unit[1:] + unit[:-1])[:, None]
-    ratios = np.diff(share, axis=0) ** 2 / variance
-    independent = (len(total) - 1) * (int(busy.sum()) - 1) / 2  # neighbouring differences share a slot
-    found = float(np.median(ratios)) / _CHI_SQUARE_MEDIAN
-    return found if found > 1 + _DOUBT / math.sqrt(independent) else 1.0
+    changes = (np.diff(share, axis=0) ** 2 / expected[busy]).sum(axis=1) / (unit[1:] + unit[:-1])
+    degrees = int(busy.sum()) - 1
+    found = float(np.quantile(changes, _PART)) / _chi_square_quantile(degrees)
+    doubt = _DOUBT / math.sqrt((len(total) - 1) * degrees / 2)  # neighbouring differences share a slot
+    if is_short:
+        return max(1.0, found) * (1 + doubt)
+    return found if found > 1 + doubt else 1.0
+
+
+def _chi_square_quantile(degrees: int) -> float:
+    """Of the quartile that is taken, by Wilson and Hilferty.
+
+    >>> [round(_chi_square_quantile(degrees), 2) for degrees in (1, 2, 11)]  # exact: 1.32, 2.77, 13.7
+    [1.32, 2.76, 13.69]
+    """
+    part = 2 / (9 * degrees)
+    return degrees * (1 - part + NormalDist().inv_cdf(_PART) * math.sqrt(part)) ** 3
 
 
 def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
