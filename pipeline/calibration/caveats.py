@@ -96,10 +96,15 @@ class Caveat(Enum):
     )
     SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is known from other producers, its batches, or assumed"
     OTHER_BYTES = "metrics contradict the log: a producer's bytes differ by {percent:.0f} %"
+    P99_NOT_TESTED = "the 99th percentile of latency is predicted, not tested: clients report means{longest}"
+    PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: what is in use is {in_use}"
     # The back-test
     NOT_PREDICTED = "what is in use could not be replayed"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
+    TOO_UNCERTAIN = (
+        "too uncertain: broker {broker}'s share is predicted within {width:.1f} points, {most:g} are allowed"
+    )
     MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
 
     def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names

@@ -21,6 +21,10 @@ SHARE_BAR_POINTS = 1.5
 """A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""
 SHARE_DEVIATIONS = 2.5
 """Standard deviations of the share over the seeds."""
+WIDEST_BAR_POINTS = 4.0
+"""But by no more than this: a prediction that says little is no reason for trust."""
+WIDEST_RANGE_POINTS = 8.0
+"""Range of a broker's predicted share beyond which the prediction is not trusted."""
 LEAST_JUDGED = 0.2
 """Odd minutes judge where they, and the even ones, hold so much of the topic's bytes."""
 BATCH_BAR, LATENCY_BAR = 0.15, 0.30
@@ -37,10 +41,13 @@ def back_test(
     sessions: Sequence[ProducerSession],
     latency_avg_ms: float | None,
     concerns: Concerns,
+    *,
+    longest_request_ms: float | None = None,
 ) -> Row:
     """The row of `gold.back_tests`; `simulated` is what is in use, predicted, or None where it could not be.
 
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
+    `longest_request_ms` a part of it.
     """
     row: Row = {
         **_describe_baseline(sessions),
@@ -49,7 +56,7 @@ def back_test(
         "observed_records_per_batch": recorded.records_per_batch,
         "observed_latency_avg_ms": latency_avg_ms,
         "observed_latency_p99_ms": None,
-        "assumptions": join_statements(concerns.assumptions),
+        "assumptions": join_statements((*concerns.assumptions, *name_untested(latency_avg_ms, longest_request_ms))),
     }
     reasons = list(concerns.reasons)
     if simulated is None:
@@ -59,7 +66,7 @@ def back_test(
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
         row |= _compare("latency_p99", "_ms", None, simulated.latency_ms(0.99))
-        reasons += _judge(row)
+        reasons += [*_judge(row), *doubt_width(simulated)]
     return {**row, "is_trusted": not reasons, "trust": format_trust(join_statements(reasons))}
 
 
@@ -102,7 +109,7 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100
-        bar = max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100)
+        bar = min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
         found.append((error - bar, broker_id, was, share, error, bar))
     _, broker_id, was, share, error, bar = max(found, key=lambda one: (one[0], -one[1]))
     parts = simulated.shares(CELL_LOG_BYTES, of_brokers=False)
@@ -134,6 +141,27 @@ def _judge(row: Row) -> Iterator[Statement]:
         ratio = row.get(name)
         if ratio is not None and not 1 - allowed <= ratio <= 1 + allowed:
             yield caveat.say(ratio=ratio)
+
+
+def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
+    """Says so where runs differ too much to predict any broker's share."""
+    widths = [
+        (((share.high or 0.0) - (share.low or 0.0)) * 100, broker_id)
+        for broker_id, share in zip(
+            simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True
+        )
+    ]
+    width, broker_id = max(widths, default=(0.0, -1))
+    if width > WIDEST_RANGE_POINTS:
+        yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=WIDEST_RANGE_POINTS)
+
+
+def name_untested(latency_avg_ms: float | None, longest_request_ms: float | None) -> Iterator[Statement]:
+    """What clients' metrics cannot test: they have no quantile."""
+    if latency_avg_ms is not None:
+        known = longest_request_ms is not None
+        longest = f", and their longest request took {longest_request_ms:.0f} ms" if known else ""
+        yield Caveat.P99_NOT_TESTED.say(longest=longest)
 
 
 def weigh_latency(parts: Sequence[tuple[int, float | None]]) -> float | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from pipeline.calibration.caveats import Caveat, Origin, join_statements
+from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
 from pipeline.config.replay import IN_USE
-from pipeline.model.trust import format_trust
+from pipeline.model.trust import Trust, format_trust
+from pipeline.replay.back_tests import doubt_width, name_untested
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
@@ -46,7 +48,7 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str)
     if runs is not None:
         row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
     of_keys = [said for said in (keys.assumptions if keys else ()) if placing is None or said.kind not in _OVERCOME]
-    said = (*of_keys, *outcome.assumptions, *topic.concerns.assumptions)
+    said = (*of_keys, *outcome.assumptions, *_limit_back_test(topic, outcome), *topic.concerns.assumptions)
     row |= _describe_baseline(topic, by_keys=keys is not None and placing is None)
     return row | {"assumptions": join_statements(said), "trust": _describe_trust(topic, outcome, tested)}
 
@@ -157,11 +159,24 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
 
 
 def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> str:
+    """Trust in what is in use, as tested, and doubt about the candidate's own runs."""
     if outcome.runs is not None:
-        return tested
+        doubt = "" if outcome.is_baseline else join_statements(doubt_width(outcome.runs))
+        if not doubt or Trust.of(tested) == Trust.DOUBTED:
+            return f"{tested}; {doubt}" if doubt else tested
+        return format_trust(doubt)
     if not topic.recorded.keyless_count and outcome.keys is not None:
         return format_trust("")  # keys say where every record goes
     return format_trust(outcome.reason or "it could not be simulated")
+
+
+def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Statement]:
+    """A back-test speaks for the partitioner in use, another one is predicted by its code alone; and not for quantiles."""
+    if outcome.runs is not None:
+        yield from name_untested(topic.latency_avg_ms, topic.longest_request_ms)
+    in_use = sorted({session.baseline.strategy for session in topic.sessions if session.baseline.strategy})
+    if outcome.placing_runs is not None and outcome.partitioner and in_use and outcome.partitioner not in in_use:
+        yield Caveat.PARTITIONER_NOT_TESTED.say(candidate=outcome.partitioner, in_use=" and ".join(in_use))
 
 
 def draw_topic_leaders(recorded: RecordedTopic, partition_count: int) -> DrawnLeaders:

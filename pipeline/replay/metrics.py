@@ -35,6 +35,7 @@ class SessionMetrics:
         is_watched: There are metrics of some client in the window.
         spare_client_count: Clients of the window that are no session's and sent as much as this one might have.
         latency_avg_ms: Of its records, queue and request together, or None.
+        longest_request_ms: The longest request that was scraped, or None.
         least_under_way: Requests under way to the idlest broker, on average over the window; None without any.
         saturated: Brokers to which as many requests are under way as may be.
         nodes: The metrics themselves, those of the time before too.
@@ -46,6 +47,7 @@ class SessionMetrics:
     is_watched: bool = False
     spare_client_count: int = 0
     latency_avg_ms: float | None = None
+    longest_request_ms: float | None = None
     queue_time_ms: float | None = None
     least_under_way: float | None = None
     saturated: frozenset[int] = frozenset()
@@ -90,6 +92,10 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 for other, rows in clients.items()
             ),
             latency_avg_ms=_measure_latency(now, earlier, length_ms),
+            longest_request_ms=max(
+                (row["request_latency_max_ms"] for row in now if row["request_latency_max_ms"] is not None),
+                default=None,
+            ),
             queue_time_ms=_queue_time(now),
             least_under_way=_least_under_way([node for node in metrics if node.start_ms >= start_ms]),
             saturated=frozenset(

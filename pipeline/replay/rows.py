@@ -48,7 +48,14 @@ def list_rows(
     for topic in topics:
         where = _name((topic.start_ms, topic.recorded.topic, topic.recorded.topic_id))
         in_use = topic.outcomes[0].runs
-        tested = back_test(topic.recorded, in_use, topic.sessions, topic.latency_avg_ms, topic.concerns)
+        tested = back_test(
+            topic.recorded,
+            in_use,
+            topic.sessions,
+            topic.latency_avg_ms,
+            topic.concerns,
+            longest_request_ms=topic.longest_request_ms,
+        )
         found[BACK_TESTS].append({**where, **tested})
         for outcome in topic.outcomes:
             named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}

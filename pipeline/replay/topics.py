@@ -55,7 +55,8 @@ class CandidateOutcome:
 class ReplayedTopic:
     """Everything about a topic in a window; its outcomes are what is in use first, then the candidates in order.
 
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
+    `longest_request_ms` the longest request of theirs.
     """
 
     start_ms: int
@@ -65,6 +66,7 @@ class ReplayedTopic:
     keyed: KeyedTopic | None
     latency_avg_ms: float | None
     concerns: Concerns
+    longest_request_ms: float | None = None
 
 
 def replay_topics(
@@ -100,6 +102,9 @@ def replay_topics(
             outcomes=outcomes,
             keyed=keys,
             latency_avg_ms=weigh_latency([(one.record_count, metrics[one.key].latency_avg_ms) for one in own]),
+            longest_request_ms=max(
+                (ms for one in own if (ms := metrics[one.key].longest_request_ms) is not None), default=None
+            ),
             concerns=list_concerns(recorded, own, outcomes[0].reason, log, [metrics[one.key] for one in own]),
         )
 

@@ -163,7 +163,7 @@ BACK_TESTS = Table(
             "ms",
         ),
         double("latency_avg_ratio", "Predicted over observed; 1 is no error."),
-        double("observed_latency_p99_ms", "From the producer's own tool, if any; else NULL."),
+        double("observed_latency_p99_ms", "Always NULL: clients' metrics have no quantile; `assumptions` says so."),
         *double_range("predicted_latency_p99_ms", "What 99 % of the records stay within.", "ms"),
         double("latency_p99_ratio", "Predicted over observed; 1 is no error."),
         boolean("is_trusted", "Every error that is known is within its bar."),

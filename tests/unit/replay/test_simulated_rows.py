@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from pipeline.calibration.caveats import Caveat
+from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.model.trust import Trust
 from pipeline.replay.back_tests import back_test
@@ -138,6 +139,61 @@ def test_concerns_are_told_and_take_trust_away(truth, in_use):
     assert tested["trust"] == "not trustworthy: the arrivals of 7 of 9 records are not known"
     assert tested["assumptions"] == "one, two"
     assert not back_test(truth, None, (), None, Concerns())["is_trusted"]
+
+
+def test_the_99th_percentile_is_said_to_be_untested_where_latencies_are_known(truth, in_use):
+    told = in_use.client_latency_ms().value
+    assert back_test(truth, in_use, (), None, Concerns(), longest_request_ms=151.6)["assumptions"] == ""
+    tested = back_test(truth, in_use, (), told, Concerns(), longest_request_ms=151.6)
+    assert tested["is_trusted"]
+    assert tested["assumptions"] == (
+        "the 99th percentile of latency is predicted, not tested: clients report means, and their longest request took 152 ms"
+    )
+    assert (tested["observed_latency_p99_ms"], tested["latency_p99_ratio"]) == (None, None)
+
+
+def scatter(simulated, points):
+    """The same runs, every other one with so many points of the whole more on broker 0."""
+    runs = {}
+    for seed, run in simulated.runs.items():
+        cells = run.cells.copy()
+        moved = round(cells[:, CELL_LOG_BYTES].sum() * points / 100) * (seed % 2)
+        cells[0, CELL_LOG_BYTES] += moved
+        cells[1, CELL_LOG_BYTES] -= moved
+        runs[seed] = dataclasses.replace(run, cells=cells)
+    return SimulatedTopic(simulated.recorded, runs)
+
+
+def test_a_bar_is_never_wider_than_four_points_and_a_wide_range_is_not_trusted(truth, in_use):
+    wide = scatter(in_use, 10)
+    tested = back_test(truth, wide, (), None, Concerns())
+    assert tested["share_bar_points"] == 4.0
+    assert "too uncertain: broker " in tested["trust"]
+    assert not tested["is_trusted"]
+
+
+def test_a_candidate_has_a_trust_of_its_own(in_use):
+    """What is in use may be predicted well, and another client's outcome be anybody's guess."""
+    topic, outcome = outcome_of(scatter(in_use, 10))
+    other = dataclasses.replace(outcome, name="other", partitioner="java-builtin")
+    doubted = comparison_row(topic, other, "not trustworthy: no arrivals are stored")["trust"]
+    assert comparison_row(topic, other, Trust.TRUSTED)["trust"].startswith("not trustworthy: too uncertain: broker ")
+    assert doubted.startswith("not trustworthy: no arrivals are stored; too uncertain: broker ")
+    narrow = dataclasses.replace(other, runs=in_use)
+    assert comparison_row(topic, narrow, Trust.TRUSTED)["trust"] == Trust.TRUSTED
+
+
+def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
+    topic, outcome = outcome_of(in_use)
+    session = SimpleNamespace(
+        record_count=1, baseline=SimpleNamespace(strategy="java-sticky-2.4", source=Origin.CONFIGURED)
+    )
+    topic = dataclasses.replace(topic, sessions=[session])
+    other = dataclasses.replace(outcome, name="other", partitioner="java-builtin")
+    assert comparison_row(topic, other, Trust.TRUSTED)["assumptions"] == (
+        "java-builtin itself was never back-tested here: what is in use is java-sticky-2.4"
+    )
+    assert comparison_row(topic, outcome, Trust.TRUSTED)["assumptions"] == ""
 
 
 def test_odd_minutes_judge_where_there_are_both(truth, in_use):
