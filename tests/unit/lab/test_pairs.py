@@ -14,8 +14,11 @@ from tests.lab.fidelity.pairs.compare import (
     format_rows,
     measure_peak,
 )
+from tests.lab.fidelity.pairs.misses import BACK_TEST
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
+from tests.lab.fidelity.pairs.report import format_trust
+from tests.lab.fidelity.pairs.tables import PairTable
 from tests.lab.fidelity.rows import HOLDS, MISSES
 
 
@@ -85,6 +88,27 @@ def test_seeds_that_spread_widen_the_bar_of_a_share():
 
     assert rows["bytes on broker 0, %"].verdict == HOLDS
     assert rows["bytes on broker 0, %"].bar == "5.0 pt"
+
+
+def test_trust_has_a_precision_and_a_recall():
+    """Of four predictions three are near, the bar of the one that spreads being 25 points; trusted are one near and one far."""
+    told = []
+    for title, trust, real, deviation in (
+        ("near", "trusted", (40, 30, 30), 0.1),
+        ("far but vague", "trusted", (48, 22, 30), 10.0),
+        ("near, doubted", "not trustworthy: no reason", (40, 30, 30), 0.1),
+        ("a little off, doubted", "not trustworthy: no reason", (41, 29, 30), 0.1),
+    ):
+        rows = compare_back_test(run(shares=real), {"in-use": predicted(deviation_points=deviation)})
+        table = PairTable(None, BACK_TEST, title, rows, f"  trust: {trust}\n  assumed: nothing")
+        told += [(table, row) for row in rows]
+    assert {
+        row.verdict for table, row in told if table.title == "far but vague" and row.figure.startswith("bytes")
+    } == {HOLDS}
+    assert format_trust(told) == (
+        "trust: 1 of 2 trusted predictions are within their bars (goal 98 %), "
+        "1 of 3 within their bars are trusted (goal 80 %)"
+    )
 
 
 def test_a_back_test_has_the_narrower_bar():

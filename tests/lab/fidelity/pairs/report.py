@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.config.pipeline_config import Spark
+from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, WRONG_WAY, format_rows, format_verdict
 from tests.lab.fidelity.pairs.misses import explain
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
-from tests.lab.fidelity.rows import MISSES
+from tests.lab.fidelity.rows import HOLDS, MISSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ def report_pairs(folder: Path, only: Sequence[str] = (), sides: Sequence[str] = 
             print(parts[-1], end="\n\n", flush=True)
             told += [(table, row) for row in table.rows]
     verdict = format_verdict([row for _, row in told])
-    parts.append("\n".join([verdict, _format_inside(told), *_format_misses(told)]))
+    parts.append("\n".join([verdict, _format_inside(told), format_trust(told), *_format_misses(told)]))
     print(parts[-1])
     return Report("\n\n".join(parts), any(_is_off(row) and _explain(table, row) is None for table, row in told))
 
@@ -106,6 +107,21 @@ def _format_inside(told: Sequence[tuple[PairTable, PairRow]]) -> str:
             by_kind.setdefault(kind, []).append(row.predicted.holds(row.after))
     counts = (f"{sum(inside)} of {len(inside)} {_RANGED[kind]}" for kind, inside in by_kind.items())
     return f"in the range where nine of ten should be: {', '.join(counts)}"
+
+
+def format_trust(told: Sequence[tuple[PairTable, PairRow]]) -> str:
+    """Trust's precision and recall over the predictions, each right where all its shares are within their bars, at most 4 points."""
+    shares: dict[str, list[bool]] = {}
+    trusted = {table.title for table, _ in told if table.is_trusted}
+    for table, row in told:
+        if row.figure.startswith("bytes") and row.predicted:
+            is_near = row.verdict == HOLDS and abs(row.predicted.median - row.after) <= WIDEST_BAR_POINTS
+            shares.setdefault(table.title, []).append(is_near)
+    right = {title for title, near in shares.items() if all(near)}
+    return (
+        f"trust: {len(right & trusted)} of {len(trusted)} trusted predictions are within their bars (goal 98 %), "
+        f"{len(right & trusted)} of {len(right)} within their bars are trusted (goal 80 %)"
+    )
 
 
 def _format_misses(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:

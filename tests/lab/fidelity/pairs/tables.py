@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.model.trust import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
@@ -55,6 +56,11 @@ class PairTable:
     title: str
     rows: Sequence[PairRow]
     note: str
+
+    @property
+    def is_trusted(self) -> bool:
+        """The replay says so."""
+        return self.note.lstrip().startswith(f"trust: {Trust.TRUSTED}")
 
 
 def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple[str, str], Recording]:
