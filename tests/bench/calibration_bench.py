@@ -1,4 +1,4 @@
-"""Who is found to be in use where it is known: `python -m tests.bench.calibration_bench`.
+"""Who is found to be in use where it is known: `make bench ARGS=calibration`.
 
 Sessions are simulated with every strategy, settings, arrivals, width and delay here, then identified from their batches
 alone. Printed: a confusion table, how often a confidence was right, and where `linger.ms` and `batch.size` lay.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.calibration.partitioner.baseline import identify_baseline
@@ -16,6 +19,7 @@ from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.latency_fit import sharpen_services
 from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic
+from tests.bench.figures import write_between
 from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
 
 if TYPE_CHECKING:
@@ -157,16 +161,21 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="sessions of 3 seconds too")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables between the markers of FILE")
     parser.add_argument("--wrong", action="store_true", help="list what was found wrongly")
     arguments = parser.parse_args()
     cases = list_cases(seconds=(3, 20) if arguments.short else (20,), seeds=range(1))
     found = [identify(case) for case in cases]
-    print(
-        "partitioners found in simulated sessions of 1,500 records/s; as many uniform as adaptive, 1 of 10 is assumed"
-    )
-    print_confusion(found)
-    print_calibration(found)
-    print_linger(found)
+    with redirect_stdout(StringIO()) as text:
+        print(
+            "partitioners found in simulated sessions of 1,500 records/s; as many uniform as adaptive, 1 of 10 is assumed"
+        )
+        print_confusion(found)
+        print_calibration(found)
+        print_linger(found)
+    print(text.getvalue(), end="")
+    if arguments.write:
+        write_between(arguments.write, "calibration", f"```text\n{text.getvalue()}```")
     for each in found if arguments.wrong else []:
         setting = each.baseline.settings.get("linger.ms")
         truth = float(each.case.config["linger.ms"])

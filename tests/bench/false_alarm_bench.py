@@ -22,6 +22,7 @@ import numpy as np
 
 from pipeline.config.rules import Gate
 from pipeline.verdicts.broker_share import judge_broker_share
+from tests.bench.figures import write_between
 from tests.bench.simulated_windows import HOUR_MS, MEGABYTE, draw_cluster, draw_series, measure
 
 LIMITS = Gate(floor_bytes_per_s=0)
@@ -37,7 +38,6 @@ ENOUGH_SCATTER = 0.05
 SAME = 1e-9
 """Ten partitions of fifty over twelve brokers are 1.2 to the last bit but one."""
 SEED = 20_261_123
-MARKERS = "<!-- made by: make bench ARGS=false_alarm -->\n", "<!-- end of what it made -->\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,16 +224,6 @@ def make_table(arguments):
     return "\n".join(lines)
 
 
-def write_between(path, text):
-    """Replaces what stands between the markers."""
-    begin, end = MARKERS
-    before, found, rest = path.read_text().partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise SystemExit(f"{path}: no {begin.strip()} with its end")
-    path.write_text(f"{before}{begin}{text}\n{end}{after}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", type=int, default=2000)
@@ -245,7 +235,7 @@ def main():
     text = make_table(arguments)
     print(text)
     if arguments.write:
-        write_between(arguments.write, text)
+        write_between(arguments.write, "false_alarm", text)
 
 
 if __name__ == "__main__":

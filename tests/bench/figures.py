@@ -84,3 +84,13 @@ def best_of(rounds, action, clock=time.perf_counter):
         action()
         times.append(clock() - started)
     return min(times)
+
+
+def write_between(path, bench, text):
+    """Replaces what a benchmark wrote into a paper before, between its markers."""
+    begin, end = f"<!-- made by: make bench ARGS={bench} -->\n", "<!-- end of what it made -->\n"
+    before, found, rest = path.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{path}: no {begin.strip()} with its end")
+    path.write_text(f"{before}{begin}{text}\n{end}{after}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.bench.false_alarm_bench import MARKERS, OF_FOUR, ONE_WINDOW, count_found, judge_series, write_between
+from tests.bench.false_alarm_bench import OF_FOUR, ONE_WINDOW, count_found, judge_series
+from tests.bench.figures import write_between
 from tests.bench.simulated_windows import PLACEMENTS, Cluster, Topic, draw_cluster
 
 KINDS = {placement.name: placement for placement in PLACEMENTS}
@@ -86,10 +87,9 @@ def test_planting_sets_the_truth_and_keeps_the_rest():
 
 
 def test_the_table_is_written_between_its_markers(tmp_path):
-    paper = tmp_path / "paper.md"
-    paper.write_text(f"before\n{MARKERS[0]}old\n{MARKERS[1]}after\n")
-    write_between(paper, "new")
-    assert paper.read_text() == f"before\n{MARKERS[0]}new\n{MARKERS[1]}after\n"
-    paper.write_text("nothing")
+    paper, begin, end = tmp_path / "paper.md", "<!-- made by: make bench ARGS=x -->", "<!-- end of what it made -->"
+    paper.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    write_between(paper, "x", "new")
+    assert paper.read_text() == f"before\n{begin}\nnew\n{end}\nafter\n"
     with pytest.raises(SystemExit):
-        write_between(paper, "new")
+        write_between(paper, "y", "new")
