@@ -7,9 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.cli import COMMANDS, build_parser
 from pipeline.config_file import load_config
+from pipeline.sources.live.settings import ClientSettings
+from tests.lab.measured_clients import EXPORTED
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
@@ -49,3 +52,21 @@ def test_words_of_the_makefile_exist(paper):
 
 def test_the_readme_shows_how_to_run_and_to_test():
     assert {"run", "test"} <= set(re.findall(r"^make (\w+)", README, re.MULTILINE))
+
+
+def test_the_beans_that_suffice_are_those_that_are_tested():
+    """`tests/integration/metrics` fills every table of brokers' metrics from them."""
+    paper = (ROOT / "docs/CONFIGURATION.md").read_text().partition("includeObjectNames:")[2].partition("```")[0]
+    assert tuple(re.findall(r'- "(.*)"', paper)) == EXPORTED
+
+
+def test_the_clients_that_the_paper_connects_are_valid(tmp_path):
+    (block,) = re.findall(r"```yml\n(client: .*?)```", (ROOT / "docs/CONFIGURATION.md").read_text(), re.DOTALL)
+    clients = [yaml.safe_load("client: " + text)["client"] for text in block.split("client: ")[1:]]
+    found = [ClientSettings.model_validate(client) for client in clients]
+    assert [(one.security_protocol, one.sasl_mechanism) for one in found] == [
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SSL", None),
+        ("SASL_SSL", "OAUTHBEARER"),
+        ("SASL_SSL", "AWS_MSK_IAM"),
+    ]
