@@ -241,10 +241,10 @@ def _hashable(value, kind):
 
 
 def _decoded(value):
-    """A mail's headers and the contents of its parts; other bytes as they are."""
+    """A mail's headers and the contents of its parts, files of configuration and report apart; other bytes as they are."""
     mail = message_from_bytes(value, policy=default)
     if "Message-ID" not in mail:
         return value
     contents = [part.get_content() for part in mail.walk() if not part.is_multipart()]
-    plain = [re.sub(r"--config\s+\S+", "--config FILE", c) if isinstance(c, str) else c for c in contents]
+    plain = [re.sub(r"(--config|drawn:)\s+\S+", r"\1 FILE", c) if isinstance(c, str) else c for c in contents]
     return (*map(str, mail.items()), *plain)
