@@ -13,7 +13,7 @@ import pytest
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.evidence import HotPartition, ShareCauses, TopicExcess, excess_by_topic
-from pipeline.alerting.message import render_message
+from pipeline.alerting.message import render_html, render_message, render_text
 from pipeline.config_file import load_config
 from pipeline.model.verdict import BrokerLoad
 from tests.unit.alerting.examples import (
@@ -417,3 +417,11 @@ def test_commands_name_the_configuration_the_incident_was_found_with(tmp_path):
     assert said["Do it again"].code == f"partition-health run --config '{path}' --window {evidence.span}"
     assert f"`partition-health sql --config '{path}'`" in said["See the rows"].text[0]
     assert f"partition-health mute --config '{path}' K-" in " ".join(content.footer)
+
+
+def test_a_mail_names_the_report_of_its_window():
+    address = "https://reports.example.org/demo-2026-11-21T09-43Z.html"
+    content = describe_broker_share(new_evidence(report=address))
+    assert f"All of this window, drawn: {address}" in " ".join(render_text(content).split())
+    assert address in render_html(content, dict.fromkeys(("broker_shares", "shares_over_windows"), "x"))
+    assert "drawn:" not in render_text(describe_broker_share(new_evidence()))
