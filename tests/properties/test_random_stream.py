@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.simulator.engine import draws
+from pipeline.simulator.engine.client_state import QuantileTable, RandomStream
 from pipeline.simulator.engine.random_stream import (
     MAX_TABLE_VALUE,
     TABLE_LENGTH,
@@ -22,7 +23,6 @@ from pipeline.simulator.engine.random_stream import (
     make_quantile_table,
 )
 from pipeline.simulator.engine.records import make_items
-from pipeline.simulator.engine.state import QuantileTable, RandomStream
 
 
 @nb.njit

@@ -19,16 +19,8 @@ from pipeline.simulator.engine.built_in_partitioner import (
     next_partition,
     update_partition_info,
 )
-from pipeline.simulator.engine.state import (
-    MS,
-    NONE,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    Simulation,
-    ThreadState,
-    TopicInfo,
-)
+from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch, ProducerState, TopicInfo
+from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
 
 Outcome = tuple[int, int, int]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine.client_state import BLOCK_LENGTH, PartitionQueue, ProducerBatch, ProducerState, TopicInfo
 from pipeline.simulator.engine.record_size import (
     BATCH_HEADER_BYTES,
     estimate_batch_bytes,
@@ -16,17 +17,7 @@ from pipeline.simulator.engine.record_size import (
     measure_record_bytes,
     update_ratio,
 )
-from pipeline.simulator.engine.state import (
-    BLOCK_LENGTH,
-    MS,
-    NONE,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    Simulation,
-    ThreadState,
-    TopicInfo,
-)
+from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
 
 
 @njit

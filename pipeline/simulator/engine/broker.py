@@ -7,16 +7,9 @@ goes out at once and names the throttle time; the connection is then muted for s
 from __future__ import annotations
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine.client_state import ClientRequest
 from pipeline.simulator.engine.draws import draw, draw_below, find_delay_ns
-from pipeline.simulator.engine.state import (
-    NONE,
-    QUOTA_RING,
-    SECOND,
-    BrokerState,
-    ClientRequest,
-    NodeConnection,
-    Simulation,
-)
+from pipeline.simulator.engine.state import NONE, QUOTA_RING, SECOND, BrokerState, NodeConnection, Simulation
 
 QUOTA_SAMPLE_COUNT = 11  # quota.window.num
 _MILLION = 1_000_000

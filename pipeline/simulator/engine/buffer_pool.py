@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine.client_state import ProducerState
 from pipeline.simulator.engine.clocks import set_clock
-from pipeline.simulator.engine.state import NONE, ProducerState, Simulation
+from pipeline.simulator.engine.state import NONE, Simulation
 
 
 @njit

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.bitset import find_next
+from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState, TopicInfo
 from pipeline.simulator.engine.draws import draw_index
 from pipeline.simulator.engine.partitioners import BUILT_IN_DRAFT, draw_available
-from pipeline.simulator.engine.state import NEVER, NONE, PartitionQueue, ProducerState, Simulation, TopicInfo
+from pipeline.simulator.engine.state import NEVER, NONE, Simulation
 
 _ALIKE = -1  # the queues give no reason to prefer one
 

@@ -7,6 +7,7 @@ from pipeline.simulator.engine.accumulator import find_expiry, forget_sent, poll
 from pipeline.simulator.engine.batches import free_batch
 from pipeline.simulator.engine.bitset import find_next
 from pipeline.simulator.engine.buffer_pool import deallocate
+from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
 from pipeline.simulator.engine.counters import count_batch, count_response
 from pipeline.simulator.engine.draws import draw_below
 from pipeline.simulator.engine.network_client import (
@@ -16,17 +17,7 @@ from pipeline.simulator.engine.network_client import (
     has_timed_out,
     release_request,
 )
-from pipeline.simulator.engine.state import (
-    MS,
-    NEVER,
-    NONE,
-    ClientRequest,
-    NodeConnection,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    Simulation,
-)
+from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 
 _MILLION = 1_000_000
 _MAX_DOUBLINGS = 20

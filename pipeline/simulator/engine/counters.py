@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.bitset import bit_length_of
+from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, STEP_BITS
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.engine.state import (
-    NONE,
-    ClientRequest,
-    LatencyBuckets,
-    NodeConnection,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    Simulation,
-)
+from pipeline.simulator.engine.state import NONE, LatencyBuckets, NodeConnection, Simulation
 
 _LAST_BUCKET = BUCKET_COUNT - 1
 

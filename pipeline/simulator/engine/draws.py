@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine.client_state import QuantileTable, RandomStream
 from pipeline.simulator.engine.random_stream import (
     FIRST_FACTOR,
     FRACTION_BITS,
@@ -16,7 +17,7 @@ from pipeline.simulator.engine.random_stream import (
     LEVEL_COUNT,
     SECOND_FACTOR,
 )
-from pipeline.simulator.engine.state import QuantileTable, RandomStream, Simulation
+from pipeline.simulator.engine.state import Simulation
 
 Word = Any  # inside a kernel, uint64: mixed with a signed number it would become a float
 

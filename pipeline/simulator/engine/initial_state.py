@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.simulator.clients.client import MS, ClientFamily
-from pipeline.simulator.engine import state
+from pipeline.simulator.engine import client_state, state
 from pipeline.simulator.engine.bitset import WORD_BITS
 from pipeline.simulator.engine.clocks import make_clocks
 from pipeline.simulator.engine.partitioners import BUILT_INS, RANDOM_STARTS, TWO_QUESTIONS, Placement
@@ -49,11 +49,11 @@ class _Layout:
         producer_count = len(scenario.producers)
         thread_count = sum(len(producer.traffic) for producer in scenario.producers)
         self.brokers = make_items(state.BrokerState, self.broker_count)
-        self.producers = make_items(state.ProducerState, producer_count)
-        self.topics = make_items(state.TopicInfo, producer_count * self.topic_count)
+        self.producers = make_items(client_state.ProducerState, producer_count)
+        self.topics = make_items(client_state.TopicInfo, producer_count * self.topic_count)
         # these begin with a blank one
         self.connections = make_items(state.NodeConnection, 1 + producer_count * self.broker_count)
-        self.queues = make_items(state.PartitionQueue, 1 + producer_count * len(self.leaders))
+        self.queues = make_items(client_state.PartitionQueue, 1 + producer_count * len(self.leaders))
         self.threads = make_items(state.ThreadState, 1 + thread_count)
         self.lists: dict[str, list[Any]] = {name: [] for name in _LISTED}
         self.distributions: dict[Distribution, int] = {}
@@ -221,9 +221,9 @@ def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simu
     run["topic_count"] = layout.topic_count
     run["most_requests"] = widest
     run["is_traced"] = traces
-    batches = make_items(state.ProducerBatch, _FIRST_LENGTH)
+    batches = make_items(client_state.ProducerBatch, _FIRST_LENGTH)
     batches[state.NONE]["sequence"] = batches[state.NONE]["drained_ns"] = -1
-    distributions = make_items(state.QuantileTable, len(layout.distributions))
+    distributions = make_items(client_state.QuantileTable, len(layout.distributions))
     for row, distribution in zip(distributions, layout.distributions, strict=True):
         row["is_constant"] = distribution.is_constant
         if distribution.is_constant:
@@ -235,8 +235,8 @@ def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simu
         "clocks": np.array(make_clocks(len(layout.connections) + producer_count + len(layout.threads))),
         "bitsets": np.zeros((producer_count * len(_SETS) + len(layout.connections), -(-widest // WORD_BITS)), np.int64),
         "batches": batches,
-        "blocks": make_items(state.RecordBlock, _FIRST_LENGTH),
-        "requests": make_items(state.ClientRequest, _FIRST_LENGTH + widest),
+        "blocks": make_items(client_state.RecordBlock, _FIRST_LENGTH),
+        "requests": make_items(client_state.ClientRequest, _FIRST_LENGTH + widest),
         "queue_sizes": np.zeros(partition_count, np.int64),
         "partition_ids": np.zeros(partition_count, np.int64),
         "distributions": distributions,

@@ -6,9 +6,10 @@ from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.bitset import add_member, find_next, remove_member
 from pipeline.simulator.engine.broker import submit_request
+from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
 from pipeline.simulator.engine.clocks import set_clock
 from pipeline.simulator.engine.counters import count_queue_times
-from pipeline.simulator.engine.state import MS, NONE, ClientRequest, NodeConnection, ProducerState, Simulation
+from pipeline.simulator.engine.state import MS, NONE, NodeConnection, Simulation
 
 
 @njit

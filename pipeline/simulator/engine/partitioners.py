@@ -11,8 +11,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine.client_state import ProducerState, TopicInfo
 from pipeline.simulator.engine.draws import draw_index
-from pipeline.simulator.engine.state import NONE, ProducerState, Simulation, TopicInfo
+from pipeline.simulator.engine.state import NONE, Simulation
 
 
 class Placement(IntEnum):

@@ -7,12 +7,13 @@ from pipeline.simulator.engine.accumulator import Outcome, append, append_to_new
 from pipeline.simulator.engine.arrivals import find_next_due_ns, take_record
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.buffer_pool import deallocate, stop_waiting, wait_for_memory
+from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState
 from pipeline.simulator.engine.counters import count_append, count_send
 from pipeline.simulator.engine.draws import draw
 from pipeline.simulator.engine.partitioners import choose_partition, on_new_batch
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.engine.sender import wake_up
-from pipeline.simulator.engine.state import NONE, PartitionQueue, ProducerState, Simulation, ThreadState
+from pipeline.simulator.engine.state import NONE, Simulation, ThreadState
 
 
 @njit

@@ -6,17 +6,8 @@ from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, is_next, round_time
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.bitset import add_member, clear_set, copy_set, find_next
-from pipeline.simulator.engine.state import (
-    MS,
-    NEVER,
-    NONE,
-    ClientRequest,
-    NodeConnection,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    Simulation,
-)
+from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
+from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 
 READY = -1
 

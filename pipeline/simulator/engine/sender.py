@@ -18,6 +18,7 @@ from __future__ import annotations
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, round_time
 from pipeline.simulator.engine.bitset import find_next, is_empty
+from pipeline.simulator.engine.client_state import ProducerState, RandomStream
 from pipeline.simulator.engine.clocks import read_clock, set_clock
 from pipeline.simulator.engine.completion import complete_requests, find_first_expiry_ns, give_up_expired_batches
 from pipeline.simulator.engine.draws import draw
@@ -30,7 +31,7 @@ from pipeline.simulator.engine.network_client import (
     take_request,
 )
 from pipeline.simulator.engine.readiness import add_to_request, can_send_message, drain, ready
-from pipeline.simulator.engine.state import MS, NEVER, NodeConnection, ProducerState, RandomStream, Simulation
+from pipeline.simulator.engine.state import MS, NEVER, NodeConnection, Simulation
 
 
 @njit

@@ -12,8 +12,17 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.simulator.engine.client_state import (
+    ClientRequest,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerState,
+    QuantileTable,
+    RandomStream,
+    RecordBlock,
+    TopicInfo,
+)
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
-from pipeline.simulator.engine.random_stream import TABLE_LENGTH
 from pipeline.simulator.engine.records import Items, type_of
 
 NONE = 0
@@ -21,25 +30,9 @@ NEVER = 1 << 62
 ALL_FED = 1 << 62  # more than any thread sends: nothing is left to be fed
 MS = 1_000_000
 SECOND = 1_000_000_000
-BLOCK_LENGTH = 30  # records whose times are kept together: a block of 256 bytes is four cache lines
 QUOTA_RING = 16  # quota samples begin a second or more apart, and live for 11 seconds: 12 is the most
 
 (PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)  # kinds of arrivals; see `scenario.traffic`
-
-
-class RandomStream:
-    """Chance for one purpose and unit; see `random_stream`."""
-
-    key: np.uint64
-    count: int  # numbers drawn so far
-
-
-class QuantileTable:
-    """A distribution."""
-
-    is_constant: bool
-    value: int  # if it is
-    quantiles: Annotated[Items[int], TABLE_LENGTH]
 
 
 class RunState:
@@ -61,199 +54,6 @@ class RunState:
     done_batch_count: int
     appended_record_count: int
     is_short: bool  # of room for what the next event may take
-
-
-class ProducerState:
-    """A client; its counters come first, named as in `result.ProducerCounter`."""
-
-    sent_records: int
-    refused_records: int
-    blocked_ns: int
-    blocked_records: int
-    max_buffer_bytes: int
-    sender_loops: int
-    first_sent_at_ns: int
-    last_sent_at_ns: int
-    last_done_at_ns: int
-    done_body_bytes: int
-    # settings, named as in `client.Settings`
-    is_java: bool
-    partitioner: int  # a `partitioners.Placement`
-    is_built_in: bool  # KIP-794, as drafted or released
-    asks_twice: bool  # the partitioner, if a record finds no batch with room
-    is_adaptive: bool
-    availability_timeout_ms: int
-    sticky_linger_ns: int
-    batch_bytes: int
-    batch_record_count: int
-    linger_ns: int
-    buffer_memory_bytes: int
-    max_block_ns: int
-    max_request_bytes: int
-    max_in_flight_count: int
-    acks: int
-    is_idempotent: bool
-    retry_count: int
-    backoff_ns: int
-    backoff_max_ns: int
-    backoff_jitter_ppm: int
-    request_timeout_ns: int
-    delivery_timeout_ns: int
-    drains_from_shared_index: bool
-    throttles_itself: bool
-    reconnect_backoff_ns: int
-    compression_ratio_ppm: int  # -1 is none
-    compression_overhead_bytes: int
-    # costs, named as in `client.ThreadCosts`
-    append_ns: int
-    wake_call_ns: int
-    wake_ns: int
-    response_wake_ns: int
-    loop_ns: int
-    request_ns: int
-    transit_ns: int
-    timer_ns: int
-    metadata_ns: int
-    connect_ns: int
-    wake_stream: RandomStream
-    response_wake_stream: RandomStream
-    backoff_stream: RandomStream
-    # what belongs to it: the first of each; the others follow
-    number: int
-    clock: int
-    first_queue: int
-    first_topic: int
-    first_connection: int
-    # rows of `bitsets`: of its queues those with batches, now and at the last `ready()`; of brokers those with batches
-    # that wait, ready, and with requests in flight
-    queues_with_batches: int
-    queues_at_ready: int
-    brokers_with_batches: int
-    ready_brokers: int
-    in_flight_brokers: int
-    # the accumulator
-    free_bytes: int  # of buffer.memory
-    first_waiting: int  # threads that wait for memory
-    last_waiting: int
-    ready_count: int  # calls of `ready()`
-    shared_drain_index: int
-    next_expiry_ns: int  # no batch expires before
-    # the sender
-    busy_until_ns: int
-    is_called: bool
-    is_waking: bool
-    is_closing: bool
-    running_count: int  # threads that are not done
-    metadata_at_ns: int  # -1 before it is asked for
-
-
-class TopicInfo:
-    """What a producer's accumulator and partitioner know of a topic."""
-
-    partition_stream: RandomStream
-    first_queue: int
-    partition_count: int
-    first_available: int  # in `partitions`: those with a leader, as the metadata lists them
-    available_count: int
-    is_led: bool  # every partition has a leader
-    made_count: int  # queues that were asked for once
-    has_load_stats: bool  # as of the last `ready()`: KIP-794 may weigh queues
-    sticky_partition: int  # of any partitioner that has one; -1 before
-    produced_bytes: int  # KIP-794: since it was drawn
-    drawn_at_ns: int  # librdkafka: when it was
-    counter: int  # round robin
-    compression_ratio: np.float32  # that batches are estimated by
-
-
-class PartitionQueue:
-    """Batches of one partition that wait to be sent; counters come first, named as in `result.QueueCounter`."""
-
-    appended_records: int
-    done_records: int
-    failed_records: int
-    done_batches: int
-    failed_batches: int
-    done_bytes: int
-    retries: int
-    capacity_bytes: int
-    plain_bytes: int
-    in_system_ns: int
-    number: int
-    partition: int  # counted over all topics
-    topic: int
-    connection: int  # to the leader; `NONE` without one
-    place: int  # among the leader's partitions
-    head: int  # batches, oldest first
-    tail: int
-    length: int
-    batch_count: int  # made so far
-    is_made: bool  # only then does the client know it
-    is_muted: bool  # with one request in flight at most: a batch of it is
-    next_sequence: int
-    last_sent: int  # of the batches that were sent and are not done, in the order of their first sending
-    length_at_ready: int  # at the producer's last `ready()`, if it changed since
-    changed_at: int  # the call of `ready()` after which it did
-    record_count: int  # that are in the system, for Little's law
-    record_count_since_ns: int
-
-
-class ProducerBatch:
-    """A batch: being filled, waiting, in flight."""
-
-    next: int  # in its queue, or among the free
-    queue: int
-    number: int  # within its queue, by creation
-    row: int  # of the batch trace
-    created_ns: int
-    capacity_bytes: int  # of its buffer
-    claimed_bytes: int  # of buffer.memory
-    compression_ratio: np.float32
-    record_count: int
-    record_bytes: int  # uncompressed
-    body_bytes: int
-    estimated_bytes: int  # header and records as the client takes them to be; as in the log once closed for good
-    size_bytes: int  # as in the log, once closed for good
-    first_created_ms: int  # CreateTime of the first record
-    first_block: int  # the times of its records
-    last_block: int
-    attempt_count: int  # times it was sent and failed
-    last_attempt_ms: int
-    backoff_ms: int
-    sequence: int  # if idempotent; -1 before it was sent
-    drained_ns: int  # into its last request
-    next_in_request: int
-    next_sent: int  # in its queue's list
-    previous_sent: int
-    send_count: int
-    is_closed: bool  # it takes no more records
-    is_refused: bool  # by the broker: one sent before it is missing
-    is_written: bool
-    is_failed: bool
-    is_done: bool
-
-
-class RecordBlock:
-    """When records of a batch were sent."""
-
-    next: int
-    used: int
-    sent_at_ns: Annotated[Items[int], BLOCK_LENGTH]
-
-
-class ClientRequest:
-    """A Produce request."""
-
-    next: int  # in the broker's socket, or among the free
-    next_in_flight: int
-    first_batch: int
-    last_batch: int
-    batch_count: int
-    sent_ns: int
-    arrived_ns: int
-    size_bytes: int
-    is_error: bool
-    throttle_ns: int
-    holder_count: int  # the client and the connection; the last one frees it
 
 
 class NodeConnection:
