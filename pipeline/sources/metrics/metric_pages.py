@@ -7,10 +7,10 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,13 @@ from pipeline.sources.files.directory_walk import list_files, split_instant
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
-if TYPE_CHECKING:
-    PageParser: TypeAlias = Callable[["MetricPage", str, ExpositionReader], Iterator[pa.RecordBatch]]
-    """Reads a file, as `MetricSource.parse_page`."""
+
+class PageReader(Protocol):
+    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
+
+    @classmethod
+    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+        """Rows of `SAMPLE_SCHEMA` from one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +44,13 @@ class MetricPage:
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    parse: PageParser
+    kind: type[PageReader]  # pickles by name, for tasks
     is_dated: bool = True
 
 
-def discover_pages(root: Path, source: str, parse: PageParser) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+def discover_pages(
+    root: Path, source: str, kind: type[PageReader]
+) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is no instant is a problem."""
     if not root.is_dir():
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
@@ -52,16 +58,14 @@ def discover_pages(root: Path, source: str, parse: PageParser) -> tuple[tuple[Me
     for path in sorted(root.glob("*/*.prom")):
         if path.stem.isdecimal():
             instance, at_ms = path.parent.name, int(path.stem)
-            pages.append(
-                MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), parse=parse)
-            )
+            pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))
         else:
             problems.append(Problem(path=str(path), reason="the file name is no instant: expected <epoch ms>.prom"))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, parse: PageParser, suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
@@ -77,7 +81,7 @@ def discover_texts(
                 instance=name or path.parent.name,
                 observed_at_ms=path.stat().st_mtime_ns // 1_000_000 if instant_ms is None else instant_ms,
                 path=str(path),
-                parse=parse,
+                kind=kind,
                 is_dated=instant_ms is not None,
             )
         )
@@ -139,7 +143,7 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
     """Rows of one file; `reader` knows the series of the instance's pages before."""
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
-        yield from page.parse(page, text, reader)
+        yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
 

@@ -190,7 +190,7 @@ class PageFolder(MetricSource):
         """Lists all pages; those of the span, and what counters need from before it, are to be parsed."""
         from pipeline.sources.metrics.metric_pages import discover_pages, pages_within
 
-        found, problems = discover_pages(self.path, question.name, self.parse_page)
+        found, problems = discover_pages(self.path, question.name, type(self))
         name = question.name
         return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
 
@@ -217,7 +217,7 @@ class MetricTexts(MetricSource):
         """Lists the texts; all are to be parsed, for their instants are in them."""
         from pipeline.sources.metrics.metric_pages import discover_texts
 
-        pages, problems = discover_texts(self.paths, question.name, self.parse_page, self.suffixes)
+        pages, problems = discover_texts(self.paths, question.name, type(self), self.suffixes)
         return MetricReading(pages=pages, problems={question.name: problems})
 
     @classmethod

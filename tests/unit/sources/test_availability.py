@@ -62,7 +62,7 @@ def scrapes(instance, *seconds):
             instance=instance,
             observed_at_ms=int(s * S),
             path=f"{instance}/{s}",
-            parse=ProducerMetrics.parse_page,
+            kind=ProducerMetrics,
         )
         for s in seconds
     ]
@@ -217,10 +217,10 @@ def test_pages_are_found_by_instance_and_instant(tmp_path):
     for name in ("b/10.prom", "a/200.prom", "a/30.prom", "a/late.prom", "a/30.txt", "31.prom"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    pages, problems = discover_pages(tmp_path, "producer_metrics", ProducerMetrics.parse_page)
+    pages, problems = discover_pages(tmp_path, "producer_metrics", ProducerMetrics)
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
     assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
-    assert [p.reason for p in discover_pages(tmp_path / "none", "x", ProducerMetrics.parse_page)[1]] == [
+    assert [p.reason for p in discover_pages(tmp_path / "none", "x", ProducerMetrics)[1]] == [
         "no such directory: no scrapes were read"
     ]
 

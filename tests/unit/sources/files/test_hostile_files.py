@@ -75,7 +75,7 @@ def test_texts_have_a_bound(tmp_path):
     TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt").describe(described)
     dumped = discover_dumps([((tmp_path / "dump.txt",), None)])
     path = str(tmp_path / "producer/1700000000000.prom")
-    page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, parse=ProducerMetrics.parse_page)
+    page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, kind=ProducerMetrics)
     rows = pa.Table.from_batches([*read_page(page, ExpositionReader())]).to_pylist()
     reasons = [problem.reason for problem in (*described.problems["topics_describe"], *dumped.tree.problems)]
     reasons += [row["reason"] for row in rows]

@@ -19,7 +19,7 @@ AT_MS = 1_700_000_000_000
 
 def rows(path, text, **fields):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    fields = {"parse": ProducerMetrics.parse_page, **fields}
+    fields = {"kind": ProducerMetrics, **fields}
     page = MetricPage(source="s", instance="i", observed_at_ms=AT_MS, path=str(path), **fields)
     found = pa.Table.from_batches([*read_page(page, ExpositionReader())], SAMPLE_SCHEMA).to_pylist()
     return [r for r in found if r["row_kind"] == "sample"], [r for r in found if r["row_kind"] == "problem"]
@@ -67,15 +67,13 @@ def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
 
 def test_texts_of_clients(tmp_path):
     line = "10 records sent, 2.0 records/sec (0.00 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n"
-    samples, problems = rows(tmp_path / "p", line, parse=PerfTestOutput.parse_page)
+    samples, problems = rows(tmp_path / "p", line, kind=PerfTestOutput)
     assert problems == []
     assert {s["observed_at_ms"] for s in samples} == {AT_MS}
     statistics = {"name": "c#producer-1", "ts": 1, "time": 5, "brokers": {}, "topics": {}, "msg_cnt": 4}
-    samples, problems = rows(
-        tmp_path / "q", json.dumps(statistics) + "\n", parse=LibrdkafkaStatistics.parse_page, is_dated=False
-    )
+    samples, problems = rows(tmp_path / "q", json.dumps(statistics) + "\n", kind=LibrdkafkaStatistics, is_dated=False)
     assert [(s["name"], s["value"], s["observed_at_ms"]) for s in samples] == [("librdkafka_msg_cnt", 4, 5000)]
-    _, problems = rows(tmp_path / "r", "", parse=LibrdkafkaStatistics.parse_page)
+    _, problems = rows(tmp_path / "r", "", kind=LibrdkafkaStatistics)
     assert [p["reason"] for p in problems] == ["no metric in it"]
 
 
@@ -85,9 +83,7 @@ def test_pages_of_two_exporters_in_one_task(tmp_path):
         path = tmp_path / f"{instance}{value}"
         path.write_text(f'kafka_brokers{{at="{instance}"}} {value}\n')
         pages.append(
-            MetricPage(
-                source="s", instance=instance, observed_at_ms=value, path=str(path), parse=ProducerMetrics.parse_page
-            )
+            MetricPage(source="s", instance=instance, observed_at_ms=value, path=str(path), kind=ProducerMetrics)
         )
     (task,) = plan_page_tasks(pages, 1)
     found = [row for _, rows in task.run() for row in rows.to_pylist()]
