@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.comparison import RUN_FIGURES
+from pipeline.simulator.comparison import RUN_FIGURES, Comparison
 from pipeline.simulator.summary import Range, VariantSummary
 
 if TYPE_CHECKING:
-    from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
 
 

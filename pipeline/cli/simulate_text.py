@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.cli.text_table import format_table
-from pipeline.simulator.comparison import RUN_FIGURES
+from pipeline.simulator.comparison import RUN_FIGURES, Comparison
 from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
+from pipeline.simulator.scenario.scenario_section import Evidence
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, Range, VariantSummary
 
 if TYPE_CHECKING:
-    from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioFile
-    from pipeline.simulator.scenario.scenario_section import Evidence
 
 _MB = 1 << 20
 _RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")

@@ -19,14 +19,10 @@ Row = dict[str, Any]
 
 SHARE_BAR_POINTS = 1.5
 """A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""
-SHARE_DEVIATIONS = 2.5
-"""Standard deviations of the share over the seeds."""
-WIDEST_BAR_POINTS = 4.0
-"""But by no more than this: a prediction that says little is no reason for trust."""
-WIDEST_RANGE_POINTS = 8.0
-"""Range of a broker's predicted share beyond which the prediction is not trusted."""
-LEAST_JUDGED = 0.2
-"""Odd minutes judge where they, and the even ones, hold so much of the topic's bytes."""
+SHARE_DEVIATIONS = 2.5  # standard deviations of the share over the seeds
+WIDEST_BAR_POINTS = 4.0  # but by no more than this: a prediction that says little is no reason for trust
+WIDEST_RANGE_POINTS = 8.0  # range of a broker's predicted share beyond which the prediction is not trusted
+LEAST_JUDGED = 0.2  # odd minutes judge where they, and the even ones, hold so much of the topic's bytes
 BATCH_BAR, LATENCY_BAR = 0.15, 0.30
 _RATIOS = {
     "records_per_batch_ratio": (BATCH_BAR, Caveat.BATCHES_OFF),

@@ -27,11 +27,9 @@ from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 
 Row = dict[str, Any]
 
-SIMULATED = "simulated"
-"""What became of records without a key."""
+SIMULATED = "simulated"  # what became of records without a key
 TOP_KEYS_LISTED = 5
-SHORT_ID = 8
-"""Hex digits of a key's id that are shown."""
+SHORT_ID = 8  # hex digits of a key's id that are shown
 # Assumptions of the keyed replay that a simulation does without.
 _OVERCOME = frozenset({Caveat.KEYLESS_STAYS, Caveat.KEYS_AS_RECORDED})
 _SOURCES = {Origin.CONFIGURED: BaselineSource.CONFIGURATION, Origin.INFERRED: BaselineSource.BATCHES}

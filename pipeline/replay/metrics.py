@@ -26,32 +26,22 @@ MOST_DIFFERENCE = 0.20
 
 @dataclass(frozen=True)
 class SessionMetrics:
-    """What metrics say of a session.
+    """What metrics say of a session."""
 
-    Attributes:
-        models: How long brokers take, by id, fitted to the metrics of `client_id`.
-        total_difference_ratio: Part of the producer's bytes by which that client's differ, scrapes that do not cover all of
-            the window allowed for; None without any.
-        is_watched: There are metrics of some client in the window.
-        spare_client_count: Clients of the window that are no session's and sent as much as this one might have.
-        latency_avg_ms: Of its records, queue and request together, or None.
-        longest_request_ms: The longest request that was scraped, or None.
-        least_under_way: Requests under way to the idlest broker, on average over the window; None without any.
-        saturated: Brokers to which as many requests are under way as may be.
-        nodes: The metrics themselves, those of the time before too.
-    """
-
-    models: Mapping[int, ServiceModel]
+    models: Mapping[int, ServiceModel]  # how long brokers take, by id, fitted to the metrics of `client_id`
     client_id: str | None = None
+    # part of the producer's bytes by which that client's differ, scrapes that do not cover all of the window allowed
+    # for; None without any
     total_difference_ratio: float | None = None
-    is_watched: bool = False
-    spare_client_count: int = 0
-    latency_avg_ms: float | None = None
-    longest_request_ms: float | None = None
+    is_watched: bool = False  # there are metrics of some client in the window
+    spare_client_count: int = 0  # clients of the window that are no session's and sent as much as this one might have
+    latency_avg_ms: float | None = None  # of its records, queue and request together, or None
+    longest_request_ms: float | None = None  # the longest request that was scraped, or None
     queue_time_ms: float | None = None
+    # requests under way to the idlest broker, on average over the window; None without any
     least_under_way: float | None = None
-    saturated: frozenset[int] = frozenset()
-    nodes: tuple[NodeMetrics, ...] = ()
+    saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
+    nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
 
     @property
     def under_way(self) -> float | None:

@@ -21,22 +21,15 @@ from pipeline.replay.simulated.topics import SimulatedTopic
 
 @dataclass(frozen=True, eq=False)
 class CandidateOutcome:
-    """What becomes of a topic under a candidate: by its keys, by simulation, or both.
+    """What becomes of a topic under a candidate: by its keys, by simulation, or both."""
 
-    Attributes:
-        name: In the configuration, or `in-use`.
-        keys: Where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them.
-        runs: Its simulated runs; None where it cannot be simulated, for a reason.
-        partitioner: Strategy that was simulated, of several that of the session with most records; or None.
-        is_as_in_use: Its runs are those of what is in use.
-    """
-
-    name: str
+    name: str  # in the configuration, or `in-use`
+    # where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them
     keys: KeyedOutcome | None
-    runs: SimulatedTopic | None
-    partitioner: str | None
+    runs: SimulatedTopic | None  # its simulated runs; None where it cannot be simulated, for a reason
+    partitioner: str | None  # strategy that was simulated, of several that of the session with most records; or None
     reason: str
-    is_as_in_use: bool
+    is_as_in_use: bool  # its runs are those of what is in use
     assumptions: tuple[Statement, ...]
     has_keyless: bool
 

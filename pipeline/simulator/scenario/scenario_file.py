@@ -24,8 +24,7 @@ from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
 from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic import Traffic
 
-AS_CONFIGURED = "as configured"
-"""Name of the only variant of a file without variants."""
+AS_CONFIGURED = "as configured"  # name of the only variant of a file without variants
 
 
 @dataclass(frozen=True)
