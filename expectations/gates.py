@@ -107,8 +107,8 @@ def find_log_ends(run: RunContext) -> pa.Table:
     names = ("topic", "topic_id", "partition", "broker_id")
     found = [
         {**dict(zip(names, key, strict=True)), "last_offset": row["last_offset"], "log_end_offset": ends[key]}
-        for row in run.rows(LOG_SEGMENTS)
-        if row["run_id"] == run.run_id and row["is_active"] and row["is_scanned"] and row["last_offset"] is not None
+        for row in run.load(LOG_SEGMENTS, where="is_active AND is_scanned AND last_offset IS NOT NULL").to_pylist()
+        if row["run_id"] == run.run_id
         if (key := tuple(row[name] for name in names)) in ends
     ]
     kinds = (pa.string(), pa.string(), *(pa.int64(),) * 4)

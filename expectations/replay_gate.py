@@ -10,6 +10,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
+from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
@@ -135,7 +136,9 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
     """Rows of `gold.back_tests` with the median error of their topic in the windows before; NULL with too few of them."""
     import pyarrow as pa
 
-    rows = run.load(BACK_TESTS).sort_by("window_start")
+    first_ms, end_ms = min(window.start_ms for window in windows), max(window.end_ms for window in windows)
+    reach = TimeWindow(max(0, first_ms - HISTORY_FACTOR * HISTORY_WINDOWS * run.window_ms), end_ms)
+    rows = run.load(BACK_TESTS, (reach,)).sort_by("window_start")
     wanted = {window.start_ms for window in windows}
     errors: dict[tuple[str, str], list[float | None]] = defaultdict(list)
     medians: list[float | None] = []

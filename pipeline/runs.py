@@ -84,11 +84,20 @@ class RunContext:
         stretches = lost_windows(self.warehouse, self.cluster_name, self.windows[0], most_count)
         return tuple(replace(self, windows=windows) for windows in stretches)
 
-    def load(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> pa.Table:
-        """The cluster's rows of a table; of all windows by default, with all columns by default."""
+    def load(
+        self,
+        table: Table,
+        windows: Sequence[TimeWindow] | None = None,
+        columns: Sequence[str] = (),
+        *,
+        where: str = "",
+    ) -> pa.Table:
+        """The cluster's rows of a table; of all windows by default, with all columns; `where` is further SQL."""
         if windows is not None and not windows:
             return arrow_schema(table).empty_table()
-        return load_rows(self.warehouse, table, cluster=self.cluster_name, windows=windows or (), columns=columns)
+        return load_rows(
+            self.warehouse, table, cluster=self.cluster_name, windows=windows or (), columns=columns, where=where
+        )
 
     def rows(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> list[Row]:
         """The same as dictionaries."""

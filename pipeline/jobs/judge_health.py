@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from pipeline.model.verdict import BrokerLoad, Verdict
+from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
@@ -18,8 +18,6 @@ from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped, judge_skipped, judge_sources
 
-HISTORY_FACTOR = 8
-"""How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
 
 

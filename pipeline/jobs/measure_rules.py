@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import TimeWindow
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.runs import JobReport, Row, RunContext
+from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.tables import Table
 from pipeline.tables.bronze import LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES
@@ -32,9 +30,8 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     def deletable_segments() -> Sequence[Row]:
-        segments = run.load(LOG_SEGMENTS)  # few of all that there are: taken out before they become dictionaries
-        end = pa.scalar(instant_of(windows[-1].end_ms), segments["deletable_at"].type)
-        found: list[Row] = segments.filter(pc.less_equal(segments["deletable_at"], end)).to_pylist()
+        is_over = f"deletable_at <= {format_datafusion_instant(windows[-1].end_ms)}"  # few of all that there are
+        found: list[Row] = run.load(LOG_SEGMENTS, where=is_over).to_pylist()
         return found
 
     given = RuleInput(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+HISTORY_FACTOR = 8
+"""How far back, in multiples of n windows, the windows before the first judged one are looked for: some may be missing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:

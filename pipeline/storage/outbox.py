@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
-from pipeline.model.window import format_instant
 from pipeline.storage.locks import holding
+from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -27,7 +27,7 @@ UNCONFIRMED = "the attempt ended before its outcome was noted; the message may h
 
 def undelivered(warehouse: Path) -> list[AlertMessage]:
     """Messages not delivered yet, given up or not, in the order of their windows."""
-    rows = [row for row in load_rows(warehouse, ALERT_OUTBOX).to_pylist() if row["delivered_at"] is None]
+    rows = load_rows(warehouse, ALERT_OUTBOX, where="delivered_at IS NULL").to_pylist()
     rows.sort(key=lambda row: (row["window_start"], row["queued_at"], row["message_id"]))
     return [value_of(AlertMessage, {**row, "channel": row["channel"] or MAIL_CHANNEL}) for row in rows]
 
@@ -56,13 +56,13 @@ def delivering(warehouse: Path) -> Iterator[bool]:
 
 def mark_attempt(warehouse: Path, message_id: str, *, retry_at_ms: int) -> int:
     """Counts an attempt before it begins, so that one whose end cannot be noted is repeated later, not at once."""
-    begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": _instant(retry_at_ms)}
+    begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": format_datafusion_instant(retry_at_ms)}
     return _update(warehouse, message_id, {**begun, "last_error": _quoted(UNCONFIRMED)})
 
 
 def mark_failed(warehouse: Path, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
     """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
-    end = {} if given_up_at_ms is None else {"given_up_at": _instant(given_up_at_ms)}
+    end = {} if given_up_at_ms is None else {"given_up_at": format_datafusion_instant(given_up_at_ms)}
     return _update(warehouse, message_id, {"last_error": _quoted(error), **end})
 
 
@@ -73,7 +73,11 @@ def mark_retry(warehouse: Path, message_id: str) -> int:
 
 def mark_delivered(warehouse: Path, message_id: str, *, delivered_to: str, now_ms: int) -> int:
     """Takes a message out of the pending ones; of two marks the first one stays. Returns the table's version."""
-    done = {"delivered_at": _instant(now_ms), "delivered_to": _quoted(delivered_to), "last_error": "NULL"}
+    done = {
+        "delivered_at": format_datafusion_instant(now_ms),
+        "delivered_to": _quoted(delivered_to),
+        "last_error": "NULL",
+    }
     return _update(warehouse, message_id, done)
 
 
@@ -84,10 +88,6 @@ def _update(warehouse: Path, message_id: str, changes: dict[str, str]) -> int:
         on_disk.update(updates=changes, predicate=predicate)
 
     return commit(warehouse, ALERT_OUTBOX, write)
-
-
-def _instant(instant_ms: int) -> str:
-    return f"arrow_cast('{format_instant(instant_ms)}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def _quoted(text: str) -> str:

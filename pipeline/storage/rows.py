@@ -35,16 +35,18 @@ def load_rows(
     cluster: str | None = None,
     windows: Sequence[TimeWindow] = (),
     columns: Sequence[str] = (),
+    where: str = "",
 ) -> pa.Table:
     """The rows of a small table, in the declared columns and order.
 
     `windows`: of which windows; needs `cluster`; all by default.
+    `where`: a further condition, in DataFusion's SQL.
     """
-    where = ""
+    conditions = [where] if where else []
     if cluster is not None:
         escaped = cluster.replace("'", "''")
-        predicate = format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'"
-        where = f" WHERE {predicate}"
+        conditions.append(format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'")
+    wanted = f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""
     schema = arrow_schema(table)
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
@@ -52,7 +54,7 @@ def load_rows(
     path = table_path(warehouse, table)
     query = QueryBuilder().register("stored", open_table(path))
     with StorageErrors(path, ON_READ):
-        found = pa.table(query.execute(f"SELECT {listed} FROM stored{where}").read_all())  # noqa: S608 - declared names, quoted values
+        found = pa.table(query.execute(f"SELECT {listed} FROM stored{wanted}").read_all())  # noqa: S608 - declared names, quoted values
     return found.cast(schema)  # from the views that DataFusion answers with
 
 

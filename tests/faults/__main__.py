@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from collections import defaultdict
@@ -17,6 +16,7 @@ from tests.faults.disks import fill_disks, forbid_writing, may_mount
 from tests.faults.kills import kill_runs
 from tests.faults.power import cut_power
 from tests.faults.rivals import jump_clocks, run_side_by_side
+from tests.paper_rows import read_rows, with_rows
 
 PAPER = ROOT / "docs/RELIABILITY.md"
 HEAD = "| fault | tries | lost | doubled | repeated once | longest recovery |\n|---|---|---|---|---|---|\n"
@@ -38,7 +38,9 @@ def main() -> int:
             bed.post.stop()
     rows = {fault: format_row(fault, tries) for fault, tries in found.items()}
     sys.stdout.write("".join(rows.values()))
-    PAPER.write_text(with_rows(PAPER.read_text(), rows))
+    text = PAPER.read_text()
+    order = [f"SIGKILL in {job}" for job in JOBS]
+    PAPER.write_text(with_rows(text, HEAD, read_rows(text, HEAD) | rows, order))
     return int(any(outcome.lost or outcome.doubled for tries in found.values() for outcome in tries))
 
 
@@ -76,15 +78,6 @@ def format_row(fault: str, tries: list[Outcome]) -> str:
     lost, doubled = (sum(map(len, column)) for column in zip(*((t.lost, t.doubled) for t in tries), strict=True))
     longest_s, repeats = max(t.recovery_s for t in tries), sum(t.repeats for t in tries)
     return f"| {fault} | {len(tries)} | {lost} | {doubled} | {repeats} | {longest_s:.0f} s |\n"
-
-
-def with_rows(text: str, rows: dict[str, str]) -> str:
-    """The paper with some rows of its table written anew, jobs in their order."""
-    (found,) = re.findall(re.escape(HEAD) + r"((?:\|.*\n)*)", text)
-    held = {row.split("|")[1].strip(): row for row in found.splitlines(keepends=True)} | rows
-    order = [f"SIGKILL in {job}" for job in JOBS]
-    ordered = sorted(held, key=lambda fault: order.index(fault) if fault in order else len(order))
-    return text.replace(HEAD + found, HEAD + "".join(held[fault] for fault in ordered))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import resource
 import sys
 import time
@@ -19,9 +18,11 @@ from typing import NamedTuple
 from tests.fuzz.corpus import choose_cases, keep_case, load_cases
 from tests.fuzz.mutations import mutate
 from tests.fuzz.targets import ROOT, Target, load_targets, run
+from tests.paper_rows import read_rows, with_rows
 
 PAPER = ROOT / "docs/RELIABILITY.md"
 HEAD = "| parser or kernel | executions | crashes, other errors | longest | memory grown |\n|---|---|---|---|---|\n"
+ALL = "all"
 MOST_S = 1.0
 _CLOCK_EVERY = 64
 _SHARED_BYTES = 1 << 16
@@ -40,7 +41,7 @@ def main() -> int:
     """Fuzzes; 0 where nothing failed."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="for all targets together")
-    parser.add_argument("--only", default="", help="targets whose name holds this; the paper is left alone")
+    parser.add_argument("--only", default="", help="targets whose name holds this; the rows of others stay")
     parser.add_argument(
         "--grow", type=int, metavar="N", help="only make N cases for each target, and keep those that say more"
     )
@@ -56,11 +57,13 @@ def main() -> int:
         found[name] = fuzz(name, target, seconds=options.seconds / len(targets), seed=options.seed)
         sys.stdout.write(format_row(name, found[name]))
         sys.stdout.flush()
-    total = sum(each.executions for each in found.values())
-    sys.stdout.write(f"{total:,} executions, seed {options.seed}\n")
-    if not options.only:
-        rows = "".join(format_row(name, each) for name, each in found.items())
-        PAPER.write_text(with_table(PAPER.read_text(), f"{HEAD}{rows}| all | {total:,} | | | |\n"))
+    text = PAPER.read_text()
+    rows = read_rows(text, HEAD) | {name: format_row(name, each) for name, each in found.items()}
+    rows.pop(ALL, None)
+    total = sum(int(row.split("|")[2].replace(",", "")) for row in rows.values())
+    PAPER.write_text(with_rows(text, HEAD, rows | {ALL: f"| {ALL} | {total:,} | | | |\n"}, targets))
+    executions = sum(each.executions for each in found.values())
+    sys.stdout.write(f"{executions:,} executions, seed {options.seed}; {total:,} in the paper\n")
     return int(any(each.failures for each in found.values()))
 
 
@@ -135,11 +138,6 @@ def format_row(name: str, found: Found) -> str:
     """A target's row of the table."""
     longest = f"{found.longest_s * 1000:,.0f} ms"
     return f"| {name} | {found.executions:,} | {found.failures} | {longest} | {found.grown_mib} MiB |\n"
-
-
-def with_table(text: str, table: str) -> str:
-    """The paper with a table in place of the one it has under the same head."""
-    return re.sub(re.escape(HEAD) + r"(\|.*\n)*", lambda _: table, text)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,17 +80,16 @@ def run(target: Target, data: bytes) -> None:
 
 
 def read_segment(data: bytes) -> HeaderScan:
-    """Headers, records, keys, sums: from between guard pages, and equal to the plain reader's."""
-    for at_end in (True, False):
-        headers = scan_reply(data, name="x.log")
-        scans = list(decode_reply(_ROOM.hold(data, at_end=at_end), headers))  # type: ignore[arg-type]
-        counter, tally = KeyCounter(7), RecordTally()
-        for scan in scans:
-            counter.add(scan, np.zeros(len(scan.headers), np.bool_))
-            tally.add(scan)
-        counter.result()
-        tally.summary()
-    if sum(map(len, scans)) > _MOST_COMPARED:
+    """Headers, records, keys, sums: from next to a guard page, and of one case in four equal to the plain reader's."""
+    headers, chance = scan_reply(data, name="x.log"), zlib.crc32(data)
+    scans = list(decode_reply(_ROOM.hold(data, at_end=bool(chance & 4)), headers))  # type: ignore[arg-type]
+    counter, tally = KeyCounter(7), RecordTally()
+    for scan in scans:
+        counter.add(scan, np.zeros(len(scan.headers), np.bool_))
+        tally.add(scan)
+    counter.result()
+    tally.summary()
+    if chance & 3 or sum(map(len, scans)) > _MOST_COMPARED:
         return headers
     plain = read_plainly(data)
     assert headers.rows.tolist() == plain.header_rows

@@ -10,16 +10,16 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
+from pipeline.alerting.incidents import IncidentPolicy, OpenIncident, fold_verdicts, open_before
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.errors import ConfigError
 from pipeline.jobs.raise_incidents.messages import queue_messages
 from pipeline.model.incident import IncidentChange
-from pipeline.model.verdict import Verdict
-from pipeline.model.window import milliseconds_of
+from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
-from pipeline.storage.values import row_of
+from pipeline.storage.values import row_of, value_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.verdicts.sources import CALM_BELOW
@@ -34,12 +34,13 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
         return JobReport(notes=("nothing was judged",))
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
     first_ms = windows[0].start_ms
-    history = [verdict for verdict in run.values(Verdict, VERDICTS) if verdict.window_start_ms < first_ms]
+    opened = open_before(load_open(run, first_ms), first_ms)
+    history = load_history(run, first_ms, opened)
     changes = fold_verdicts(
         verdicts,
         cluster=run.cluster_name,
         policy_of=partial(_policy, run),
-        open_incidents=open_before(run.values(IncidentChange, INCIDENTS), first_ms),
+        open_incidents=opened,
         history=history,
     )
     mutes: tuple[Mute, ...] = ()
@@ -58,6 +59,20 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
     }
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
     return JobReport(table_versions=versions, notes=(*problems, *notes))
+
+
+def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
+    """Changes before a window, of incidents that had not ended by then: of all that ever were, these are few."""
+    before = TimeWindow(0, first_ms)
+    sql = "SELECT * FROM changes WHERE incident_id NOT IN (SELECT incident_id FROM changes WHERE state = 'resolved')"
+    return [value_of(IncidentChange, row) for row in run.query(sql, (before,), changes=INCIDENTS).to_pylist()]
+
+
+def load_history(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[Verdict]:
+    """Verdicts before a window: of those that count toward k of n, and since the open incidents began."""
+    longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
+    from_ms = min(first_ms - HISTORY_FACTOR * longest * run.window_ms, *(one.last.since_ms for one in opened), first_ms)
+    return run.values(Verdict, VERDICTS, (TimeWindow(max(0, from_ms), first_ms),))
 
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:

@@ -1,0 +1,66 @@
+"""A run looks at what may still matter, however long the history is. Oracle: the fold over all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.alerting.incidents import open_before
+from pipeline.jobs.raise_incidents import load_history, load_open
+from pipeline.model.incident import IncidentChange
+from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.storage.outbox import mark_delivered, pending
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import INCIDENTS
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS
+from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
+
+OLD = 200
+"""Minutes of history; a third of the incidents in it never ended."""
+
+
+def store(run, changes):
+    starts = sorted({one.window_start_ms for one in changes})
+    windows = [run.window_at(start) for start in starts]
+    run.replace(INCIDENTS, changes, windows)
+    run.replace(VERDICTS, [verdict_of(one) for one in changes], windows)
+
+
+def test_open_incidents_are_found_without_those_that_ended(tmp_path):
+    run = a_run(tmp_path)
+    changes = [
+        change(number, state, minute=number - OLD + (state == "resolved"))
+        for number in range(0, OLD, 2)
+        for state in ("new", "resolved")[: 1 if number % 3 == 0 else 2]
+    ]
+    store(run, changes)
+    found = load_open(run, T0_MS)
+    assert len(found) == sum(number % 3 == 0 for number in range(0, OLD, 2))
+    assert open_before(found, T0_MS) == open_before(run.values(IncidentChange, INCIDENTS), T0_MS)
+
+
+def test_an_incident_that_ends_later_is_open_before(tmp_path):
+    run = a_run(tmp_path)
+    store(run, [change(1, minute=-3), change(1, "resolved", minute=2)])
+    assert [one.last.incident_id for one in open_before(load_open(run, T0_MS), T0_MS)] == ["K-00000001"]
+
+
+def test_verdicts_are_read_as_far_back_as_they_count(tmp_path):
+    run = a_run(tmp_path)
+    store(run, [change(number, minute=-number) for number in range(1, OLD)])
+    longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
+    recent = load_history(run, T0_MS, ())
+    assert len(recent) == HISTORY_FACTOR * longest < OLD
+    everything = [one for one in run.values(Verdict, VERDICTS) if one.window_start_ms < T0_MS]
+    assert set(recent) < set(everything)
+
+    since_ms = T0_MS - (OLD - 10) * MINUTE_MS
+    opened = open_before([replace(change(7, minute=-5), since_ms=since_ms)], T0_MS)
+    assert min(one.window_start_ms for one in load_history(run, T0_MS, opened)) == since_ms
+
+
+def test_what_was_delivered_is_not_looked_at(tmp_path):
+    run = a_run(tmp_path)
+    queue(run, change(1), change(2))
+    one, other = pending(run.warehouse)
+    mark_delivered(run.warehouse, one.message_id, delivered_to="x", now_ms=T0_MS)
+    assert [message.message_id for message in pending(run.warehouse)] == [other.message_id]
