@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.model.window import TimeWindow, format_instant, spanning
+from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import open_table
+from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 
@@ -24,15 +25,12 @@ _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")
 
 
 def list_data_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
-    """Paths of the Parquet files that hold a cluster's rows of the windows' dates, sorted.
+    """Paths of the Parquet files that may hold a cluster's rows of some windows, sorted.
 
     `table`: a declaration partitioned by cluster and window date.
-    `windows`: at least one; rows of other windows of the same dates lie in the same files.
+    `windows`: at least one; rows of other windows may lie in the same files.
     """
-    span = spanning(tuple(sorted(windows)))
-    first, last = format_instant(span.start_ms)[:10], format_instant(span.end_ms - 1)[:10]
-    escaped = cluster.replace("'", "''")
-    predicate = f"cluster = '{escaped}' AND window_date >= DATE '{first}' AND window_date <= DATE '{last}'"
+    predicate = format_datafusion_predicate(table, cluster, windows)
     return tuple(sorted(open_table(table_path(warehouse, table)).file_uris(file_pruning_predicate=predicate)))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -23,6 +24,9 @@ from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
+
+_BOUNDS = ("window_start", "window_end")
+_VERSIONS = "table_versions"
 
 
 class Subject(NamedTuple):
@@ -82,7 +86,7 @@ class StoredWindows:
 
 def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The windows of a cluster that readers may trust."""
-    return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows))
+    return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows, _BOUNDS))
 
 
 def lost_windows(
@@ -105,7 +109,7 @@ def lost_windows(
 
 def trusted_windows(warehouse: Path, cluster: str) -> frozenset[TimeWindow]:
     """The committed windows over which the data gate passed."""
-    rows = _status_rows(warehouse, cluster, ())
+    rows = _status_rows(warehouse, cluster, (), (*_BOUNDS, "is_trusted"))
     return frozenset(_window(row) for row in rows if row["is_trusted"])
 
 
@@ -191,16 +195,18 @@ def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]
     return all(subject in found and found[subject].holds(coverage) for subject, coverage in stored.items())
 
 
-def _status_rows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> list[dict[str, Any]]:
-    """Rows whose tables still hold what they vouch for."""
-    rows: list[dict[str, Any]] = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows).to_pylist()
-    named = {name for row in rows for name, _ in row["table_versions"] or ()}
-    versions = {table.name: _version(warehouse, table) for table in TABLES if table.name in named}
-    return [
-        row
-        for row in rows
-        if all(versions.get(name, version) >= version for name, version in row["table_versions"] or ())
-    ]
+def _status_rows(
+    warehouse: Path, cluster: str, windows: Sequence[TimeWindow], columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Rows whose tables still hold what they vouch for; some columns, all by default."""
+    wanted = (*columns, _VERSIONS) if columns else ()
+    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=wanted)
+    for table in TABLES:
+        vouched = pc.map_lookup(rows[_VERSIONS], pa.scalar(table.name), "first")
+        if vouched.null_count < len(vouched):
+            rows = rows.filter(pc.fill_null(pc.less_equal(vouched, _version(warehouse, table)), fill_value=True))
+    found: list[dict[str, Any]] = (rows.drop_columns([_VERSIONS]) if columns else rows).to_pylist()
+    return found
 
 
 def _version(warehouse: Path, table: Table) -> int:

@@ -29,23 +29,21 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=60, help="of full disks and of power cuts; of rivals a quarter")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--only", default="", help="faults whose name holds this; the rows of others stay")
+    parser.add_argument("--add", action="store_true", help="add to the rows there are, with a seed of its own")
     options = parser.parse_args()
+    before = read_rows(PAPER.read_text(), HEAD) if options.add else {}
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         bed = Bed(Path(folder))
         try:
-            found = plant_faults(bed, options)
+            found = plant_faults(bed, options, before)
         finally:
             bed.post.stop()
-    rows = {fault: format_row(fault, tries) for fault, tries in found.items()}
-    sys.stdout.write("".join(rows.values()))
-    text = PAPER.read_text()
-    order = [f"SIGKILL in {job}" for job in JOBS]
-    PAPER.write_text(with_rows(text, HEAD, read_rows(text, HEAD) | rows, order))
+    sys.stdout.write("".join(write_rows(found, before).values()))
     return int(any(outcome.lost or outcome.doubled for tries in found.values() for outcome in tries))
 
 
-def plant_faults(bed: Bed, options: argparse.Namespace) -> dict[str, list[Outcome]]:
-    """Outcomes by fault."""
+def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) -> dict[str, list[Outcome]]:
+    """Outcomes by fault, written into the paper after each try; `before` are rows to add to."""
     few, seed = max(2, options.tries // 4), options.seed
     faults = {
         "SIGKILL": lambda: kill_runs(bed, options.kills, seed),
@@ -67,17 +65,30 @@ def plant_faults(bed: Bed, options: argparse.Namespace) -> dict[str, list[Outcom
             jobs = what if fault == "SIGKILL" else ("",)
             for job in jobs:  # a try counts for each job that died in it
                 found[f"{fault} in {job}" if job else fault].append(outcome)
+            write_rows(found, before)  # what is done counts, should the command be stopped
             if outcome.lost or outcome.doubled:
                 sys.stdout.write(f"{fault}, try {number} ({what}): {outcome}\n")
                 sys.stdout.flush()
     return found
 
 
-def format_row(fault: str, tries: list[Outcome]) -> str:
-    """A fault's row of the table."""
+def write_rows(found: dict[str, list[Outcome]], before: dict[str, str]) -> dict[str, str]:
+    """Writes the rows of some faults into the paper, jobs in their order."""
+    rows = {fault: format_row(fault, tries, before.get(fault)) for fault, tries in found.items()}
+    text, order = PAPER.read_text(), [f"SIGKILL in {job}" for job in JOBS]
+    PAPER.write_text(with_rows(text, HEAD, read_rows(text, HEAD) | rows, order))
+    return rows
+
+
+def format_row(fault: str, tries: list[Outcome], before: str | None = None) -> str:
+    """A fault's row of the table, added to one of before."""
     lost, doubled = (sum(map(len, column)) for column in zip(*((t.lost, t.doubled) for t in tries), strict=True))
-    longest_s, repeats = max(t.recovery_s for t in tries), sum(t.repeats for t in tries)
-    return f"| {fault} | {len(tries)} | {lost} | {doubled} | {repeats} | {longest_s:.0f} s |\n"
+    sums = [len(tries), lost, doubled, sum(t.repeats for t in tries)]
+    longest_s = round(max(t.recovery_s for t in tries))
+    if before is not None:
+        *held, held_s = (int(cell.strip().removesuffix(" s")) for cell in before.split("|")[2:-1])
+        sums, longest_s = [one + other for one, other in zip(sums, held, strict=True)], max(longest_s, held_s)
+    return f"| {fault} | {' | '.join(map(str, sums))} | {longest_s} s |\n"
 
 
 if __name__ == "__main__":

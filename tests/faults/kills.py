@@ -1,4 +1,4 @@
-"""SIGKILL at drawn moments of drawn jobs, two in a row, then a run left alone."""
+"""SIGKILL at drawn moments of drawn jobs, twelve in a row, then a run left alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.faults.bed import Bed, Outcome
 
-KILLS_OF_A_TRY = 2
+KILLS_OF_A_TRY = 12
 
 
 def kill_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
@@ -28,18 +28,18 @@ def kill_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...]
 
 
 def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, ...], Outcome]:
-    """A try that begins before a job; its first run is killed in it, the next ones anywhere behind."""
+    """A try that begins before a job; its runs are killed in it, or in what comes next."""
     step = "health" if aimed_at == "raise" else aimed_at
     folder, arrived = bed.restore(step), len(bed.post.list_arrived())
     jobs: list[str] = []
     steps = STEPS[STEPS.index(step) :]
+    least = 0.6 if aimed_at == "raise" else 0.0
     for hours in range(KILLS_OF_A_TRY):
-        longest_s = bed.durations_s[step] if not hours else sum(bed.durations_s[one] for one in steps)
-        least = 0.6 if aimed_at == "raise" and not hours else 0.0
+        (folder / "marks.txt").unlink(missing_ok=True)
         since_s, child = time.time(), bed.start(folder, steps, hours=hours)
         while not (folder / "marks.txt").exists() and not child.poll():
             time.sleep(0.001)
-        ends_s = time.monotonic() + rng.uniform(least, 1.0) * longest_s
+        ends_s = time.monotonic() + rng.uniform(least, 1.0) * bed.durations_s[step]
         while time.monotonic() < ends_s and not child.poll():
             time.sleep(0.001)
         if child.kill():

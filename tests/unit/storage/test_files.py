@@ -1,0 +1,31 @@
+"""Which files tasks read. Oracle: the windows that were written into each."""
+
+from __future__ import annotations
+
+from pipeline.model.window import TimeWindow, instant_of
+from pipeline.storage.files import list_data_files
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import BROKERS
+
+HOUR_MS = 3_600_000
+
+
+def write_hour(warehouse, hour):
+    window = TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS)
+    row = {"cluster": "c", "window_start": instant_of(window.start_ms), "broker_id": 1, "state_source": "live_cluster"}
+    row |= {column.name: 0 for column in BROKERS.columns if column.type == "bigint" and column.name not in row}
+    replace_rows(rows_of(BROKERS, [row], run_id="r"), warehouse, BROKERS, cluster="c", windows=[window])
+    return window
+
+
+def test_files_of_other_windows_of_a_date_are_left_out(tmp_path):
+    ensure_tables(tmp_path, (BROKERS,))
+    windows = [write_hour(tmp_path, hour) for hour in (*range(5), 30)]
+    assert len(list_data_files(tmp_path, BROKERS, "c", windows)) == 6
+    one = [list_data_files(tmp_path, BROKERS, "c", [window]) for window in windows]
+    assert [len(files) for files in one] == [1] * 6
+    assert len(set(one)) == 6
+    assert set(list_data_files(tmp_path, BROKERS, "c", (windows[1], windows[4]))) == {*one[1], *one[4]}
+    assert list_data_files(tmp_path, BROKERS, "d", windows) == ()
