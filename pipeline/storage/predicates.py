@@ -56,7 +56,9 @@ def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: 
         f"(window_start >= {instant(format_instant(start_ms))} AND window_start < {instant(format_instant(end_ms))})"
         for start_ms, end_ms in spans
     )
-    parts = [f"cluster = {cluster}", ranges if len(spans) == 1 else f"({ranges})"]
+    parts = [f"cluster = {cluster}"]
+    if "window_start" in table.column_names:  # else its rows are of dates
+        parts.append(ranges if len(spans) == 1 else f"({ranges})")
     if "window_date" in table.partitioned_by:  # spares reading the other dates
         first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
         parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage.files import list_data_files
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import replace_rows
+from pipeline.storage.frames import arrow_schema, rows_of
+from pipeline.storage.rows import merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS
+from pipeline.tables.keys import KEY_HASHES
 
 HOUR_MS = 3_600_000
 
@@ -29,3 +32,17 @@ def test_files_of_other_windows_of_a_date_are_left_out(tmp_path):
     assert len(set(one)) == 6
     assert set(list_data_files(tmp_path, BROKERS, "c", (windows[1], windows[4]))) == {*one[1], *one[4]}
     assert list_data_files(tmp_path, BROKERS, "d", windows) == ()
+
+
+def test_a_table_of_dates_is_cut_by_date(tmp_path):
+    ensure_tables(tmp_path, (KEY_HASHES,))
+    windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (3, 30)]
+    for window in windows:
+        held = {"cluster": "c", "window_date": instant_of(window.start_ms).date(), "key_id": b"k", "is_empty": False}
+        kinds = arrow_schema(KEY_HASHES)
+        columns = [
+            pa.array([held.get(field.name, "r" if field.name == "run_id" else None)], field.type) for field in kinds
+        ]
+        merge_rows(pa.table(columns, kinds), tmp_path, KEY_HASHES, insert_only=True)
+    assert [len(list_data_files(tmp_path, KEY_HASHES, "c", [window])) for window in windows] == [1, 1]
+    assert len(list_data_files(tmp_path, KEY_HASHES, "c", windows)) == 2
