@@ -7,6 +7,8 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.storage.durability import StorageErrors
+
 
 @contextlib.contextmanager
 def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
@@ -16,9 +18,14 @@ def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
         folder: Made where it is missing.
         name: Of the lock; safe as the end of a file's name.
         wait: Whether to wait until it is free.
+
+    Raises:
+        StorageError: The folder or the lock cannot be made, as on a file system that is read-only.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{name}").open("w") as held:
+    with StorageErrors(folder, "make room or mend the folder, then run again"):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / f".{name}").open("w")
+    with lock as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
