@@ -1,4 +1,4 @@
-"""A real broker throttles a real producer by its quota until records expire: tables, verdict and mail name the cause.
+"""A real broker throttles a real producer by its quota until records expire: tables and verdict name the cause.
 
 Oracle: the producer's own counters as it prints them at its end, and what the broker holds.
 """
@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.integration.command_line import read_mails, run_command
+from tests.integration.command_line import run_command
 from tests.lab.artifacts import class_path, client_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import start_cluster
@@ -20,7 +20,7 @@ from tests.spark.capture_runs import stored
 
 pytestmark = pytest.mark.timeout(600)
 
-WINDOW_S, SCRAPE_S, RATE_PER_S, SECONDS = 30, 2, 400, 10
+WINDOW_S, SCRAPE_S, RATE_PER_S, SECONDS = 40, 2, 400, 10
 QUOTA = 15_000
 """Bytes a second, an eighth of what is sent."""
 CLIENTS = ("limited", "free")
@@ -58,11 +58,11 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quota")
     with start_cluster(folder / "kafka", 2, with_exporter=True, exported=EXPORTED, heap_mb=256) as cluster:
         for client_id in CLIENTS:
-            cluster.create_topic(client_id, "0,0")  # broker 0 leads all: an incident, so that there is a mail
+            cluster.create_topic(client_id, "0,1")
         entity = ("--entity-type", "clients", "--entity-name", "limited")
         cluster.run_tool("kafka-configs", "--alter", "--add-config", f"producer_byte_rate={QUOTA}", *entity)
         ports = dict(zip(CLIENTS, free_ports(len(CLIENTS)), strict=True))
-        ready_ms = time.time_ns() // 1_000_000 + 8_000
+        ready_ms = time.time_ns() // 1_000_000 + 12_000
         start_ms = ready_ms + -ready_ms % (1000 * WINDOW_S)
         end_ms = start_ms + 1000 * WINDOW_S
         targets = [Target(port, folder / "producers" / name, SCRAPE_S) for name, port in ports.items()]
@@ -84,10 +84,8 @@ def run(tmp_path_factory):
             "window": f"PT{WINDOW_S}S",
             "keys": {"mode": "off"},
             "replay": {"arrivals": False},
-            "mail": {"to": ["kafka@example.org"]},
             "clusters": {
                 "lab": {
-                    "gate": {"k": 1, "n": 1},
                     "sources": [
                         {"kind": "live_cluster", "bootstrap_servers": cluster.internal_bootstrap},
                         {"kind": "producer_metrics", "path": str(folder / "producers"), "interval": f"PT{SCRAPE_S}S"},
@@ -119,7 +117,7 @@ def test_throttle_time_and_failed_sends_are_measured(run):
     assert throttled[0] is None or throttled[0] > 0
 
 
-def test_the_cause_is_named_in_tables_verdict_and_mail(run):
+def test_the_cause_is_named_in_tables_and_verdict(run):
     printed, folder, _ = run
     verdicts = {
         (row["rule"], row["subject"]): row
@@ -130,7 +128,5 @@ def test_the_cause_is_named_in_tables_verdict_and_mail(run):
         assert verdicts[rule, "client limited"]["is_above"]
         assert not verdicts.get((rule, "client free"), {"is_above": False})["is_above"]
     said = ("client limited: quotas delay its produce requests by", "records were not delivered")
-    (mail,) = ("\n".join(parts) for parts in read_mails(folder).values())
     for text in said:
         assert text in printed
-        assert text in mail

@@ -116,13 +116,16 @@ def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
         over_defaults({"peaks": {}})
 
 
-def test_what_happened_to_brokers_is_told_of_every_window_whatever_the_severity():
+def test_what_happened_to_brokers_and_producers_is_told_of_every_window_whatever_the_severity():
     measures = [
         measure(0, 45.0, rule="broker_away", subject="broker 2"),
         measure(0, 3.0, rule="leaders_moved", subject="broker 2"),
         measure(0, 9.0, rule="topic_peak"),
+        measure(0, 80.0, rule="throttled", subject="client app"),
+        measure(0, 7.0, rule="failed_sends", subject="client app"),
         measure(1, 0.0, rule="broker_away", subject="broker 2"),
+        measure(1, 0.0, rule="throttled", subject="client app"),
     ]
     settings = {name: RuleSettings(**rule) for name, rule in over_defaults({}).items()}
     verdicts = judge_rules(measures, settings, chance_level=0.001)
-    assert list_events(verdicts) == ((0, "broker 2: said"), (0, "broker 2: said"))
+    assert sorted(list_events(verdicts)) == [(0, "broker 2: said")] * 2 + [(0, "client app: said")] * 2
