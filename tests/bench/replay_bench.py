@@ -179,10 +179,10 @@ class PeakMemory:
 
     def _watch(self):
         while not self._done.wait(0.5):
-            self.most = max(self.most, sum(_measure_pss(pid) for pid in _descendants(os.getpid())))
+            self.most = max(self.most, sum(_measure_pss(pid) for pid in list_descendants(os.getpid())))
 
 
-def _descendants(root):
+def list_descendants(root):
     children = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
