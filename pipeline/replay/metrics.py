@@ -83,7 +83,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             ),
             latency_avg_ms=_measure_latency(now, earlier, length_ms),
             longest_request_ms=max(
-                (row["request_latency_max_ms"] for row in now if row["request_latency_max_ms"] is not None),
+                (ms for row in now if (ms := row.get("request_latency_max_ms")) is not None),
                 default=None,
             ),
             queue_time_ms=_queue_time(now),
