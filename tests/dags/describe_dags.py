@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from dags.airflow_home import DAGS_FOLDER, migrate_database
 
@@ -57,9 +56,8 @@ def main() -> None:
         }
         for dag in bag.dags.values()
     }
-    seconds = {Path(stat.file).name: stat.duration.total_seconds() for stat in bag.dagbag_stats}
     heavy = sorted(name for name in HEAVY if name in loaded or name in sys.modules)
-    print(json.dumps({"dags": dags, "errors": bag.import_errors, "seconds": seconds, "heavy": heavy}))
+    print(json.dumps({"dags": dags, "errors": bag.import_errors, "heavy": heavy}))
 
 
 if __name__ == "__main__":

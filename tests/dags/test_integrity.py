@@ -17,7 +17,6 @@ GRAPH = {
     "maintenance": {"maintain": []},
 }
 TELLS_BY_ITSELF = {("health", "health_verdict")}  # the incident's mail has left before it fails
-PARSE_BUDGET_S = 1.0
 
 
 def tasks(described):
@@ -36,9 +35,8 @@ def test_graph(described):
     assert found == GRAPH
 
 
-def test_loading_them_is_quick_and_loads_nothing_heavy(described):
+def test_loading_them_loads_nothing_heavy(described):
     assert described["heavy"] == []
-    assert {name: seconds for name, seconds in described["seconds"].items() if seconds > PARSE_BUDGET_S} == {}
 
 
 def test_every_dag_is_tagged_documented_and_runs_once_at_a_time(described):
