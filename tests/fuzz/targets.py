@@ -136,9 +136,10 @@ def hash_columns(data: bytes) -> None:
 
 
 def _of_file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    path = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_MEMORY if _MEMORY.is_dir() else None)) / "specimen.yaml"
+    folder = tempfile.TemporaryDirectory(prefix="fuzz-", dir=_MEMORY if _MEMORY.is_dir() else None)
 
     def parse(data: bytes) -> object:
+        path = Path(folder.name) / "specimen.yaml"
         path.write_bytes(data)
         return read(path)
 
