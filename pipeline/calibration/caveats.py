@@ -90,7 +90,7 @@ class Caveat(Enum):
     )
     LEADERS_UNKNOWN = "who led {partitions} for a part of the window is not known: shares of brokers are not whole"
     EMPTY_MINUTES = "{count} minutes of the window hold no record: taken for silence, not for loss"
-    NO_METRICS = "no producer metrics of this window: how long brokers take is told by batches or assumed"
+    NO_METRICS = "no producer metrics of this window: brokers' delays are inferred from batches or assumed"
     OTHER_CLIENTS = (
         "metrics contradict the log: {count} clients sent bytes that are in no session, and a session has none"
     )

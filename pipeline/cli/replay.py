@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Reads log directories, finds out what the producers use, and replays their traffic: through that (a back-test against
 what was observed) and through every candidate. Nothing is kept. PATH is a log directory or a tree that holds several
-brokers. Figures are medians over the seeds; a real run lies in the ranges nine times of ten.
+brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges.
 """
 _MOST_SEEDS = 1_000
 

@@ -1,7 +1,7 @@
 """Latencies counted in buckets: memory that does not grow with the records, and quantiles with a known error.
 
 Buckets are log-linear: below 256 ns every nanosecond has one, and each power of two above has 128 of equal width. A
-quantile is told as the middle of its bucket, so it is off by at most 1/256 (0.4 %) of itself, whatever its size.
+quantile is given as the middle of its bucket, so it is off by at most 1/256 (0.4 %) of itself, whatever its size.
 Count, sum, least and largest are exact.
 
 References:
