@@ -58,8 +58,8 @@ def advised():
         )
         for rank, title in enumerate(("upgrade producers of orders to Kafka client 3.3+", f"set {'W' * 60}"), start=1)
     ]
-    arrivals = (source_arrival("log_directories", arrived=3, expected=3),)
-    known = {"peak_ratio": 2.1, "idle_ratio": 0.43, "hours_to_full": 31.4, "arrivals": arrivals}
+    statuses = (source_arrival("log_directories", arrived=3, expected=3),)
+    known = {"peak_ratio": 2.1, "idle_ratio": 0.43, "hours_to_full": 31.4, "source_statuses": statuses}
     return replace(state("new"), recommendations=tuple(actions), **known)
 
 
