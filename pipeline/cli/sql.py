@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
         names = register_tables(spark, config.warehouse, _named_in(args.statement or ""))
         restrict_session(spark)
         if args.statement is not None:
-            sys.stdout.write(_answer(spark, args.statement, as_json=args.json))
+            sys.stdout.write(answer(spark, args.statement, as_json=args.json))
             return 0
         is_typed = sys.stdin.isatty()
         for statement in read_statements(names):
             try:
-                sys.stdout.write(_answer(spark, statement, as_json=args.json))
+                sys.stdout.write(answer(spark, statement, as_json=args.json))
                 sys.stdout.flush()
             except PipelineError as error:
                 if not is_typed:
@@ -67,7 +67,8 @@ def _named_in(statement: str) -> tuple[Table, ...]:
     return tuple(table for table in TABLES if table.name in statement.lower()) or TABLES
 
 
-def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
+def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
+    """The answer to one query as it is printed; `ConfigError` says what is wrong with the statement."""
     try:
         query = statement.strip().removesuffix(";")
         refuse_changes(spark, query)
@@ -75,7 +76,8 @@ def _answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
         # one row more than is shown: it says whether there are more
         found: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
     except PySparkException as error:
-        raise ConfigError(str(error).partition("\n\nJVM stacktrace")[0].strip()) from error
+        message = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n")[0]  # after it stands the whole plan
+        raise ConfigError(message.strip()) from error
     if as_json:
         return json.dumps(found.to_pylist(), indent=1, default=_as_json) + "\n"
     return format_rows(found)

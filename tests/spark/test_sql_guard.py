@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException
 
+from pipeline.cli.sql import answer
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.errors import ConfigError
 
@@ -77,3 +78,10 @@ def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
     restrict_session(of_sql)
     with pytest.raises(AnalysisException):
         of_sql.sql(query.format(file=tmp_path / "secret")).toArrow()
+
+
+def test_an_error_says_what_is_wrong_and_shows_no_plan(spark):
+    with pytest.raises(ConfigError) as failed:
+        answer(spark, "SELECT missing FROM VALUES (1) AS t(a)", as_json=False)
+    assert str(failed.value).startswith("[UNRESOLVED_COLUMN.WITH_SUGGESTION]")
+    assert "Project" not in str(failed.value)
