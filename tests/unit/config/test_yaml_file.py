@@ -126,3 +126,13 @@ def test_a_file_that_cannot_be_read(tmp_path):
     for name in ("latin.yaml", "none.yaml", "."):
         with pytest.raises(ConfigError, match="cannot be read"):
             read_yaml(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "tag", ["!!python/object/apply:os.mkdir", "!!python/object/new:os.mkdir", "!!python/name:os.mkdir"]
+)
+def test_a_tag_runs_no_code(tag, tmp_path):
+    made = tmp_path / "made"
+    (line,) = refused(f"name: {tag} ['{made}']")
+    assert line == "zoo.yaml:1:1: name: found a list; expected a text"  # what the tag says is not even looked at
+    assert not made.exists()
