@@ -54,7 +54,7 @@ def last_value(printed, name):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """What a run over the window printed, its folder, and each producer's own count of records that failed."""
+    """What a run over the window printed, its folder, and what each producer printed at its end."""
     folder = tmp_path_factory.mktemp("quota")
     with start_cluster(folder / "kafka", 2, with_exporter=True, exported=EXPORTED, heap_mb=256) as cluster:
         for client_id in CLIENTS:
@@ -95,16 +95,17 @@ def run(tmp_path_factory):
             },
         }
         printed = run_command(folder, document, start_ms, f"PT{WINDOW_S}S", {})
-    outputs = {name: (folder / "output" / f"{name}.out").read_text() for name in CLIENTS}
-    return printed, folder, {name: last_value(text, "record-error-total") for name, text in outputs.items()}
+    return printed, folder, {name: (folder / "output" / f"{name}.out").read_text() for name in CLIENTS}
 
 
 def test_throttle_time_and_failed_sends_are_measured(run):
-    _, folder, failed = run
+    _, folder, outputs = run
+    failed = {name: last_value(text, "record-error-total") for name, text in outputs.items()}
     assert failed["limited"] > 0 == failed["free"]
     nodes = {row["client_id"]: row for row in stored(folder / "warehouse", "silver.producer_nodes")}
     limited, free = nodes["limited"], nodes["free"]
-    assert limited["throttle_time_max_ms"] >= limited["throttle_time_avg_ms"] > 100
+    longest_ms = last_value(outputs["limited"], "produce-throttle-time-max")  # of a minute: it only rises meanwhile
+    assert 0 < limited["throttle_time_avg_ms"] <= limited["throttle_time_max_ms"] <= longest_ms
     assert not free["throttle_time_max_ms"]
     counted = limited["error_rate_per_s"] * limited["covered_ms"] / 1000
     assert 0 < counted <= 1.5 * failed["limited"]  # scrapes miss the end
