@@ -107,6 +107,10 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     )
 
 
+def _known(*charts: RowChart | None) -> tuple[RowChart, ...]:
+    return tuple(chart for chart in charts if chart is not None)
+
+
 def _brokers_section(
     asker: Asker, shares: Answer, strip: TimeStrip, span: TimeWindow, run: RunContext, *, broker: int
 ) -> ReportSection:
@@ -135,16 +139,15 @@ def _brokers_section(
                 format_value=format_percent,
             ),
         )
-    charts = (
-        draw_judged(asker.ask("judged", queries.JUDGED)),
-        draw_shares(shares),
-        draw_causes(asker.ask("causes", queries.CAUSES), broker),
-        draw_advice(asker.ask("advice", queries.ADVICE)),
-    )
     return ReportSection(
         name="brokers",
         title="Who is hot, why, and what to do",
-        rows=tuple(chart for chart in charts if chart is not None),
+        rows=_known(
+            draw_judged(asker.ask("judged", queries.JUDGED)),
+            draw_shares(shares),
+            draw_causes(asker.ask("causes", queries.CAUSES), broker),
+            draw_advice(asker.ask("advice", queries.ADVICE)),
+        ),
         lines=lines,
     )
 
@@ -152,11 +155,10 @@ def _brokers_section(
 def _topics_section(asker: Asker, shares: Answer, broker: int) -> ReportSection:
     fair = next((row["expected_share"] for row in shares.rows if row["broker_id"] == broker), 0.0)
     topics = asker.ask("topics", queries.TOPICS, {"broker": f"{broker}", "expected_share": f"{fair!r}"})
-    charts = (draw_topics(topics, broker), draw_hot_keys(asker.ask("hot_keys", queries.HOT_KEYS)))
     return ReportSection(
         name="topics",
         title="Topics, partitions, keys",
-        rows=tuple(chart for chart in charts if chart is not None),
+        rows=_known(draw_topics(topics, broker), draw_hot_keys(asker.ask("hot_keys", queries.HOT_KEYS))),
         heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), topics, broker),
     )
 
@@ -179,28 +181,26 @@ def _latency_section(asker: Asker, strip: TimeStrip, span: TimeWindow, run: RunC
                 format_value=format_ms,
             ),
         )
-    charts = (
-        draw_latency(latency),
-        draw_room(asker.ask("room", queries.ROOM)),
-        draw_waiting(asker.ask("waiting", queries.WAITING)),
-    )
     return ReportSection(
         name="latency",
         title="Latency and room",
-        rows=tuple(chart for chart in charts if chart is not None),
+        rows=_known(
+            draw_latency(latency),
+            draw_room(asker.ask("room", queries.ROOM)),
+            draw_waiting(asker.ask("waiting", queries.WAITING)),
+        ),
         lines=lines,
     )
 
 
 def _replay_section(asker: Asker) -> ReportSection:
-    charts = (
-        draw_replay(asker.ask("replay", queries.REPLAY)),
-        draw_back_tests(asker.ask("back_tests", queries.BACK_TESTS)),
-    )
     return ReportSection(
         name="replay",
         title="What other clients and settings would change",
-        rows=tuple(chart for chart in charts if chart is not None),
+        rows=_known(
+            draw_replay(asker.ask("replay", queries.REPLAY)),
+            draw_back_tests(asker.ask("back_tests", queries.BACK_TESTS)),
+        ),
     )
 
 

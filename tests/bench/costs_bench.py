@@ -10,7 +10,6 @@ A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import os
 import resource
@@ -18,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,7 @@ from pipeline.environment import variable
 from pipeline.errors import HealthGateError
 from pipeline.model.window import TimeWindow, format_instant
 from tests.batches import START_MS, make_batch, make_records
-from tests.bench.replay_bench import PeakMemory, list_descendants
+from tests.bench.processes import CpuTime, PeakMemory
 from tests.bench.scan_bench import write_index, write_segment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,44 +88,12 @@ class Cost:
         )
 
 
-class Processes:
-    """CPU-s of this process's descendants, each seen by itself several times a second.
-
-    The times of children that were waited for leave Spark's Python workers out: their parent ignores its children's ends.
-    """
-
-    def __init__(self):
-        self._seen = {}
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._done.set()
-        self._thread.join()
-
-    @property
-    def cpu_s(self):
-        return sum(self._seen.values()) / os.sysconf("SC_CLK_TCK")
-
-    def _watch(self):
-        while not self._done.wait(0.2):
-            for pid in list_descendants(os.getpid()):
-                with contextlib.suppress(OSError):
-                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    if pid != os.getpid():
-                        self._seen[pid] = int(fields[11]) + int(fields[12])
-
-
 def measure(command, checkout, exit_codes=(0,)):
     """What a command costs, its descendants included: those that lose their parent come to this process."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, started_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    with PeakMemory() as memory, Processes() as processes:
+    with PeakMemory() as memory, CpuTime() as processes:
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
         wall_s = time.perf_counter() - started_s
         while True:

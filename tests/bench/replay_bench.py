@@ -7,12 +7,9 @@ process, without Spark, files or sums.
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
 import time
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +37,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES
 from pipeline.tables.silver import ARRIVALS
 from tests.bench.figures import make_parser, print_figures
+from tests.bench.processes import PeakMemory
 from tests.lab.artifacts import cache_directory
 from tests.simulated_sessions import delayed
 
@@ -159,50 +157,6 @@ def simulate_alone(run, plan):
     for candidate, variant in zip(plan.candidates, variants, strict=True):
         run_group(lay_out_group(group, arrivals, candidate, variant.producers, NO_HASHES), arrivals, 1)
     return len(traffic) * len(variants) / (time.perf_counter() - started)
-
-
-class PeakMemory:
-    """The most that this process and its descendants hold at once, shared pages counted once each (PSS), in bytes."""
-
-    def __init__(self):
-        self.most = 0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self):
-        while not self._done.wait(0.5):
-            self.most = max(self.most, sum(_measure_pss(pid) for pid in list_descendants(os.getpid())))
-
-
-def list_descendants(root):
-    children = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, waiting = [], [root]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += children.get(found[-1], [])
-    return found
-
-
-def _measure_pss(pid):
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Pss:")), 0)
 
 
 def main():

@@ -19,7 +19,7 @@ from pipeline.model.log import Record
 from pipeline.simulator.engine.simulate import simulate
 from tests.batches import make_batch
 from tests.bench.figures import make_parser, print_figures
-from tests.bench.replay_bench import PeakMemory
+from tests.bench.processes import PeakMemory
 from tests.bench.scan_bench import write_index
 from tests.lab.artifacts import cache_directory
 from tests.simulated_sessions import EPOCH_MS, make_scenario
