@@ -1,4 +1,4 @@
-"""What all DAGs share: owner, retries, the one-writer pool, the notifier, the parameters of a ranged run."""
+"""Settings all DAGs share: owner, retries, the one-writer pool, the notifier, the parameters of a ranged run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _PARAMS = {
 
 
 def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:
-    """What a DAG has in common with the others; one about windows takes a range of them and reports when it is late."""
+    """Returns a DAG's shared settings; one about windows takes a range of them and reports when it is late."""
     config = load_config()
     owners = dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner)
     settings: dict[str, Any] = {

@@ -51,7 +51,7 @@ def describe_failure(context: Any) -> tuple[str, str]:
 
 
 def log_path(ti: Any) -> Path:
-    """Where Airflow writes the log of a try on this machine."""
+    """Returns the path of a try's log on this machine."""
     from airflow.sdk.configuration import conf  # reads and makes files of its own
 
     template = jinja2.Template(conf.get("logging", "log_filename_template"))

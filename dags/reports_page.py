@@ -54,7 +54,7 @@ def make_app() -> Any:
 
 
 def reports_folder() -> Path:
-    """Where the configuration has reports written."""
+    """Returns the configured folder of reports."""
     from pipeline.config_file import load_config
 
     return load_config().report_path("any", 0).parent

@@ -40,7 +40,7 @@ REPORT_EVERY_S = 4
 
 
 class Console:
-    """Where people read, while everything else that writes to the process's outputs goes to a log file."""
+    """The terminal, while everything else that writes to the process's outputs goes to a log file."""
 
     def __init__(self, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def run_all(console: Console) -> int:
-    """What `main` does, while the outputs of everything else go to the log."""
+    """Runs all steps of `main`, with the outputs of everything else in the log."""
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER)

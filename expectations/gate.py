@@ -26,7 +26,7 @@ SHOWN_ROWS = 5  # rows per failed check in an error's text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one expectation, named by `meta.check`, found: the number of breaking rows and the first of them."""
+    """Result of one expectation, named by `meta.check`: the number of breaking rows and the first of them."""
 
     name: str
     severity: str
@@ -44,7 +44,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
-    """What a suite found: one result per expectation, in the suite's order."""
+    """Result of a suite: one result per expectation, in the suite's order."""
 
     suite: str
     checks: tuple[CheckResult, ...] = ()

@@ -36,7 +36,7 @@ def load_config(path: Path | None = None) -> PipelineConfig:
 
 
 def config_path() -> Path:
-    """Where the configuration is looked for: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
+    """Returns the configuration's path: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
     return Path(variable(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 

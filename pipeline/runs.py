@@ -151,7 +151,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a job did."""
+    """Result of a job."""
 
     table_versions: Mapping[str, int] = field(default_factory=dict)  # Delta version of each table after the job
     notes: tuple[str, ...] = ()  # things a person should know, in sentences

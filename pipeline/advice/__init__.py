@@ -1,1 +1,1 @@
-"""What to do about a hot broker, and what each action would change."""
+"""Recommendations for a hot broker, with the effect of each action."""

@@ -1,4 +1,4 @@
-"""What a candidate of the replay would mean to those who have to do it, and what it does to the brokers' shares."""
+"""Effort of carrying out a replay's candidate, and its effect on the brokers' shares."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
-    """What changes in the producers' configuration, as a unified diff against nothing; None where no setting does.
+    """Formats the change of the producers' configuration as a unified diff; None where no setting changes.
 
     `title`: what would be done, in a few words.
     """

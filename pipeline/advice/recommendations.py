@@ -1,4 +1,4 @@
-"""What to do about a broker above its share: leadership, replicas, and what the replay predicts for its producers.
+"""Recommendations for a broker above its share: leadership, replicas, and the replay's predictions for its producers.
 
 Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
 producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
@@ -32,7 +32,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEffect:
-    """What a change of one topic's producers, keys or partitions is predicted to bring."""
+    """Predicted effect of a change of one topic's producers, keys or partitions."""
 
     action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str

@@ -1,4 +1,4 @@
-"""What to do about keys that no hash can spread: another key, with the floor that the present ones set."""
+"""Recommends another key where no hash can spread the keys, with the floor that the present ones set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORTH = 0.01
 def find_rekeyings(
     shares: Sequence[Mapping[str, Any]], loads: Sequence[Mapping[str, Any]], topics: Sequence[Mapping[str, Any]]
 ) -> list[CandidateEffect]:
-    """What brokers would carry if a topic's heavy keys were split so that their bytes fall evenly.
+    """Computes brokers' loads if a topic's heavy keys were split so that their bytes fall evenly.
 
     Args:
         shares: Rows of `gold.broker_share` of one window.

@@ -1,4 +1,4 @@
-"""What to do about a hot broker, in its mail: the ranked table, how to carry it out, and the files to do it with."""
+"""The mail's advice on a hot broker: the ranked table, the commands, and the files for them."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _format_windows(count: int) -> str:
 
 
 def _impact_section(evidence: BrokerShareEvidence) -> MailSection | None:
-    """What producers feel, how much room is left, when the disk is full; None where nothing of it is known."""
+    """Describes producers' latency, head-room and the time until the disk is full; None where nothing is known."""
     said = [_describe_latency(evidence)]
     if evidence.change.is_open:
         said.append(_describe_head_room(evidence))

@@ -110,7 +110,7 @@ def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
 
 
 def _describe_luck(evidence: BrokerShareEvidence) -> str:
-    """That hash luck takes the broker to its limit: the bytes of keys behind it, their partitions, what to do."""
+    """Describes hash luck as the cause: the bytes of the keys, their partitions, what to do."""
     lucky = [row for row in evidence.partitions if (row.hash_luck_bytes or 0.0) > 0]
     lucky.sort(key=lambda row: -(row.hash_luck_bytes or 0.0))
     shown = ", ".join(

@@ -1,4 +1,4 @@
-"""What a mail says, free of any format: `pipeline.alerting` fills these values, the templates draw all of them alike."""
+"""Content of a mail, free of any format: `pipeline.alerting` fills these values, the templates render them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _REASON_LIMIT = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Where a message went: `smtp://host:port`, the path of the file, or a webhook.
+    """Target of a delivered message: `smtp://host:port`, the path of the file, or a webhook.
 
     `refused` are recipients the server refused for good while it took the message for others, each with its answer.
     """
@@ -81,7 +81,7 @@ def probe(smtp: Smtp) -> str:
 
 
 def address_of(smtp: Smtp) -> str:
-    """Where mail goes, as shown to people."""
+    """Returns the mail target as shown to people."""
     return f"smtp://{smtp.host}:{smtp.port}"
 
 
@@ -146,7 +146,7 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
 
 
 def _describe_error(error: Exception, smtp: Smtp) -> str:
-    """What went wrong, on one line, in the server's words where it spoke."""
+    """Describes the error on one line, in the server's words where it answered."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return f"{address_of(smtp)} refused {_describe_replies(error.recipients)}"
     if isinstance(error, smtplib.SMTPResponseException):

@@ -46,7 +46,7 @@ class IncidentEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicExcess:
-    """What one topic adds to a broker's excess: its bytes there less its bytes in the cluster times the fair share.
+    """One topic's part of a broker's excess: its bytes there less its bytes in the cluster times the fair share.
 
     `excess_share` is a part of the cluster's bytes; those of all topics sum to `share - expected_share`.
     """
@@ -100,7 +100,7 @@ class ShareCauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceLatency:
-    """What producers wait for the broker, all clients together: columns of `gold.latency`."""
+    """Produce latency of the broker over all clients: columns of `gold.latency`."""
 
     request_latency_avg_ms: float
     ratio_to_peers: float
@@ -114,7 +114,7 @@ class ProduceLatency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerShareEvidence(IncidentEvidence):
-    """What is known of a broker whose incident entered a state; whatever is not known is None or empty."""
+    """Evidence on a broker whose incident entered a state; what is not known is None or empty."""
 
     broker_id: int
     brokers: tuple[BrokerLoad, ...]  # every broker of the window, the one concerned included

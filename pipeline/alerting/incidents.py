@@ -21,7 +21,7 @@ _Subject = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentPolicy:
-    """What moves an incident of a rule from state to state."""
+    """Conditions that move an incident of a rule from state to state."""
 
     resolves_at: float  # a value below it is calm
     k: int  # calm windows in a row that end an incident; the k of the gate's k-of-n
@@ -138,7 +138,7 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
 def _step(
     seen: Sequence[Verdict], incident: OpenIncident | None, cluster: str, policy: IncidentPolicy
 ) -> IncidentChange | None:
-    """What the last of the verdicts seen changes for their subject."""
+    """Applies the last of the verdicts seen to their subject."""
     latest = seen[-1]
     if incident is None:
         if latest.verdict != "fail" or not latest.is_above:

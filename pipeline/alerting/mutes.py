@@ -1,4 +1,4 @@
-"""What is muted, and until when: a file that people and `partition-health mute` write."""
+"""Mutes and their ends: a file that people and `partition-health mute` write."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def verdicts_query(evidence: IncidentEvidence) -> str:
 
 
 def source_status_query(evidence: IncidentEvidence) -> str:
-    """What the sources brought since an incident began."""
+    """Query for the status of the sources since an incident began."""
     return (
         "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
         "FROM bronze.window_status\n"

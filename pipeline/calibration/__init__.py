@@ -1,1 +1,1 @@
-"""What was in use and how fast brokers were, read from recorded traffic and metrics: what a replay starts from."""
+"""Partitioners, settings and broker latencies, inferred from recorded traffic and metrics: the start of a replay."""

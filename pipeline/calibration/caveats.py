@@ -1,4 +1,4 @@
-"""Where a figure comes from, and every sentence about what a prediction takes for granted or why it is not trusted."""
+"""Origins of figures, and every sentence about a prediction's assumptions or why it is not trusted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Origin(StrEnum):
-    """Where a figure, a setting or a strategy comes from."""
+    """Origin of a figure, a setting or a strategy."""
 
     MEASURED = "measured"
     INFERRED = "inferred"
@@ -29,7 +29,7 @@ class Statement:
 
 
 class Caveat(Enum):
-    """What is assumed, or speaks against a prediction; the texts are stored in the tables."""
+    """Assumptions, and reasons not to trust a prediction; the texts are stored in the tables."""
 
     # The keyed replay
     NOT_REPLAYABLE = "the strategy in use is not known, so it cannot be replayed on another partition count"

@@ -26,7 +26,7 @@ _BY_RECORD = ("elapsed_ms", "body_bytes", "partition", "key_index")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionTraffic:
-    """What one producer session sent to one topic in a window: an element per record, in order of time.
+    """Records of one producer session to one topic in a window: an element per record, in order of time.
 
     The order within a millisecond says nothing: it follows from sizes and keys, and never from the recorded partition.
     """

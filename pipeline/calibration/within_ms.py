@@ -1,4 +1,4 @@
-"""What timestamps in whole milliseconds leave open: the order of a millisecond's records, and where within it each was sent.
+"""Resolves timestamps in whole milliseconds: the order of a millisecond's records, and the instant of each within it.
 
 What lies within a millisecond matters: records sent together share a batch, records apart do not. Traffic in bursts that
 is spread over the millisecond, or steady traffic that is clumped, moves an old sticky partitioner's share of a slow broker

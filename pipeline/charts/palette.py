@@ -1,4 +1,4 @@
-"""What all pictures share: readable on a light card, in print and with red-green blindness; equal values give equal bytes."""
+"""Style of all pictures: readable on light cards, in print and when red-green blind; equal values give equal bytes."""
 
 from __future__ import annotations
 

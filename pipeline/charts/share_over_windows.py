@@ -115,7 +115,7 @@ def _draw_levels(axes: Axes, loads: Sequence[BrokerLoad], failing: Collection[in
 
 
 def _names(lines: Mapping[int, _Line], colours: Mapping[int, str]) -> dict[int, str]:
-    """What the legend calls each line; grey ones share an entry, an underscore hides one."""
+    """Labels of the legend by line; grey lines share an entry, an underscore hides one."""
     grey = [broker_id for broker_id in lines if colours[broker_id] == CALM]
     names = {broker_id: f"broker {broker_id}" for broker_id in lines}
     names |= dict.fromkeys(grey, "_")

@@ -122,7 +122,7 @@ def _draw_fair_shares(axes: Axes, row: int, fair_shares: Sequence[float]) -> Non
 
 
 def _spread(place: int, count: int) -> float:
-    """Where one of several marks is in a row of height 1."""
+    """Offset of one of several marks in a row of height 1."""
     return 0.0 if count == 1 else (place / (count - 1) - 0.5) * 0.56
 
 

@@ -1,4 +1,4 @@
-"""What `partition` prints: choices and strategies, as text and as JSON."""
+"""Formats the output of `partition`: choices and strategies, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.partitioners.strategy import Strategy, Use
 
 
 class Choice(NamedTuple):
-    """What a strategy does with a key; `reason` says why there is no partition."""
+    """A strategy's choice for a key; `reason` explains why there is no partition."""
 
     key: bytes | None
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""What a long command is doing, on stderr: a line that lives on a terminal, else nothing but a log record a minute."""
+"""Progress of a long command on stderr: a live line on a terminal, else a log record a minute."""
 
 from __future__ import annotations
 

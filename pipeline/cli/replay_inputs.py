@@ -48,7 +48,7 @@ class _CandidateFile(BaseModel):
 
 @dataclass(frozen=True)
 class ReplayInputs:
-    """What to replay.
+    """Inputs of a replay.
 
     Attributes:
         sources: Metric sources, as the configuration has them.
@@ -71,7 +71,7 @@ class ReplayInputs:
 
     @property
     def read_span(self) -> TimeWindow:
-        """What is read."""
+        """Span of time to read."""
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     @property
@@ -110,7 +110,7 @@ class ReplayInputs:
 
 
 def read_inputs(args: argparse.Namespace) -> ReplayInputs:
-    """What the command's options say, and what the logs hold.
+    """Reads the command's options and the logs.
 
     Raises:
         ConfigError: An option that cannot be.

@@ -40,7 +40,7 @@ _TOPIC = ("window_start", "topic", "topic_id")
 
 
 def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
-    """What was replayed, candidate by candidate."""
+    """Describes a replay, candidate by candidate."""
     tests = {_key(row): row for row in run.rows(BACK_TESTS, run.windows)}
     brokers, partitions = _by_candidate(run, REPLAY_BROKERS), _by_candidate(run, REPLAY_RESULTS)
     order = {candidate.name: number for number, candidate in enumerate(run.config.candidates, 1)}

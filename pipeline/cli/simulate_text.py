@@ -45,7 +45,7 @@ def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]
 
 
 def format_evidence(evidence: Evidence) -> str:
-    """What is reproduced of the source, what is not, what was fitted and assumed: a line or more for each sentence."""
+    """Formats what a scenario reproduces of its source, what not, what is fitted and assumed."""
     kinds = {
         "reproduced": evidence.reproduced,
         "not reproduced": evidence.not_reproduced,
@@ -147,7 +147,7 @@ def _format_sources(summary: VariantSummary) -> str:
 
 
 def _format_losses(summary: VariantSummary) -> list[str]:
-    """What records met besides a plain delivery, over all producers; nothing where nothing happened."""
+    """Formats losses, retries and expired records over all producers; empty where there are none."""
 
     def add(name: str) -> float:
         return sum(figures[name].median or 0.0 for figures in summary.producers)

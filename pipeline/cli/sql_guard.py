@@ -1,4 +1,4 @@
-"""What `sql` may run: queries over the tables. It writes nothing, runs no program and reads no other file.
+"""Guard of `sql`: it runs queries over the tables, writes nothing, runs no program and reads no other file.
 
 References:
     Spark parses `INSERT OVERWRITE DIRECTORY` and `SELECT TRANSFORM ... USING 'program'` as plans that are no commands, so

@@ -24,7 +24,7 @@ from pipeline.storage.spark_errors import SparkErrors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What a step did for one cluster: a line per table, note and failed warning, and the health gate's verdict."""
+    """Result of a step for one cluster: a line per table, note and failed warning, and the health gate's verdict."""
 
     written: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

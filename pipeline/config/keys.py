@@ -15,7 +15,7 @@ DEFAULT_SECRET = Path("partition-health.secret")
 
 
 class KeySettings(Section):
-    """What is stored about keys.
+    """Settings of what is stored about keys.
 
     Attributes:
         mode: `pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores

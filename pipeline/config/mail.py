@@ -74,7 +74,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 class Webhook(Section):
-    """Where a copy of every mail is posted as JSON.
+    """A webhook: a copy of every mail is posted there as JSON.
 
     Attributes:
         name: Channel of its messages in the outbox.
@@ -97,7 +97,7 @@ MAIL_CHANNEL = "mail"
 
 
 class Mail(Section):
-    """Who mail comes from and where it goes; without `smtp` every mail becomes a file in the outbox folder.
+    """Sender, recipients and server of mail; without `smtp` every mail becomes a file in the outbox folder.
 
     Attributes:
         sender: Address that mails come from.

@@ -80,7 +80,7 @@ class Cluster(Section):
 
 
 class Spark(Section):
-    """Where Spark runs.
+    """Settings of Spark.
 
     Attributes:
         master: Spark's master URL.
@@ -139,7 +139,7 @@ class PipelineConfig(Section):
         return f"partition-health {name}{given}"
 
     def report_path(self, cluster: str, window_start_ms: int) -> Path:
-        """Where the report about a cluster lies whose newest window starts then."""
+        """Returns the path of a cluster's report by the start of its newest window."""
         folder = self.report.folder or self.warehouse / "reports"
         return folder / report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
 

@@ -17,7 +17,7 @@ Severity = Literal["critical", "warning", "off"]
 
 
 def find_pattern(patterns: Mapping[str, _T], topic: str) -> _T | None:
-    """What stands under the first pattern that fits a topic; None where none does, and for "" (about no topic).
+    """Finds the entry of the first pattern that fits a topic; None where none does, and for "" (no topic).
 
     >>> find_pattern({"orders-eu": 1.5, "orders*": 2.0}, "orders-us")
     2.0
@@ -31,7 +31,7 @@ def _halfway(limit_ratio: float) -> float:
 
 
 class GateOverride(Section):
-    """What differs for brokers whose excess comes most from some topics; what is not named stays.
+    """Limits for brokers whose excess comes most from some topics; keys not given stay.
 
     Attributes:
         limit_ratio: Share ratio from which a broker carries too much.
@@ -108,7 +108,7 @@ class Gate(Section):
 
 
 class RuleOverride(Section):
-    """What differs for some topics; what is not named stays.
+    """Limits for some topics; keys not given stay.
 
     Attributes:
         limit: From here on a window is above.
@@ -121,7 +121,7 @@ class RuleOverride(Section):
 
 
 class RuleSettings(Section):
-    """What is configured of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
+    """Settings of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
 
     Attributes:
         limit: From here on a window is above (`disk_hours_to_full`: down to here).

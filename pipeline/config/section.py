@@ -1,4 +1,4 @@
-"""What the parts of the configuration have in common, and what is said about a value they refuse."""
+"""Base of all configuration sections, and the errors for values they refuse."""
 
 from __future__ import annotations
 

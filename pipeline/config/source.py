@@ -1,4 +1,4 @@
-"""What the configuration knows of every source; the kinds and their keys are in `pipeline.sources.kinds`.
+"""Configuration shared by all sources; the kinds and their keys are in `pipeline.sources.kinds`.
 
 A kind is known from the definition of its class on. `pipeline.config_file`, which reads the configuration, imports them all.
 """

@@ -1,4 +1,4 @@
-"""What to do about brokers above their share: `gold.recommendations`, from leaders, replicas and the replay."""
+"""Recommends actions for brokers above their share: `gold.recommendations`, from leaders, replicas and the replay."""
 
 from __future__ import annotations
 

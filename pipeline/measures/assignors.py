@@ -1,4 +1,4 @@
-"""Who would read what: Kafka's consumer assignors over a group whose members all subscribe to the same topics.
+"""Kafka's consumer assignors, for a group whose members all subscribe to the same topics.
 
 1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. Over
    many topics the first members get more of each.

@@ -1,4 +1,4 @@
-"""What chance does to the largest of many partitions, by placing units again and again.
+"""Distribution of the largest of many partitions under chance, by repeated random placement.
 
 For many partitions, or where a few units weigh as much as all others, the normal tail is too light. Here the units are
 really placed: heavy ones each by itself, the others as so many equal ones. The seed comes from the window, so that the

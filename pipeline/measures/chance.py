@@ -1,4 +1,4 @@
-"""What chance alone does to shares, and how much traffic a judgement needs.
+"""Variation of shares by chance alone, and the traffic a verdict needs.
 
 The model: units with weights w (batches, weighted by their bytes) are placed independently, each on broker b with
 probability e_b. The effective number of units is `N_eff = (sum w)^2 / sum w^2`; the share of b then has mean e_b and

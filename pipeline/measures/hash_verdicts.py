@@ -20,7 +20,7 @@ MIXED, NONE_KNOWN, NOT_ENOUGH_KEYS = "mixed", "none-known", "not-enough-keys"
 
 @dataclass(frozen=True)
 class Explained:
-    """What lies where a family puts it."""
+    """Keys and records that lie where a hash family puts them."""
 
     key_count: int
     record_count: int
@@ -28,7 +28,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class HashVerdict:
-    """What a topic's keys say about who placed them."""
+    """The hash family that a topic's keys fit, with the evidence."""
 
     verdict: str  # a family's name, `mixed`, `none-known` or `not-enough-keys`
     best: str  # the family that explains most, or "" where none does better than chance

@@ -1,4 +1,4 @@
-"""Who leads what while a plan is made, and the single steps a plan is made of."""
+"""Leadership while a plan is made, and the single steps of a plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Board:
         return cost
 
     def gains(self, partition: Places, receiver: Places) -> Floats:
-        """What the potential loses when each partition's leadership goes to the receiver."""
+        """Returns by how much the potential falls when each partition's leadership goes to the receiver."""
         giver, weight = self.leader[partition], self.weight[partition]
         before = self.potential(self.shares)
         after = self.potential(self.shares[giver] - weight, giver) + self.potential(

@@ -46,7 +46,7 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
 
 
 def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """What a topic's partitions have in common, by topic; NaN where it had no traffic."""
+    """Measures that a topic's partitions share, by topic; NaN where it had no traffic."""
     topics, topic = len(whole.topics), whole.topic
     count = np.bincount(topic, minlength=topics).astype(np.float64)
     total = np.bincount(topic, sizes, topics)

@@ -34,7 +34,7 @@ THRIFTS = (1.0, 0.5, 2.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentPlan:
-    """What to change (nothing where nothing helps), and what it brings: the share ratio by broker after it."""
+    """Changes to make (none where none helps), and the share ratio by broker afterwards."""
 
     kind: PlanKind
     moves: tuple[PartitionMove, ...]
@@ -54,7 +54,7 @@ class ReassignmentPlan:
 def plan_election(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
 ) -> ReassignmentPlan:
-    """What a preferred leader election brings: every first replica that is in sync leads; no byte is copied."""
+    """Plans a preferred leader election: every first replica that is in sync leads; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     moves = []
     for number, partition in enumerate(board.partitions):

@@ -78,7 +78,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCounts:
-    """What is known of a topic in a window."""
+    """Counts of a topic in a window."""
 
     partition_count: int  # partitions
     record_count: int

@@ -13,7 +13,7 @@ Topic = tuple[str, str]  # topic and its id
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowLoads:
-    """What each leader of a partition carried in a window, ascending by topic, id, partition and leader.
+    """Traffic of each leader of a partition in a window, ascending by topic, id, partition and leader.
 
     A partition whose leader changed within the window has a load per leader, and `is_leader` is True for one at most. A
     partition without traffic has one with zeros, so that it still counts as led. Arrays of shape (loads,).

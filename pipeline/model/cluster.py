@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Endpoint(NamedTuple):
-    """Where a broker listens."""
+    """Address of a broker's listener."""
 
     name: str
     host: str
@@ -43,7 +43,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Who leads a partition and who holds it; `NO_LEADER`, None or empty for what the source does not say."""
+    """Leader and replicas of a partition; `NO_LEADER`, None or empty where the source lacks them."""
 
     topic: str
     topic_id: str | None
@@ -73,7 +73,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """What one broker's disk holds of a partition, as the files say."""
+    """State of one replica, read from the broker's disk."""
 
     topic: str
     topic_id: str | None
@@ -129,7 +129,7 @@ class ClusterState:
         return {key: state.leader_id for key, state in self.partitions.items() if state.leader_id != NO_LEADER}
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """What a topic's configs are as far as the cluster's dynamic state says: override before default."""
+        """Returns a topic's configs from the cluster's dynamic state: override before default."""
         return {**self.default_configs, **self.topic_configs.get(topic, {})}
 
 
@@ -200,7 +200,7 @@ class ClusterHistory:
         )
 
     def leader_terms(self, topic_partition: TopicPartition) -> tuple[LeaderTerm, ...]:
-        """Who led a partition, oldest first; one entry per leader epoch."""
+        """Leaders of a partition, oldest first; one entry per leader epoch."""
         timeline = self.partitions.get(topic_partition, Timeline())
         terms: dict[tuple[str | None, int | None], LeaderTerm] = {}
         for since_ms, state in zip(timeline.moments_ms, timeline.values, strict=True):

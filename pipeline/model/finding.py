@@ -1,4 +1,4 @@
-"""What a check found of one thing."""
+"""Result of one check."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps, bit 3 of the attributes."""
+    """Who sets the timestamps: producer or broker; bit 3 of the attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -49,7 +49,7 @@ class Problem:
 
     @classmethod
     def of_error(cls, path: Path | str, error: OSError | UnicodeDecodeError | InputError) -> Problem:
-        """What stopped the reading of a file."""
+        """Makes a problem of the error that stopped the reading of a file."""
         if isinstance(error, InputError):
             return cls(path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes)
         cause = getattr(error, "strerror", None) or error

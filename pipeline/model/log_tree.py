@@ -1,4 +1,4 @@
-"""What the disks of brokers hold: log directories, partition directories, segment files."""
+"""Brokers' disks: log directories, partition directories, segment files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
 class DirectoryKind(StrEnum):
-    """What Kafka says about a partition directory by its name's ending."""
+    """Kind of a partition directory, by the ending of its name."""
 
     LIVE = "live"
     DELETE = "delete"

@@ -1,4 +1,4 @@
-"""Where partitions are and what they carry: what a reassignment is planned from and what it changes."""
+"""Placement of partitions and their traffic: input and result of a reassignment plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlacementBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """What changes for one partition."""
+    """Change of one partition."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What to do about a broker above its share. A row of `gold.recommendations`."""
+"""Recommendation for a broker above its share. A row of `gold.recommendations`."""
 
 from __future__ import annotations
 

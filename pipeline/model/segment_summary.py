@@ -1,4 +1,4 @@
-"""What is in a segment, in numbers: one row of `inspect`."""
+"""Contents of a segment in numbers: one row of `inspect`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FrequentKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSummary:
-    """What only the records show. Control records are not counted."""
+    """Figures that need the records decoded. Control records are not counted."""
 
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None

@@ -1,4 +1,4 @@
-"""What the rules judge and say: what brokers carried in one window, and verdicts, rows of `gold.verdicts`."""
+"""Input and output of the rules: brokers' loads in one window, and verdicts, rows of `gold.verdicts`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HISTORY_FACTOR = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """What one broker carried in a window, and its fair share: what the broker share rule judges; None without traffic."""
+    """Load of one broker in a window and its fair share, input of the broker share rule; None without traffic."""
 
     window_start_ms: int
     broker_id: int
@@ -37,7 +37,7 @@ VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a rule says of a subject in one window; fields are columns of `gold.verdicts`."""
+    """Verdict of a rule on a subject in one window; fields are columns of `gold.verdicts`."""
 
     window_start_ms: int
     rule: str

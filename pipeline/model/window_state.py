@@ -1,4 +1,4 @@
-"""What is known of a cluster at a window's end: what was observed of it, or what leader epochs prove of it afterwards."""
+"""State of a cluster at a window's end: as observed, or as leader epochs prove it afterwards."""
 
 from __future__ import annotations
 

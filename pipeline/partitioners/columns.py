@@ -57,7 +57,7 @@ def find_keys(keys: pa.Array) -> NDArray[np.bool_]:
 
 
 def view_offsets(keys: pa.Array) -> NDArray[np.int64]:
-    """Where each key begins in the column's bytes, and where the last one ends, shape (keys + 1,).
+    """Offsets of the keys in the column's bytes, and the end of the last one, shape (keys + 1,).
 
     Raises:
         InputError: The column is not of binary or string.

@@ -28,7 +28,7 @@ def mask_sign_bit(value: Hash) -> Hash:
 
 
 def mask_nothing(value: Hash) -> Hash:
-    """As it is, unsigned."""
+    """Returns the hash unchanged, as unsigned."""
     return value
 
 

@@ -27,7 +27,7 @@ HASH_COLUMNS: dict[HashName, str] = {
 
 @dataclass(frozen=True, order=True)
 class KeyFunction:
-    """What decides where a key that has bytes goes: a hash, a mask, and whether bytes that are no text are refused."""
+    """Hash, mask and text rule that choose the partition of a key with bytes."""
 
     hash_column: str
     mask: Mask
@@ -69,7 +69,7 @@ def is_replayable(strategy: Strategy) -> bool:
 
 
 def key_function_of(strategy: Strategy) -> KeyFunction:
-    """What a replay needs of a built-in strategy.
+    """Returns what a replay needs of a built-in strategy.
 
     Raises:
         ConfigError: Its choices do not follow from the key, or from hashes that are not stored.
@@ -86,7 +86,7 @@ def key_function_of(strategy: Strategy) -> KeyFunction:
 
 
 def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
-    """Where a record without a key goes, if every such record goes to one partition; else None.
+    """Returns the partition of records without a key, if all go to one; else None.
 
     >>> from pipeline.partitioners.registry import find_strategy
     >>> choose_for_no_key(find_strategy("librdkafka-consistent"), 12)

@@ -42,7 +42,7 @@ def find_strategy(name: str) -> Strategy:
 
 
 def find_strategies(client: str, version: str, setting: str | None = None) -> tuple[Strategy, ...]:
-    """What a version of a client does: with a setting, the client's own configuration value, or by default.
+    """Finds the strategies of a client version: for a setting (the client's own configuration value), or by default.
 
     None where the client, in that version, has no such setting.
 

@@ -14,7 +14,7 @@ from pipeline.partitioners.masks import Mask, take_modulo
 
 
 class KeyRule(Enum):
-    """What happens to a null or an empty key."""
+    """Treatment of a null or an empty key."""
 
     HASHED = "hashed"  # like any key; null like the empty one
     FIRST = "partition 0"
@@ -23,7 +23,7 @@ class KeyRule(Enum):
 
 
 class KeyForm(Enum):
-    """What of the key is hashed."""
+    """Form in which a key is hashed."""
 
     BYTES = "the bytes"
     TEXT = "the text; bytes that are not UTF-8 are refused"
@@ -124,7 +124,7 @@ class ClientSpan:
 
 @dataclass(frozen=True)
 class Strategy:
-    """What one client does with a key."""
+    """Partitioning strategy of one client."""
 
     name: str  # ours
     client: str  # which library
@@ -149,7 +149,7 @@ class Strategy:
 
     @property
     def is_default(self) -> bool:
-        """Some version of the client does this unless configured otherwise."""
+        """Whether some version of the client does this by default."""
         return any(use.is_default for use in self.uses)
 
     @property

@@ -153,7 +153,7 @@ def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
 
 
 def name_untested(latency_avg_ms: float | None, longest_request_ms: float | None) -> Iterator[Statement]:
-    """What clients' metrics cannot test: they have no quantile."""
+    """Names the figures that clients' metrics cannot test: they have no quantile."""
     if latency_avg_ms is not None:
         known = longest_request_ms is not None
         longest = f", and their longest request took {longest_request_ms:.0f} ms" if known else ""

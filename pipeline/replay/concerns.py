@@ -1,4 +1,4 @@
-"""What gives reason to doubt a topic's replay: the log's own gaps, unknown arrivals, metrics that do not fit."""
+"""Reasons to doubt a topic's replay: gaps of the log, unknown arrivals, metrics that do not fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REASON, _ASSUMED = True, False
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What a topic's log says of itself in a window."""
+    """Facts about a topic's log in a window."""
 
     missing_count: int = 0  # offsets between batches that no batch covers
     compacted_count: int = 0  # records gone from inside batches
@@ -69,7 +69,7 @@ def list_concerns(
     log: LogFacts,
     metrics: Sequence[SessionMetrics],
 ) -> Concerns:
-    """What the data itself gives reason to doubt; `reason` says why what is in use could not be simulated, or is ""."""
+    """Lists the data's reasons for doubt; `reason` says why the present settings could not be simulated, or is ""."""
     found = [
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),

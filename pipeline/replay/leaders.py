@@ -16,7 +16,7 @@ DRAWS = 64  # draws behind a range: the least and the largest of them are its en
 
 
 class DrawnLeaders(NamedTuple):
-    """Who leads what."""
+    """Drawn leaders by partition."""
 
     broker_ids: tuple[int, ...]  # ascending
     # int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.

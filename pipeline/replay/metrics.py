@@ -1,4 +1,4 @@
-"""What metrics say of each producer session: which client it is, and how long brokers took for its requests."""
+"""Matches metrics to producer sessions: client and broker latency of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_DIFFERENCE = 0.20
 
 @dataclass(frozen=True)
 class SessionMetrics:
-    """What metrics say of a session."""
+    """Metrics of a session."""
 
     models: Mapping[int, ServiceModel]  # how long brokers take, by id, fitted to the metrics of `client_id`
     client_id: str | None = None

@@ -1,4 +1,4 @@
-"""What the tables say of the windows to replay, as the job loads it once; what each session and topic did in them."""
+"""The recording to replay, loaded once from the tables: sessions and topics by window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SessionKey: TypeAlias = tuple[int, int, int, str, str]
 
 @dataclass(frozen=True, eq=False)
 class ProducerSession:
-    """What was found about a producer session in a topic and window; producer id and epoch are -1 where pooled."""
+    """A producer session in a topic and window; producer id and epoch are -1 where pooled."""
 
     start_ms: int
     topic: str
@@ -55,7 +55,7 @@ class ProducerSession:
 
     @property
     def key(self) -> SessionKey:
-        """What stands for one producer: pooled ones are distinguished by topic at least."""
+        """Identity of a producer; pooled ones differ by topic at least."""
         return (
             self.start_ms,
             self.producer_id,
@@ -73,7 +73,7 @@ _BATCH_HEADER_BYTES = 61
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """What is known of some windows of a cluster."""
+    """Recording of some windows of a cluster."""
 
     windows: tuple[TimeWindow, ...]
     window_ms: int
@@ -111,7 +111,7 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class RecordedTopic:
-    """What a topic did in a window; arrays are int64[partitions]."""
+    """Traffic of a topic in a window; arrays are int64[partitions]."""
 
     topic: str
     topic_id: str
@@ -133,7 +133,7 @@ class RecordedTopic:
 
     @property
     def records_per_batch(self) -> float | None:
-        """As recorded; None without a batch."""
+        """Recorded records per batch; None without a batch."""
         batches = self.batches.sum()
         return float(self.records.sum() / batches) if batches else None
 
@@ -141,7 +141,7 @@ class RecordedTopic:
 def describe_topic(
     recording: Recording, where: TopicWindow, sessions: Sequence[ProducerSession], keyed: KeyedTopic | None
 ) -> RecordedTopic:
-    """What a topic did, from the traffic of its partitions; sizes before compression from keys where they are known."""
+    """Describes a topic from the traffic of its partitions; sizes before compression from keys where they are known."""
     led, traffic = recording.leaders[where], recording.traffic.get(where, ())
     count = max([*led, *(row["partition"] for row in traffic)]) + 1
     records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))

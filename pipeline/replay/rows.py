@@ -112,7 +112,7 @@ def _verdict_row(topic: KeyedTopic) -> Row:
 
 
 def _assigned_keys(topic: ReplayedTopic, outcome: CandidateOutcome) -> tuple[KeyedTopic, KeyedOutcome] | None:
-    """What keys say of a candidate, where they say anything."""
+    """Columns of a candidate's keyed assignment; empty without one."""
     if topic.keyed is None or outcome.keys is None or outcome.keys.strategy is None:
         return None
     return topic.keyed, outcome.keys
@@ -240,7 +240,7 @@ def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
 
 
 def baseline_columns(baseline: Baseline) -> dict[str, Any]:
-    """What a session uses: the last columns of a row of `silver.producer_sessions`."""
+    """Partitioner and settings of a session: the last columns of a row of `silver.producer_sessions`."""
     return {
         "strategy": baseline.strategy,
         "source": baseline.source,

@@ -1,4 +1,4 @@
-"""What every producer session uses, found over Spark: tasks read a session's arrivals and batches and look at them."""
+"""Infers the partitioner and settings of every producer session; tasks read a session's arrivals and batches."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def find_sessions(
 def describe_session(
     start_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
 ) -> ProducerSession:
-    """What was found, from a session's records and batches in a topic and window."""
+    """Infers a session's partitioner and settings from its records and batches in a topic and window."""
     is_odd = batches.max_ms // MINUTE_MS % 2 == 1
     return ProducerSession(
         start_ms=start_ms,

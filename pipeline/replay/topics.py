@@ -21,7 +21,7 @@ from pipeline.replay.simulated.topics import SimulatedTopic
 
 @dataclass(frozen=True, eq=False)
 class CandidateOutcome:
-    """What becomes of a topic under a candidate: by its keys, by simulation, or both."""
+    """Outcome of a topic under a candidate: by its keys, by simulation, or both."""
 
     name: str  # in the configuration, or `in-use`
     # where its keys go; None where no keys are stored, or the candidate's strategy does not follow from them

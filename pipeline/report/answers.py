@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks: a warehouse, a cluster, the period of the report and its newest window."""
+    """Context of the report's queries: a warehouse, a cluster, the period and its newest window."""
 
     warehouse: Path
     cluster: str

@@ -212,7 +212,7 @@ def _latency_row(row: AnswerRow, scale: Scale) -> ChartRow:
 
 
 def draw_room(answer: Answer) -> RowChart | None:
-    """What each broker has left: of the cluster's head-room, of its handlers' time, of its disk."""
+    """Draws each broker's spare capacity: the cluster's head-room, its handlers' time, its disk."""
     rows = [row for row in answer.rows if row["share_ratio"]][:_SHOWN_BROKERS]
     if not rows:
         return None
@@ -249,7 +249,7 @@ def draw_room(answer: Answer) -> RowChart | None:
 
 
 def draw_waiting(answer: Answer) -> RowChart | None:
-    """What holds producers up: throttling, a full buffer, retries; None without producers' metrics."""
+    """Draws why producers wait: throttling, a full buffer, retries; None without producers' metrics."""
     if not answer.rows:
         return None
     throttled = [row for row in answer.rows if row["throttle_time_ms"]]

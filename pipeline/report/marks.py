@@ -1,4 +1,4 @@
-"""What a chart draws: marks on a scale in per cent, so that a page lays them out at any width, and rows that carry them."""
+"""Marks of a chart on a scale in per cent, so that a page lays them out at any width, and the rows that carry them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scale:
     high: float
 
     def at(self, value: float) -> float:
-        """Where a value is.
+        """Position of a value on the scale.
 
         >>> Scale(0, 4).at(1), Scale(0, 4).at(9)
         (25.0, 100.0)
@@ -73,7 +73,7 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legend:
-    """What a kind of mark means."""
+    """Meaning of a kind of mark."""
 
     kind: str
     text: str

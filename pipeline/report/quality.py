@@ -1,4 +1,4 @@
-"""What the verdicts rest on: sources, quarantined input, and what could not be judged."""
+"""Data quality: sources, quarantined input, and what could not be judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REASON_LENGTH = 400
 
 
 def draw_sources(answer: Answer) -> RowChart:
-    """What each source was to bring and brought."""
+    """Draws each source's expected and received data."""
     lacking = [row for row in answer.rows if row["missing"] or (row["expected_count"] or 0) > row["arrived_count"]]
     scale = Scale(0.0, 1.0)
     return RowChart(
@@ -55,7 +55,7 @@ def _source_row(row: AnswerRow, scale: Scale) -> ChartRow:
 
 
 def draw_judged(answer: Answer) -> RowChart:
-    """Whatever is above a limit in the window: failing, and warned of."""
+    """Draws everything above a limit in the window: failing and warning."""
     return RowChart(
         answer=answer,
         title="Above a limit in this window",
@@ -108,7 +108,7 @@ def draw_quarantine(answer: Answer) -> RowChart:
 
 
 def draw_abstentions(answer: Answer) -> RowChart:
-    """What no verdict was given on, and why."""
+    """Draws the subjects that were not judged, and why."""
     count = sum(row["subject_count"] for row in answer.rows)
     return RowChart(
         answer=answer,

@@ -1,4 +1,4 @@
-"""What the report asks the tables: every chart is the answer to one statement, which the page shows next to it.
+"""Queries of the report: every chart is the answer to one statement, which the page shows next to it.
 
 A statement keeps to what Spark SQL and DataFusion read alike. In braces stand literals that `answers` fills in, as each of
 the two writes them: `cluster`; `window` and `date`, the newest window and its day; `first` and `end`, the period; others by

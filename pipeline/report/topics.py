@@ -50,7 +50,7 @@ class HeatMap:
 
 
 def draw_topics(answer: Answer, broker: int) -> RowChart | None:
-    """What each topic adds to the broker's excess or takes from it; None without traffic."""
+    """Draws what each topic adds to the broker's excess or takes from it; None without traffic."""
     total = sum(row["size_bytes"] for row in answer.rows)
     if not total:
         return None

@@ -23,7 +23,7 @@ def with_range(value: float | None, low: float | None, high: float | None, write
 
 
 def draw_advice(answer: Answer) -> RowChart | None:
-    """What to do about brokers above their share, with the predicted share ratio; None where there is nothing to do."""
+    """Draws recommendations with the predicted share ratio; None where there are none."""
     if not answer.rows:
         return None
     values = [row[name] for row in answer.rows for name in ("share_ratio", "predicted_ratio_high")]

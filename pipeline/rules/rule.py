@@ -1,4 +1,4 @@
-"""What a rule is: a limit on one measure, with everything that measures, judges, words and documents it."""
+"""Definition of a rule: a limit on one measure, with everything that measures, judges, words and documents it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
-    """What rules measure."""
+    """Input of the rules' measures."""
 
     # rows of a table in the windows to measure and in so many before the first
     rows: Callable[[Table, int], Sequence[Row]]

@@ -43,17 +43,17 @@ class Comparison(ScenarioPart):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """What is known of the whole run, by names of `RUN_FIGURES`."""
+        """Figures of the whole run, by names of `RUN_FIGURES`."""
         return {name: getattr(self, name) for name in RUN_FIGURES if getattr(self, name) is not None}
 
     @property
     def loads(self) -> dict[str, dict[int, float]]:
-        """What is given of brokers, by figure and broker id."""
+        """Given figures of brokers, by figure and broker id."""
         return {name: getattr(self, name) for name in LOAD_FIGURES[1:] if getattr(self, name)}
 
     @property
     def brokers(self) -> Mapping[str, Mapping[int, float]]:
-        """What is known of brokers, by names of `LOAD_FIGURES` and broker id; shares follow from the bytes."""
+        """Figures of brokers, by names of `LOAD_FIGURES` and broker id; shares follow from the bytes."""
         loads = self.loads
         total = sum(loads.get("size_bytes", {}).values())
         if total:

@@ -1,3 +1,3 @@
-"""Where data comes in: log directories, cluster state, metric files."""
+"""Sources of data: log directories, live clusters, cluster state, metrics."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a cluster's sources say without reading batches (disks, leaders, replicas, groups), and what each brought."""
+"""Reads a cluster's sources without batches (disks, leaders, replicas, groups), and what each brought."""
 
 from __future__ import annotations
 

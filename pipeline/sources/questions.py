@@ -1,4 +1,4 @@
-"""What a run asks of a source, and what the source brought."""
+"""Questions of a run to a source, and what the source brought."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMED = 5  # so many missing items are named, the others counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """What a run wants to know of a cluster: topics (all where empty), windows, its now, what other runs saw.
+    """Question about a cluster: topics (all where empty), windows, the run's now, states seen by other runs.
 
     `newest` is the window whose state is what is observed now; None where all windows are of before.
     """
@@ -28,7 +28,7 @@ class ClusterQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SourceAvailability:
-    """What a source brought into a window."""
+    """Availability of a source in a window."""
 
     expected_count: int | None  # items expected; None where that cannot be known
     arrived_count: int

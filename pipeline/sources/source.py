@@ -1,4 +1,4 @@
-"""What a source is.
+"""Protocol of a source.
 
 A new one is one new file in `pipeline/sources/kinds/`, and its test:
 
@@ -66,7 +66,7 @@ class Source(SourceSettings):
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:
-        """What it gives, by heading: several where a key of the configuration makes the difference."""
+        """Columns it fills, by heading; several headings where a key of the configuration makes the difference."""
         return {cls.column: cls.provides} if cls.column else {}
 
     @property
@@ -86,7 +86,7 @@ class Source(SourceSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
-    """What a run found at a cluster's sources."""
+    """Readings of a cluster's sources."""
 
     record_source: str  # kind of source that the records come from
     history: ClusterHistory
@@ -124,12 +124,12 @@ class StateSource(Source):
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
     ) -> SourceAvailability | None:
-        """What sources of the kind brought; None where nothing asks. `newest_ms`: of any batch's event time."""
+        """Availability of sources of the kind; None where nothing asks. `newest_ms`: newest event time of any batch."""
         return None
 
 
 class RecordSource(StateSource):
-    """Where records come from, and with them who led what; a cluster has sources of one such kind."""
+    """Source of records and of leaders; a cluster has sources of one such kind."""
 
     bears_records = True
 
@@ -141,7 +141,7 @@ class RecordSource(StateSource):
 
 @dataclass(slots=True, kw_only=True)
 class Described:
-    """What the texts describe; every `TextSource` adds its part."""
+    """State described by texts; every `TextSource` adds its part."""
 
     history: ClusterHistory | None = None
     # by partition, broker, and whether it is a copy on its way between disks
@@ -183,7 +183,7 @@ class Described:
 
 
 class TextSource(StateSource):
-    """What one of Kafka's tools printed about the cluster."""
+    """Output of one of Kafka's tools about the cluster."""
 
     @abstractmethod
     def describe(self, described: Described) -> None:

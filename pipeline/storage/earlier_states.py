@@ -1,4 +1,4 @@
-"""What earlier runs saw of a cluster, for those that read the difference."""
+"""Cluster states seen by earlier runs, for sources that need the difference between two."""
 
 from __future__ import annotations
 

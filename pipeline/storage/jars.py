@@ -108,7 +108,7 @@ def spark_home() -> Path:
 
 
 def archive_path(cache: Path, java_home: Path, jars: Sequence[str]) -> Path:
-    """Where the archive for a Java and these jars is kept; another Java, Spark or Delta has another."""
+    """Returns the path of the class archive for a Java and these jars; another Java, Spark or Delta has another."""
     identity = "\n".join((str(java_home), str(spark_home()), *jars))
     return cache / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 

@@ -28,7 +28,7 @@ SAFE_RETENTION_HOURS = 168
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What maintenance did to one table."""
+    """Result of maintenance of one table."""
 
     table: str
     files_before_count: int

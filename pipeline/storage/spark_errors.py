@@ -1,4 +1,4 @@
-"""What Spark and its JVM raise, as one error of the project: a cluster's failed step does not end the others."""
+"""Turns what Spark and its JVM raise into one error of the project: one cluster's failure does not end others."""
 
 from __future__ import annotations
 

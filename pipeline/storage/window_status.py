@@ -30,7 +30,7 @@ _VERSIONS = "table_versions"
 
 
 class Subject(NamedTuple):
-    """What is covered: a topic-partition; a topic made anew has another id."""
+    """Subject of coverage: a topic-partition; a recreated topic has another id."""
 
     topic: str
     topic_id: str
@@ -62,7 +62,7 @@ class Coverage(NamedTuple):
 
 
 class StoredAvailability(NamedTuple):
-    """What a source was to bring into a window, and what it brought."""
+    """Expected and received data of a source in a window."""
 
     expected_count: int | None
     arrived_count: int
@@ -74,7 +74,7 @@ WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWindows:
-    """What the tables hold of some windows."""
+    """Stored rows of some windows."""
 
     windows: frozenset[TimeWindow] = frozenset()
     traffic: WindowCoverage = field(default_factory=dict)  # offsets per committed window and topic-partition
@@ -140,7 +140,7 @@ def _mark(warehouse: Path, cluster: str, windows: Sequence[TimeWindow], *, is_tr
 
 
 def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
-    """What the tables hold of the windows that a run is about to replace."""
+    """Loads the stored rows of the windows that a run is about to replace."""
     status = _status_rows(warehouse, cluster, windows)
     committed = frozenset(_window(row) for row in status)
     columns = load_rows(warehouse, PARTITION_TRAFFIC, cluster=cluster, windows=windows).select(_TRAFFIC_COLUMNS)

@@ -1,4 +1,4 @@
-"""What Arrow calls the types of Spark SQL."""
+"""Arrow types of Spark SQL's types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a declared table is: one frozen value that DDL, writers, suites, docs and tests read."""
+"""Declaration of a table: one frozen value that DDL, writers, suites, docs and tests read."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def list_key_hashes(keys: pa.Table) -> pa.Table:
 
 
 def list_key_answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
-    """What user-defined strategies answered, once per key and date: rows of `silver.key_answers`.
+    """Lists the answers of user-defined strategies, once per key and date: rows of `silver.key_answers`.
 
     A key about which two processes got different answers has none: see `describe_contradictions`. `questions` are
     strategies, versions and partition counts, by place in `answers`.
@@ -115,7 +115,7 @@ def describe_contradictions(different: pa.Table) -> list[dict[str, Any]]:
 
 
 def key_problem_rows(others: pa.Table) -> list[dict[str, Any]]:
-    """What went wrong with strategies, as rows of kind `problem`."""
+    """Returns the problems of strategies, as rows of kind `problem`."""
     found = pl.DataFrame(others).filter(pl.col("kind") == "problem").select("path", "reason").unique()
     rows = found.sort("path", "reason").head(_MOST_PROBLEMS).to_dicts()
     return [_problem(row["path"], row["reason"]) for row in rows]

@@ -43,7 +43,7 @@ def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame
 
 
 def sum_slots(batches: pl.DataFrame, window_ms: int) -> pl.DataFrame:
-    """What each broker carried in every slot of a window: for the peak, and for how shares scatter."""
+    """Sums each broker's load in every slot of a window, for the peak and the scatter of shares."""
     into_window_ms = (pl.col("max_timestamp") - pl.col("window_start")).dt.total_milliseconds()
     size = pl.col("size_bytes")
     return (

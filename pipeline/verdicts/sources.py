@@ -21,7 +21,7 @@ CALM_BELOW = 1e-9  # a source that lacks nothing has the value 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """What a source brought into a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds.
+    """Status of a source in a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds.
 
     `expected_count` is None where it is unknown, `newest_ms` where the source had no data. `source_expired`: rows of an earlier
     run were kept, since the source has less by now, which says nothing of the window.
@@ -76,7 +76,7 @@ def judge_sources(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> tuple
 
 
 def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
-    """What a source lacks in a window; None where it serves."""
+    """Finds what a source lacks in a window; None where it is complete."""
     name, expected = status.source, status.expected_count
     if not is_record_source(status.source):
         is_silent = bool(expected) and not status.arrived_count

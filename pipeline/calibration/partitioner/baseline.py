@@ -1,4 +1,4 @@
-"""What partitioner and settings a producer session used for a topic: configured, or read from its batches."""
+"""Partitioner and settings of a producer session for a topic: configured, or inferred from its batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FITS, _FITS_NOT = 0.05, 0.3
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a session used for a topic."""
+    """Partitioner and settings of a session for a topic."""
 
     strategy: str | None  # name in `pipeline.partitioners`; None where it is not known
     # as `resolve_producer` takes it, like `version`, which stands for the range; "" where none is simulated
@@ -54,13 +54,13 @@ class Baseline:
 
     @property
     def config(self) -> dict[str, str]:
-        """What differs from the client's defaults, as `resolve_producer` takes it."""
+        """Settings that differ from the client's defaults, as `resolve_producer` takes them."""
         return {name: setting.value for name, setting in self.settings.items() if setting.source != Origin.DEFAULT}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Evidence:
-    """What the data say."""
+    """Evidence found in the data."""
 
     linger: Bounds
     batch_bytes: Bounds

@@ -141,7 +141,7 @@ class Setting:
 
 
 def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Compression | None:
-    """What the codec did to this traffic, or None without one.
+    """Measures the codec's ratio for this traffic; None without a codec.
 
     What records of a batch have in common is stored once, so small batches compress less: a batch takes so many bytes, and
     so many for each byte of its records; by least squares over the batches.

@@ -75,7 +75,7 @@ class _Weight(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """What the order of partitions says."""
+    """Evidence from the order of partitions."""
 
     log_likelihood: Mapping[SwitchRule, float]  # by rule; nats
     broken_ratio: Mapping[SwitchRule, float]  # by rule: the share of what it forbids among what it could forbid
@@ -154,7 +154,7 @@ def weigh_rules(
 
 
 def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """What a kernel counts, by its numbers."""
+    """Names the counts of a kernel."""
     counts = np.zeros(kernels.COUNTS, np.int64)
     count(*arguments, counts)
     return counts

@@ -46,7 +46,7 @@ _SETTLED_RATIO = 0.2
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """What a producer's metrics say of its connection to a broker from `start_ms` to `end_ms`; None where they do not."""
+    """A producer's metrics of its connection to a broker from `start_ms` to `end_ms`; None where missing."""
 
     broker_id: int
     start_ms: int

@@ -151,7 +151,7 @@ def _scale(distribution: Distribution, scale: float) -> Distribution:
 
 
 def service_ms(request_bytes: float | None) -> float:
-    """What a request takes by `simulator.measured`, and what a delay takes longer than asked."""
+    """Returns a request's time by `simulator.measured`, plus what a delay takes longer than asked."""
     kib = (request_bytes or 0.0) / 1024
     own_ns = mean_of(MEASURED_SERVICE.request_ns) + kib * MEASURED_SERVICE.kib_ns
     return (own_ns + mean_of(MEASURED_OVERSLEEP)) / NS_PER_MS

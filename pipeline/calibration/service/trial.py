@@ -49,7 +49,7 @@ class BrokerFigures:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Of the records."""
+        """Share of the records."""
         share: NDArray[np.float64] = self.record_count / max(self.record_count.sum(), 1.0)
         return share
 
@@ -61,7 +61,7 @@ class BrokerFigures:
 
 
 def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
-    """What was sent in a time: batches by their first record."""
+    """Cuts a topic's traffic to a span of time; a batch belongs to its first record."""
     traffic, base_ms = topic.traffic, topic.batches.base_ms
     first, last = np.searchsorted(traffic.elapsed_ms, (np.array([start_ms, end_ms]) - traffic.start_ms))
     batches = topic.batches.select((base_ms >= start_ms) & (base_ms < end_ms))
@@ -100,7 +100,7 @@ def simulate_delay(
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
-    """What the recording says; latencies are not in it."""
+    """Measures the recording; it holds no latencies."""
     leader = np.concatenate([topic.batches.leader for topic in topics])
     records = np.concatenate([topic.batches.record_count for topic in topics])
     is_on = leader[None, :] == np.array(broker_ids)[:, None]

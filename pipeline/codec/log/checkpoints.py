@@ -77,7 +77,7 @@ def parse_leader_epochs(data: bytes, *, path: Path | str | None = None) -> tuple
 
 @parser
 def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> MetaProperties:
-    """Who owns a log directory; None for ids the file lacks (early brokers of the ZooKeeper era wrote no `cluster.id`).
+    """Parses the owner of a log directory; ids the file lacks are None (early ZooKeeper brokers wrote no `cluster.id`).
 
     Raises:
         InputError: Not properties, an id that is no number, or a version other than 0 and 1.

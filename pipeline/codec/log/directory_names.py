@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class DirectoryName(NamedTuple):
-    """What a directory name says.
+    """A parsed directory name.
 
     `is_topic_truncated`: Kafka cuts the topic so that the whole name fits 255 characters; a moving directory whose name
     is exactly that long may stand for a longer topic.

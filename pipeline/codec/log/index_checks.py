@@ -86,7 +86,7 @@ def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan
 
 
 class _Findings:
-    """What is wrong with the entries of an index file."""
+    """Problems of the entries of an index file."""
 
     def __init__(self, path: str, index: IndexFile) -> None:
         self._path, self._entry_bytes = path, index.entry_bytes

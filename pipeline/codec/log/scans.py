@@ -1,4 +1,4 @@
-"""What a scan of batch headers returns: one row per batch, and the problems met.
+"""Result of a scan of batch headers: one row per batch, and the problems met.
 
 Rows are NumPy records, 80 bytes each: a reader takes columns by name, and each field is declared once, below.
 """

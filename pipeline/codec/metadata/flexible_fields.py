@@ -46,7 +46,7 @@ class FieldReader:
         return len(self._data) - self.position
 
     def read_bytes(self, size: int) -> bytes:
-        """That many bytes."""
+        """Reads `size` bytes."""
         if size > self.remaining_bytes:
             raise InputError(f"expected {size} bytes, {self.remaining_bytes} are left", position=self.position)
         start = self.position
@@ -60,7 +60,7 @@ class FieldReader:
     read_int64 = _integer(8)
 
     def read_boolean(self) -> bool:
-        """One byte; anything but 0 is true, as Kafka reads it."""
+        """Reads one byte; anything but 0 is true, as in Kafka."""
         return self.read_bytes(1) != b"\0"
 
     def read_uuid(self) -> str:
@@ -90,7 +90,7 @@ class FieldReader:
             raise InputError("a string that is not UTF-8", position=start) from error
 
     def read_compact_string(self) -> str:
-        """As the nullable one; null is refused."""
+        """Reads a compact string; refuses null."""
         start = self.position
         value = self.read_compact_nullable_string()
         if value is None:

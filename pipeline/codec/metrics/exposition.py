@@ -166,7 +166,7 @@ class ExpositionReader:
 
 
 class _Page:
-    """What is gathered of one page."""
+    """The samples and notes of one page."""
 
     def __init__(self, reader: ExpositionReader, *, is_open_metrics: bool) -> None:
         self._reader = reader

@@ -95,7 +95,7 @@ _LABEL_WORDS = {"clientid": "client_id", "nodeid": "node_id"}
 
 
 class Series(NamedTuple):
-    """What identifies a series: canonical name, label pairs sorted by name; and its name as scraped."""
+    """Identity of a series: canonical name, label pairs sorted by name; and its name as scraped."""
 
     name: str
     labels: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""What packed arrivals look like."""
+"""Binary layout of packed arrivals."""
 
 from __future__ import annotations
 

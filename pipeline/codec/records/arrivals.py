@@ -35,7 +35,7 @@ MOST_KEYS = 1 << 20  # keys whose numbers are held at once
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchTimes:
-    """What is known of the batches of a chunk besides their headers; an element per batch."""
+    """Times and sessions of a chunk's batches; one element per batch."""
 
     window_start_ms: NDArray[np.int64]  # start of the window it counts in; `NO_WINDOW`: it does not count
     event_time_ms: NDArray[np.int64]  # instant that decides its window

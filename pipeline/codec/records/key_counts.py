@@ -31,7 +31,7 @@ MIN_LIMIT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """What a counter found; arrays have one element per key, in the order the keys were met."""
+    """Counts by key; arrays have one element per key, in the order the keys were met."""
 
     keys: pa.Array  # their bytes, as large binary
     record_count: NDArray[np.int64]  # records since the key was met (again)

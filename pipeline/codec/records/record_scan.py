@@ -1,4 +1,4 @@
-"""What a scan of records returns: one row per record, 40 bytes each, and the keys."""
+"""Result of a scan of records: one row per record, 40 bytes each, and the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kafka-consumer-groups --describe` prints: offsets and members of groups.
+"""Parses `kafka-consumer-groups --describe`: offsets and members of groups.
 
 The tool prints a table per group, columns padded with blanks; `-` stands for nothing. Columns are taken by the names in
 the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and a member's id begins

@@ -1,4 +1,4 @@
-"""What `kafka-dump-log` prints of segments: their batches.
+"""Parses the batches that `kafka-dump-log` prints.
 
 Keys, payloads and names of record headers are printed as they are: with line ends in them they can look like any line of
 the tool. So no text of records is read. From the first line that is not one the tool prints about a segment or a batch,
@@ -48,7 +48,7 @@ class DumpedSegment(NamedTuple):
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
-    r"""Where the text of each dumped file begins, and the path that was dumped.
+    r"""Finds where the text of each dumped file begins, and the path that was dumped.
 
     >>> find_dumped_files(b"words\nDumping t-0/00000000000000000000.log\n")
     [(6, 't-0/00000000000000000000.log')]

@@ -83,7 +83,7 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
 
 
 def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
-    """What `kafka-reassign-partitions --reassignment-json-file` reads, from topics, partitions and replicas in order.
+    """Formats the JSON for `kafka-reassign-partitions --reassignment-json-file`.
 
     >>> format_reassignment([("orders", 1, (2, 0))])
     '{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0],"log_dirs":["any","any"]}]}'
@@ -96,7 +96,7 @@ def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
 
 
 def format_election(rows: Iterable[tuple[str, int]]) -> str:
-    """What `kafka-leader-election --path-to-json-file` reads, from rows of topic and partition.
+    """Formats the JSON for `kafka-leader-election --path-to-json-file`.
 
     >>> format_election([("orders", 1)])
     '{"partitions":[{"topic":"orders","partition":1}]}'

@@ -1,4 +1,4 @@
-"""What Kafka's own tools print of topics, log directories and offsets.
+"""Parses what Kafka's tools print about topics, log directories and offsets.
 
 `kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
 

@@ -73,7 +73,7 @@ def _read_clock() -> int:
 def _write_tables(
     spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
 ) -> dict[str, int]:
-    """What belongs to windows, all tables at once."""
+    """Writes all tables that belong to windows at once."""
     return write_at_once(
         (
             partial(write_traffic, spark, run, found, expired),

@@ -1,4 +1,4 @@
-"""What a run finds at its sources, before anything is written."""
+"""Reads a run's sources, before anything is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_sa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a run found, before anything is written.
+    """Findings of a run at its sources, before anything is written.
 
     Attributes:
         reading: Everything but records and samples.
@@ -58,7 +58,7 @@ class Found:
     problems: dict[str, list[Problem]]
 
     def window_rows(self) -> list[dict[str, Any]]:
-        """What each log gave each window."""
+        """Rows of each log in each window."""
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
@@ -143,7 +143,7 @@ def _plan_tasks(
 
 
 def _summarise_samples(run: RunContext, scan: Scan) -> dict[str, pa.Table]:
-    """What all samples add up to; instances are summarised each by itself."""
+    """Summarises all samples, each instance by itself."""
     settings = SampleSettings(
         span=run.span,
         window_ms=run.window_ms,

@@ -1,4 +1,4 @@
-"""What is made of the scan of records: batches and what the partitions got, keys, arrivals."""
+"""Writes what the scan of records gives: batches, partition traffic, keys, arrivals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_traffic(spark: SparkSession, run: RunContext, found: Found, expired: E
 
 
 def write_keys(spark: SparkSession, run: RunContext, found: Found, expired: Expired) -> dict[str, int]:
-    """What each key got, its hashes, and what strategies answered about it; arguments as of `write_traffic`."""
+    """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
     source = found.reading.record_source
     fresh = fresh_windows(run, expired.get(source, set()))
     if not fresh:

@@ -106,7 +106,7 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
 
 
 def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
-    """What a source brought, less what it could not say."""
+    """Leaves out of a source's data what it could not provide."""
     named = [*([available.missing] if available.missing else []), *missing[:NAMED]]
     if len(missing) > NAMED:
         named.append(f"{len(missing) - NAMED} more")
@@ -115,7 +115,7 @@ def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAva
 
 
 def describe_kept(expired: dict[str, set[TimeWindow]]) -> tuple[str, ...]:
-    """What a run says of windows it kept."""
+    """Describes the windows a run kept."""
     return tuple(
         f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"
         for source, windows in expired.items()

@@ -1,4 +1,4 @@
-"""What is known of an incident's change, from the tables of the window that brought it."""
+"""Gathers the evidence on an incident's change from the tables of its window."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ALL_CLIENTS = "*"
 
 
 def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
-    """What a message says of a change; the verdicts of its window are among `verdicts`."""
+    """Describes a change for its message; the verdicts of its window are among `verdicts`."""
     evidence = gather_evidence(run, change, verdicts)
     if isinstance(evidence, BrokerShareEvidence):
         return describe_broker_share(evidence)
@@ -48,7 +48,7 @@ def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[
 
 
 def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
-    """What is known of a change; the verdicts of its window are among `verdicts`."""
+    """Gathers the evidence on a change; the verdicts of its window are among `verdicts`."""
     key = (change.window_start_ms, change.rule, change.subject)
     verdict = next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == key)
     common: dict[str, Any] = {
@@ -140,7 +140,7 @@ def _hot_keys(run: RunContext, windows: Sequence[TimeWindow], led: Sequence[Row]
 
 
 def _recommendations(run: RunContext, windows: Sequence[TimeWindow], subject: str) -> tuple[Recommendation, ...]:
-    """What to do about the subject, by rank."""
+    """Loads the recommendations on the subject, by rank."""
     rows = [row for row in run.rows(RECOMMENDATIONS, windows) if row["subject"] == subject]
     for row in rows:
         row["broker_ratios"] = {int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()}

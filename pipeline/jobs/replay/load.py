@@ -1,4 +1,4 @@
-"""What a replay reads: tables loaded once on the driver, and files that its tasks read by themselves."""
+"""Loads the input of a replay: tables once on the driver, and files that its tasks read themselves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NODE_COLUMNS = (
 
 
 def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
-    """What the tables say of some windows; internal topics are left out."""
+    """Loads some windows from the tables, without internal topics."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
     brokers: dict[int, list[int]] = defaultdict(list)
@@ -171,7 +171,7 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
 
 
 def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
-    """What recorded keys say; nothing where none are stored."""
+    """Replays recorded keys; empty where none are stored."""
     windows, committed = recording.windows, committed_windows(run.warehouse, run.cluster_name)
     before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows} & committed
     span = tuple(sorted({*windows, *before}))

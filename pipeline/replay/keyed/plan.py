@@ -1,4 +1,4 @@
-"""What a keyed replay assigns: windows, topics with their partition counts, candidates; plain values for every task."""
+"""Plan of a keyed replay: windows, topics with their partition counts, candidates; plain values for every task."""
 
 from __future__ import annotations
 

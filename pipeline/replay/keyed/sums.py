@@ -1,4 +1,4 @@
-"""What buckets of keys say of a topic in a window, as sums that add up: recorded, assigned, and the heaviest keys."""
+"""Sums over buckets of keys of a topic in a window: recorded, assigned, and the heaviest keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class KeyTotals(NamedTuple):
     largest_bytes_high: int = 0
 
     def add(self, other: KeyTotals) -> KeyTotals:
-        """Those of other keys too; the largest are of one key."""
+        """Adds the totals of other keys; the largest are of one key."""
         sums = (own + more for own, more in zip(self[:3], other[:3], strict=True))
         return KeyTotals(*sums, *(max(own, more) for own, more in zip(self[3:], other[3:], strict=True)))
 
 
 class MoveTotals(NamedTuple):
-    """What an assignment does to the keys of a topic and window. Kept: the key does not decide, its records stay."""
+    """Keys and records that an assignment moves or keeps. Kept: the key does not decide, its records stay."""
 
     kept_keys: int = 0
     kept_records: int = 0
@@ -66,7 +66,7 @@ class AssignedKeys(NamedTuple):
 
 @dataclass
 class TopicSums:
-    """What one bucket, or all of them, say of one topic in one window."""
+    """Sums of one bucket, or of all, for one topic in one window."""
 
     # by kind of record: int64[partitions, 2] of records and bytes
     recorded: dict[str, NDArray[np.int64]] = field(default_factory=dict)

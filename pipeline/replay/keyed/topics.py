@@ -1,4 +1,4 @@
-"""What recorded keys say of one topic in one window: which hash placed them, and where each candidate puts them."""
+"""Replays the keys of one topic in one window: the hash that placed them, and each candidate's partitions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BaselineSource(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeyedOutcome:
-    """Where a candidate puts a topic's records, by their keys."""
+    """A candidate's partitions for a topic's records, by their keys."""
 
     strategy: str | None  # its name, or `AS_RECORDED`; None where the strategy in use would have to be known
     partition_count: int
@@ -96,7 +96,7 @@ class KeyedTopic:
 
     @property
     def judged(self) -> Explained:
-        """What there is to explain: all keys but the empty one. Families of texts keep bytes that are no text, too."""
+        """Keys to explain: all but the empty one. Families of texts keep bytes that are no text, too."""
         found = [
             self._judged_by(totals)
             for number, (_, totals) in self.sums.assigned.items()

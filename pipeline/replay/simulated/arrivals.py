@@ -100,7 +100,7 @@ _WITHIN_MS_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class TopicArrivals:
-    """What a session sends to a topic, by number among the group's.
+    """Arrivals of a session in a topic, by the topic's number in the group.
 
     `keyed` are the records with their keys; None where none has one: then nothing else is kept, there may be millions.
     """
@@ -128,7 +128,7 @@ class TopicArrivals:
 
 @dataclass(frozen=True, eq=False)
 class SessionArrivals:
-    """What one session sends: an element per record, in order of time; topics by number among the group's."""
+    """Arrivals of one session: an element per record, in order of time; topics by number in the group."""
 
     due_ns: NDArray[np.int64]  # after the group's `base_ms`
     body_bytes: NDArray[np.int32]  # as `simulator.record_size` measures them
@@ -148,7 +148,7 @@ class SessionArrivals:
 
 @dataclass(frozen=True, eq=False)
 class GroupArrivals:
-    """What all sessions of a group send, in the group's order; times count from `base_ms`, epoch milliseconds."""
+    """Arrivals of all sessions of a group, in its order; times count from `base_ms`, epoch milliseconds."""
 
     base_ms: int
     sessions: tuple[SessionArrivals, ...]

@@ -1,4 +1,4 @@
-"""What is simulated: sessions that meet on a saturated broker together, else one alone, under every candidate and seed.
+"""Plans simulations: sessions that share a saturated broker together, else each alone, per candidate and seed.
 
 Plain values, on their way to every task; the arrivals themselves are read where a task runs.
 """
@@ -71,7 +71,7 @@ class SessionGroup:
 
     @property
     def name(self) -> str:
-        """What its chance depends on besides the seed: nothing that could change with what else is replayed."""
+        """Name its random stream depends on besides the seed; it does not change with what else is replayed."""
         sessions = " ".join(f"{session.producer_id}/{session.producer_epoch}" for session in self.sessions)
         topics = " ".join(f"{topic.topic} {topic.topic_id}" for topic in self.topics)
         return f"{self.start_ms} {sessions} {topics}"

@@ -1,4 +1,4 @@
-"""What a producer would be under a candidate: from what is in use and the candidate to a producer's settings."""
+"""Resolves a producer under a candidate: from the present settings and the candidate to a producer's settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def check_producer(candidate: Candidate) -> None:
 
 
 def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Compression | None) -> CandidateProducer:
-    """What a producer would be; `KEEP` is the producer as it is, `compression` what its codec does to its records.
+    """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
 
     Raises:
         ConfigError: The simulator does not follow the strategy, the candidate names none and what is in use is not known,
@@ -157,7 +157,7 @@ def _carried(baseline: Baseline) -> Config:
 
 
 def _translate(baseline: Baseline) -> Config:
-    """What Java clients and librdkafka share by name."""
+    """Translates settings that Java clients and librdkafka share by name."""
     shared = {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
     config = {shared.get(name, name): text for name, text in baseline.config.items()}
     return {name: text for name, text in config.items() if name in ("linger.ms", "compression.type", "acks")}

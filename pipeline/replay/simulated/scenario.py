@@ -25,7 +25,7 @@ _ONE = 1 << 64
 
 
 class Step(Enum):
-    """What is drawn evenly: two things of one run go on by different steps, or they would rise and fall together."""
+    """Steps of evenly spread draws: two quantities of a run need different steps, or they would rise and fall together."""
 
     THREADS = round(0.6180339887498949 * _ONE)
     DELAY = round(0.4142135623730950 * _ONE)

@@ -21,7 +21,7 @@ class ClientFamily(IntEnum):
 
 @dataclass(frozen=True)
 class Compression:
-    """What a codec does to this traffic."""
+    """Compression ratio of a codec for this traffic."""
 
     ratio_ppm: int  # compressed bytes of a batch's records per million uncompressed ones
     overhead_bytes: int = 0  # the codec's own frame in every batch
@@ -29,7 +29,7 @@ class Compression:
 
 @dataclass(frozen=True)
 class ThreadCosts:
-    """What the client's two kinds of thread cost; measured: see `measured.py`."""
+    """CPU time of the client's two kinds of thread; for measured values see `measured.py`."""
 
     append_ns: int = 1_000  # `send()` that joins a batch, from one record to the next
     # what `send()` takes longer where it wakes the sender: a system call

@@ -1,4 +1,4 @@
-"""What a producer can be configured with, by client and version: names, types, valid values, defaults.
+"""Producer configs by client and version: names, types, valid values, defaults.
 
 The tables are package data, a row for each span of versions in which nothing about a configuration changes. The Java
 one was read from the `ConfigDef` of released clients, 0.11 to 4.3, the other from librdkafka 2.16's own list.
@@ -106,7 +106,7 @@ class ConfigKey:
         return False
 
     def describe_valid(self) -> str:
-        """What may be given, in words.
+        """Describes the valid values.
 
         >>> find_config(JAVA, "3.9.1", "acks").describe_valid()
         'all, -1, 0 or 1'

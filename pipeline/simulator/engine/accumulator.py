@@ -33,7 +33,7 @@ def round_time(producer: ProducerState, time_ns: int) -> int:
 
 @njit
 def all_batches_full(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> bool:
-    """Nothing waits in a queue, or its newest batch is full (`allBatchesFull`)."""
+    """Returns whether nothing waits in a queue, or its newest batch is full (`allBatchesFull`)."""
     return queue.tail == NONE or is_full(sim.batches[queue.tail], producer.batch_record_count)
 
 

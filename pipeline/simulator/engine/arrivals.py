@@ -74,7 +74,7 @@ def _throttle(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
 
 @njit
 def _leave_out_phases(sim: Simulation, thread: ThreadState) -> None:
-    """What is left of a gap at a phase's end goes on in the next phase."""
+    """Carries the rest of a gap at a phase's end over into the next phase."""
     while thread.due_ns >= thread.phase_end_ns:
         off_ns = draw(sim.distributions[thread.off_ns], thread.gap_stream)
         thread.due_ns += off_ns

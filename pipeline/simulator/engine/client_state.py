@@ -112,7 +112,7 @@ class ProducerState:
 
 
 class TopicInfo:
-    """What a producer's accumulator and partitioner know of a topic."""
+    """State of a topic in a producer's accumulator and partitioner."""
 
     partition_stream: RandomStream
     first_queue: int

@@ -32,7 +32,7 @@ def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
 
 @njit
 def read_clock(sim: Simulation, clock: int) -> int:
-    """What a clock shows."""
+    """Reads a clock."""
     return sim.clocks[sim.clocks[0] + clock]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`, `expiredBatches`)."""
+"""Completion of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`, `expiredBatches`)."""
 
 from __future__ import annotations
 

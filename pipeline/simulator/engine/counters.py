@@ -1,4 +1,4 @@
-"""What a run counts: records, batches, latencies, and the rows of its traces."""
+"""Counters of a run: records, batches, latencies, and the rows of its traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `send()` does in a thread of the application (`KafkaProducer.doSend`), and when the thread goes on."""
+"""`send()` in a thread of the application (`KafkaProducer.doSend`), and when the thread continues."""
 
 from __future__ import annotations
 

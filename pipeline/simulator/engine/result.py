@@ -1,4 +1,4 @@
-"""What a simulated run gave: counters and latencies of one seed, and traces on request.
+"""Result of a simulated run: counters and latencies of one seed, and traces on request.
 
 Counters are arrays with a row for each unit and a column for each figure. Units are queues (a producer's for a partition),
 connections (a producer to a broker), producers; `scenario.py` numbers them. Partitions' and brokers' figures are sums over

@@ -189,7 +189,7 @@ class ThreadState:
 
 
 class SendTarget:
-    """Where a part of a thread's records goes."""
+    """Target of a part of a thread's records."""
 
     weight: int  # cumulative
     topic: int

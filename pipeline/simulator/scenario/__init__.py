@@ -1,1 +1,1 @@
-"""What is simulated: brokers, topics, traffic and producers, and the YAML that describes them."""
+"""Scenarios: brokers, topics, traffic and producers, and the YAML that describes them."""

@@ -50,7 +50,7 @@ class Distribution:
 
     @classmethod
     def exponential(cls, mean: int) -> Distribution:
-        """What is between two arrivals of a Poisson process."""
+        """Makes the distribution of gaps between arrivals of a Poisson process."""
         return cls((), mean)
 
 
@@ -76,5 +76,5 @@ class Steps:
 
     @classmethod
     def constant(cls, value: int) -> Steps:
-        """One value for good."""
+        """Makes a distribution of one constant value."""
         return cls((0,), (value,))

@@ -1,4 +1,4 @@
-"""What was measured of real clients and brokers: the defaults of scenarios, each number with its source.
+"""Measurements of real clients and brokers: the defaults of scenarios, each number with its source.
 
 Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Produce responses, clients 3.2.3 to 4.1.1,
 Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads

@@ -1,4 +1,4 @@
-"""What differs between two runs of the same scenario besides their draws: the state of the machines.
+"""Differences between two runs of one scenario besides their draws: the state of the machines.
 
 Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again for a
 request or to wake a thread (`measured.py`). So each run draws one factor for each broker's service and one for each client's

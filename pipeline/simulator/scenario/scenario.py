@@ -134,7 +134,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is simulated. A run ends when all traffic has ended and every batch is done, as after `close()`.
+    """A scenario to simulate. A run ends when all traffic has ended and every batch is done, as after `close()`.
 
     Raises:
         ConfigError: A leader, a target or a setting points nowhere or can never end.

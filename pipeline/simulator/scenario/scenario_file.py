@@ -29,7 +29,7 @@ AS_CONFIGURED = "as configured"  # name of the only variant of a file without va
 
 @dataclass(frozen=True)
 class Recovery:
-    """What to watch after a disturbance."""
+    """Measure to watch after a disturbance."""
 
     broker: int  # index of the broker that was disturbed
     from_ns: int  # when the disturbance ended
@@ -50,7 +50,7 @@ class ScenarioVariant:
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """What a scenario file says."""
+    """Contents of a scenario file."""
 
     name: str
     summary: str  # a sentence, or ""

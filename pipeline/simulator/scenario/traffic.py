@@ -1,4 +1,4 @@
-"""What an application sends: when, how large, and where to."""
+"""Traffic of an application: when, how large, and where to."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Arrivals = PerfTest | Gaps | OnOff | Recorded
 
 @dataclass(frozen=True)
 class Target:
-    """Where a part of the records goes."""
+    """Target of a part of the records."""
 
     topic: int = 0  # index of the topic in the scenario
     weight: int = 1  # of this target among the traffic's, as a whole number
@@ -72,7 +72,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one sending thread of an application does."""
+    """Traffic of one sending thread of an application."""
 
     arrivals: Arrivals  # when it sends
     value_bytes: Distribution = field(default_factory=Distribution)  # the values' lengths. Not looked at if recorded.

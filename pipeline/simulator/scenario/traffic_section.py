@@ -34,7 +34,7 @@ def _spread(records_per_s: float, *, is_random: bool) -> Distribution:
 
 
 class PerfTestArrivals(ScenarioPart):
-    """As kafka-producer-perf-test --throughput sends: in bursts; 0 is no throttle."""
+    """Arrivals of kafka-producer-perf-test --throughput: in bursts; 0 is no throttle."""
 
     kind: Literal["perf_test"]
     records_per_s: int = Field(ge=0, le=_MOST_RATE_PER_S)
@@ -105,7 +105,7 @@ class ExplicitSection(ScenarioPart):
 
 
 class TrafficSection(ScenarioPart):
-    """What a sending thread sends."""
+    """Configuration of a sending thread's traffic."""
 
     topic: str | None = None
     """the only topic where not given; or, by weight,"""

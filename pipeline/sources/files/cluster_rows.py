@@ -63,7 +63,7 @@ def list_window_states(
     epochs: Mapping[int, Mapping[PartitionKey, int]] | None = None,
     newest: TimeWindow | None = None,
 ) -> list[WindowState]:
-    """What is known of the cluster at the end of each window.
+    """Lists the cluster's state at the end of each window.
 
     Args:
         history: What the source knows.

@@ -1,4 +1,4 @@
-"""Who leads which partition, from the best source there is, and how far each replica's log reaches.
+"""Partition leaders from the best source there is, and the log end of each replica.
 
 Order of sources: the KRaft metadata log in a log directory; the text of `kafka-topics --describe`; the replicas found
 (a partition with one replica is led by the broker that holds it; with several, the leader is not known).
@@ -208,7 +208,7 @@ def read_log_end_offset(segment: SegmentFile) -> int | None:
 
 
 def _last_indexed_position(segment: SegmentFile) -> int:
-    """Where the last index entry points; 0 where there is none, or it points beyond the file."""
+    """Position of the last index entry; 0 where there is none, or it points beyond the file."""
     if segment.index_path is None:
         return 0
     try:

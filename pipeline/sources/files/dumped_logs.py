@@ -40,7 +40,7 @@ _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"
 
 
 class DumpedLogs(NamedTuple):
-    """What the texts show: a tree whose segments say where their text is, and how far each log reaches."""
+    """Logs found in dump texts: a tree whose segments refer to their text, and the end of each log."""
 
     tree: LogTree
     replicas: tuple[ReplicaState, ...]

@@ -31,7 +31,7 @@ def has_partition_files(listing: Listing) -> bool:
 
 
 def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """What a partition directory holds; None, with a problem noted, where its name is not one Kafka gives."""
+    """Reads a partition directory; None, with a problem noted, where Kafka gives no such name."""
     try:
         name = parse_directory_name(listing.path.name)
     except InputError as error:

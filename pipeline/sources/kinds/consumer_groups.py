@@ -37,6 +37,6 @@ class ConsumerGroups(TextSource):
             described.groups += [(instant_ms, member) for member in members if member.topic is not None]
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Nothing is expected; arrived are the moments described."""
+        """Availability: nothing is expected; the moments described have arrived."""
         moments = {observed_at_ms for observed_at_ms, _ in reading.groups}
         return SourceAvailability(None, sum(at in window for at in moments), newest_ms=max(moments, default=None))

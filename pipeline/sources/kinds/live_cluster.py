@@ -60,7 +60,7 @@ class LiveCluster(RecordSource, LiveSettings):
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:
-        """What it gives where records are fetched, and where only offsets are looked up."""
+        """Columns it fills where records are fetched, and where only offsets are looked up."""
         by_offsets = (
             rated("exact", Number.REPLICA_SIZES, Number.AVAILABILITY)
             | rated("estimated", Number.SHARES, Number.PARTITION_SIZES, Number.TOPIC_SIZES)

@@ -1,4 +1,4 @@
-"""What `kafka-producer-perf-test` printed."""
+"""Source of output of `kafka-producer-perf-test`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PerfTestOutput(MetricTexts):
-    """What `kafka-producer-perf-test` printed, best with `--print-metrics`: files, or folders of `*.out` and `*.txt`."""
+    """Output of `kafka-producer-perf-test`, best with `--print-metrics`: files, or folders of `*.out` and `*.txt`."""
 
     rank = 140
     suffixes = (".out", ".txt", ".log")

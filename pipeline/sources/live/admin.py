@@ -40,7 +40,7 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class Metadata(NamedTuple):
-    """What one broker says of the cluster."""
+    """Metadata of the cluster by one broker."""
 
     brokers: dict[int, Broker]
     partitions: dict[TopicPartition, PartitionState]

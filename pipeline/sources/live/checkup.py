@@ -1,4 +1,4 @@
-"""What a live cluster gives to this principal on this machine, and what it does not."""
+"""Checks what a live cluster allows this principal on this machine."""
 
 from __future__ import annotations
 

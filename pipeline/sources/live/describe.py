@@ -1,4 +1,4 @@
-"""What brokers answer about their disks, configs, running reassignments and consumer groups.
+"""Describes brokers' disks, configs, running reassignments and consumer groups.
 
 A question that this principal may not ask leaves its reason in `Failures`; the others go on.
 

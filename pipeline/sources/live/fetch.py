@@ -154,7 +154,7 @@ def _skip_deleted(connection: ClusterConnection, read: FetchRead, leader_id: int
 
 
 def _find_leader(connection: ClusterConnection, read: FetchRead, known: int) -> int:
-    """Who leads now; the leader known before where no broker answers."""
+    """Finds the present leader; the leader known before where no broker answers."""
     try:
         metadata = admin.ask_metadata(connection)
         connection.refresh_metadata()

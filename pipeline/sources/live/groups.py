@@ -1,4 +1,4 @@
-"""What the consumer groups of a running cluster have committed and own."""
+"""Committed offsets and members of the consumer groups of a live cluster."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _EARLY_S = 60.0  # a token is renewed so long before it expires
 
 
 def login_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
-    """What kafka-python's mechanisms take, secrets among it: never to be logged.
+    """Options for kafka-python's mechanisms, secrets included: never log them.
 
     Raises:
         ConfigError: the mechanism needs a package that is not installed.

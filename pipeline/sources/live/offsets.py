@@ -1,4 +1,4 @@
-"""What partitions got in each window without reading a record: offsets looked up by time, bytes by how logs grew.
+"""Partition traffic by window without reading a record: offsets looked up by time, bytes by how logs grew.
 
 Records: the offsets between the window's ends. That is an upper bound: transaction markers and records that compaction
 took have offsets too. Bytes: those offsets times the mean bytes of an offset, taken from how much the leader's log grew
@@ -29,7 +29,7 @@ _UNKNOWN_COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetTraffic:
-    """What a partition got in a window: its offsets `[first_offset, end_offset)`, and an estimate of their bytes.
+    """Traffic of a partition in a window: offsets `[first_offset, end_offset)`, and an estimate of their bytes.
 
     Leader and epoch are those of all its records, -1 where there were several or they are not known.
     """
@@ -173,7 +173,7 @@ def _has_shrunk(key: TopicPartition, state: LiveState, earlier: EarlierState, si
 
 
 def offset_summary_rows(traffic: Iterable[OffsetTraffic], window_ms: int) -> list[dict[str, Any]]:
-    """What offsets say of each window, as rows of `SUMMARY_SCHEMA`."""
+    """Rows of `SUMMARY_SCHEMA` for each window, from offsets."""
     return [
         {
             "row_kind": "window",

@@ -42,7 +42,7 @@ class Shortfall:
 
     @classmethod
     def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
-        """What a partition lacks."""
+        """Makes the lack of a partition."""
         return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
 
     @property
@@ -122,7 +122,7 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
 
 
 def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int) -> tuple[Shortfall, ...]:
-    """What is short where a time begins before the oldest record that is left, and others were deleted before it.
+    """Finds what retention deleted, where a span begins before the oldest record that is left.
 
     `start` is the first record that is not before the time.
     """

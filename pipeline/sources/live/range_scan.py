@@ -103,7 +103,7 @@ def scan_range(
 def time_range_batches(
     scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ScanSettings
 ) -> BatchTimes:
-    """What a packer of arrivals needs to know of each batch of a range."""
+    """Times of each batch of a range, for the packer of arrivals."""
     types = [read_markers(BytesIO(data), headers) for data, headers in replies]
     is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
     return time_batches(scanned, settings, is_aborted)

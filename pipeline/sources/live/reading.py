@@ -1,4 +1,4 @@
-"""What a run learns of a live cluster before it reads records: its state, its groups, the ranges to fetch."""
+"""Reads a live cluster before its records: its state, its groups, the ranges to fetch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailabilit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """What the cluster answered, or why it did not."""
+    """Answers of the cluster, or why there are none."""
 
     source: LiveSettings
     observed_at_ms: int  # the run's now: state and groups are of this moment
@@ -47,7 +47,7 @@ class LiveReading:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was not answered, or not read completely."""
+        """Problems: requests without an answer, and ranges not read completely."""
         path = ",".join(self.source.bootstrap_servers)
         if self.state is None:
             return (Problem(path=path, reason=self.unreachable),)
@@ -55,7 +55,7 @@ class LiveReading:
         return (*describe_failures(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
-        """What a window got: brokers that answered and partitions that were read whole.
+        """Availability of a window: brokers that answered and partitions that were read whole.
 
         A broker that does not answer now says nothing of windows before the newest one.
         """

@@ -27,7 +27,7 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """What is never shown: it has no text of its own, and no option of Spark holds it."""
+    """Secrets: their repr shows nothing, and no option of Spark holds them."""
 
     password: str | None = None
     key_password: str | None = None
@@ -120,7 +120,7 @@ class ClientSettings(Section):
 
 
 class Sampling(Section):
-    """What part of the records to read; every number derived from them carries the rate.
+    """Sampling of records; every number derived from them carries the rate.
 
     Attributes:
         partitions: Part of each topic's partitions, 0..1; at least one of each.
@@ -132,7 +132,7 @@ class Sampling(Section):
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is left out."""
+        """Whether all records are read."""
         return self.partitions == 1 and self.time == 1
 
 

@@ -32,7 +32,7 @@ BROKER_CONFIGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """What the brokers answered."""
+    """State of the cluster as the brokers answered."""
 
     # the state now, and leaders of other epochs: brokers that a replica list names and that do not answer are fenced
     history: ClusterHistory
@@ -104,7 +104,7 @@ def read_live_state(
 
 
 def describe_failures(state: LiveState, name: str) -> list[Problem]:
-    """What was not answered, as problems of the source; `name` stands for the file."""
+    """Describes unanswered requests as problems of the source; `name` stands for the file."""
     found = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
     found += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
     problems = [Problem(path=name, reason=reason, severity="suspect") for reason in found]

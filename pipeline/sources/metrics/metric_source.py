@@ -95,7 +95,7 @@ def count_expected(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
-    """What one metrics source held, or all of a cluster."""
+    """Samples of one metrics source, or of all of a cluster."""
 
     # all scrapes kept as files, by source name, of any time
     listed: Mapping[str, tuple[MetricPage, ...]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class SampleQuestion:
 
 
 class MetricSource(Source):
-    """Where samples of metrics come from; `reports_brokers` where brokers' metrics may be among them."""
+    """Source of metric samples; `reports_brokers` where brokers' metrics may be among them."""
 
     column = "metrics"
     provides = rated("exact", Number.LATENCY, Number.RULES, Number.AVAILABILITY)
@@ -151,7 +151,7 @@ class MetricSource(Source):
         return parse_exposition_page(page, text, reader)
 
     def availability(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> SourceAvailability:
-        """What the source brought into a window; `samples` are of all windows."""
+        """Availability of the source in a window; `samples` are of all windows."""
         inside = [sample for sample in samples if sample.start_ms == window.start_ms]
         missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
         expected_count = None

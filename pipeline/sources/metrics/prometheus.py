@@ -104,7 +104,7 @@ class Query(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """What is asked for, in a word."""
+        """Subject of the question, in a word."""
         return self.name or self.promql.split('"')[1]
 
 

@@ -37,7 +37,7 @@ class ArrivalChunks:
 
 
 def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
-    """What a packer needs to know of each batch besides its header."""
+    """Times of each batch, for the packer of arrivals."""
     counts = scanned.is_countable & settings.is_wanted(scanned.times.event_time_ms)
     return BatchTimes(
         window_start_ms=np.where(counts, settings.choose_windows(scanned), NO_WINDOW),

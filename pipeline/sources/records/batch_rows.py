@@ -32,7 +32,7 @@ _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
-    """Who led each partition in which leader epoch; the present leader says nothing of other epochs."""
+    """Leader of each partition by leader epoch; the present leader says nothing of other epochs."""
 
     # Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id and epochs
     # of its own. Under the id "" for logs without one, where the name had one topic only.
@@ -84,7 +84,7 @@ class LeaderEpochs:
         )
 
     def lead(self, log: RecordLog, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Who led at each epoch of a log; -1 where that is not known.
+        """Returns the leader at each epoch of a log; -1 where unknown.
 
         Legacy batches bear no epoch: they are the leader's where only one broker is known to have led.
         """

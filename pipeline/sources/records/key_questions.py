@@ -34,7 +34,7 @@ _ASKED_TWICE = 256  # keys of a segment about which a user's function is asked a
 
 @dataclass(frozen=True, slots=True, order=True)
 class Question:
-    """Where would this strategy put the key?"""
+    """A question: the partition of a key under a strategy."""
 
     topic: str
     strategy: str  # name, `module:name` for the user's own
@@ -43,7 +43,7 @@ class Question:
 
 
 class Answers(NamedTuple):
-    """What a strategy said."""
+    """Answers of a strategy."""
 
     partitions: NDArray[np.int64]  # by key the partition, or `NO_ANSWER`
     failures: tuple[str, ...]  # what went wrong, in words that name no key

@@ -1,4 +1,4 @@
-"""What a scan says about keys: Arrow rows without a key in clear, unless the topic is allowed to."""
+"""Key rows of a scan, in Arrow; without a key in clear, unless the topic allows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipeline.sources.records.segment_scan import SENSELESS, RecordLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowKeys:
-    """What a segment gave a window."""
+    """Keys of a segment in a window."""
 
     window_start_ms: int
     counts: KeyCounts

@@ -31,7 +31,7 @@ PIECE_ROWS = 200_000
 
 
 class Kind(Enum):
-    """What a piece is about: the schema of its rows."""
+    """Kind of a piece: the schema of its rows."""
 
     SUMMARIES = "summaries"
     BATCHES = "batches"
@@ -78,7 +78,7 @@ def _unpack_piece(kind: Kind, packed: bytes) -> Piece:
 
 
 class ReadTask(Protocol):
-    """What one Spark task reads; picklable."""
+    """Input of one Spark task; picklable."""
 
     def run(self) -> Iterator[Piece]:
         """Reads it."""

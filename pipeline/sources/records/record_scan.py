@@ -67,7 +67,7 @@ def scan_file(read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs) 
 
 
 def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings) -> Iterator[Piece]:
-    """What the records of a segment give, from the first batch that counts to the last."""
+    """Scans the records of a segment, from the first batch that counts to the last."""
     starts = settings.choose_windows(scanned)
     wanted = np.flatnonzero(starts != NO_WINDOW)
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):

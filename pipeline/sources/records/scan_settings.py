@@ -1,4 +1,4 @@
-"""What every task of a scan needs to know: which windows, and what is stored about keys."""
+"""Settings of every task of a scan: windows, and what is stored about keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a segment file, or a fetched range, holds without its batches: few rows, which the driver takes.
+"""Summary rows of a segment file, or a fetched range, without its batches: few rows, collected by the driver.
 
 Rows of kind `segment` (one per file: the scanned columns of `bronze.log_segments`), `window` (one per log and window:
 offsets and batches, to see what a run covers before it writes), `problem`, and `shortfall` (a range that could not be
@@ -95,7 +95,7 @@ def _segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
 
 
 def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[dict[str, Any]]:
-    """What the segment gives each window: committed batches, their offsets and data records."""
+    """Rows of a segment by window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
     starts = event_time_ms - event_time_ms % window_ms
