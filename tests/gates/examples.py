@@ -1,0 +1,369 @@
+"""Rows that pass and rows that break each check of each data gate, made by hand; `test_data_gates.py` runs them."""
+
+from __future__ import annotations
+
+from tests.gates.rows import MINUTE_0_MS, at
+
+WINDOWS = {"windows_ms": [MINUTE_0_MS, MINUTE_0_MS + 60_000], "max_age_ms": 300_000}
+
+
+def status(minute: int, source: str = "log_directories", **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(minute),
+        "window_end": at(minute + 1),
+        "source": source,
+        "expected_count": 3,
+        "arrived_count": 3,
+        "newest_at": at(11),
+        "as_of": at(12),
+    }
+    return {**row, **others}
+
+
+def traffic(partition: int = 0, **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(0),
+        "topic": "orders",
+        "partition": partition,
+        "leader_id": 1,
+        "record_count": 97,
+        "control_record_count": 3,
+        "compacted_record_count": 0,
+        "covered_offset_count": 100,
+    }
+    return {**row, **others}
+
+
+def batch(base_offset: int = 0, **others):
+    row = {
+        "cluster": "lab",
+        "window_start": at(0),
+        "topic": "orders",
+        "base_offset": base_offset,
+        "last_offset": base_offset + 9,
+        "record_count": 10,
+        "size_bytes": 500,
+        "is_crc_ok": True,
+    }
+    return {**row, **others}
+
+
+def replica(replica_id: int, **others):
+    row = {"cluster": "lab", "window_start": at(0), "topic": "orders", "replica_id": replica_id, "leader_id": 1}
+    return {**row, "is_leader": replica_id == 1, **others}
+
+
+def logged(partition: int, **others):
+    counts = {"record_count": 100, "batch_record_count": 100, "size_bytes": 500, "batch_size_bytes": 500}
+    return traffic(partition) | counts | others
+
+
+def ended(partition: int, **others):
+    return {"topic": "orders", "partition": partition, "last_offset": 99, "log_end_offset": 100, **others}
+
+
+def keyed(partition: int, **others):
+    return {**traffic(partition), "key_record_count": 97, "unreadable_record_count": 0, **others}
+
+
+def arrived(topic: str, **others):
+    return {"window_start": at(0), "topic": topic, "record_count": 97, "arrival_record_count": 97, **others}
+
+
+def placed(partition: int, **others):
+    row = {"cluster": "lab", "candidate": "java", "topic": "orders", "partition": partition, "partition_count": 3}
+    load = {"record_count_low": 5, "record_count": 6, "record_count_high": 7}
+    return {**row, **load, "size_bytes_low": 50, "size_bytes": 60, "size_bytes_high": 70, **others}
+
+
+def batched(partition: int, **others):
+    batches = {"batch_count_low": 1, "batch_count": 2, "batch_count_high": 3}
+    sizes = {"log_size_bytes_low": 70, "log_size_bytes": 80, "log_size_bytes_high": 90}
+    shares = {"log_share_low": 0.1, "log_share": 0.2, "log_share_high": 0.3}
+    return placed(partition, candidate="sticky", **{**batches, **sizes, **shares, **others})
+
+
+def scenario(topic: str, candidate: str, **others):
+    row = {"cluster": "lab", "topic": topic, "candidate": candidate, "is_baseline": candidate == "in-use"}
+    row |= {"trust": "trusted", "seed_count": None}
+    sums = {
+        "record_count": 97,
+        "replayed_record_count": 97,
+        "batch_record_count": 97,
+        "size_bytes": 500,
+        "replayed_size_bytes": 500,
+        "broker_size_bytes": 500,
+        "uneven_broker_count": 0,
+        "candidate_count": 2,
+        "expected_candidate_count": 2,
+    }
+    return {**row, **sums, **others}
+
+
+def simulated(topic: str, **others):
+    seeds = {
+        "seed_count": 5,
+        "expected_seed_count": 5,
+        "replayed_record_count_low": 97,
+        "replayed_record_count_high": 97,
+        "lost_record_count": 0,
+        "lost_record_count_high": 0,
+    }
+    return scenario(topic, "sticky", **{**seeds, **others})
+
+
+def back_tested(topic: str, **others):
+    shares = {"observed_share": 0.7, "predicted_share_low": 0.6, "predicted_share": 0.7, "predicted_share_high": 0.8}
+    errors = {"share_error_points": 1.0, "share_bar_points": 1.5, "is_trusted": True, "trust": "trusted"}
+    errors["history_share_error_points"] = None
+    return {"cluster": "lab", "topic": topic, **shares, **errors, **others}
+
+
+def doubted(topic: str, **others):
+    return back_tested(topic, **{"is_trusted": False, "trust": "not trustworthy: no arrivals are stored", **others})
+
+
+def verdict(topic: str, **others):
+    counts = {"explained_key_counts": {"java-compatible": 7}, "explained_record_counts": {"java-compatible": 90}}
+    return {"cluster": "lab", "topic": topic, "key_count": 8, "record_count": 97, **counts, **others}
+
+
+def metered(instance: str, **others):
+    return {"cluster": "lab", "window_start": at(0), "source": "prometheus", "instance": instance, **others}
+
+
+def of_broker(instance: str, **others):
+    counts = dict.fromkeys(("bytes_in", "bytes_out", "message_in_count", "replication_bytes_in"), 7.0)
+    ratios = {"request_handler_idle_ratio": 1.02, "network_processor_idle_ratio": 0.5}
+    own = {"broker_id": 1, "leader_count": 3, "partition_count": 3}
+    return metered(instance, **{**own, **counts, **ratios, **others})
+
+
+def of_topic(topic: str, **others):
+    return metered("a:1", topic=topic, **{"bytes_in": 7.0, "log_size_bytes": 0, **others})
+
+
+def timed(stage: str, **others):
+    return metered("a:1", stage=stage, **{"request_count": 9.0, "time_p50_ms": 1.0, "time_p99_ms": 1.0, **others})
+
+
+# columns that a suite's rows have besides those of the table
+ADDED = {
+    "log_counts_gate": ("batch_record_count", "batch_size_bytes"),
+    "log_ends_gate": ("log_end_offset",),
+    "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
+    "arrivals_gate": ("arrival_record_count", "uneven_row_count"),
+    "scenario_comparison_gate": (
+        *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
+        *(
+            "uneven_broker_count",
+            "open_leader_count",
+            "candidate_count",
+            "expected_candidate_count",
+            "expected_seed_count",
+        ),
+    ),
+    "back_tests_gate": ("history_share_error_points",),
+}
+
+# suite -> table, parameters, rows that pass
+PASSING = {
+    "window_status_gate": (
+        "bronze.window_status",
+        WINDOWS,
+        [status(0), status(1), status(0, "topics_describe", expected_count=None), status(0, "broker_metrics")],
+    ),
+    "partition_traffic_gate": (
+        "silver.partition_traffic",
+        {},
+        [
+            traffic(0),
+            traffic(1, is_compacted=True, missing_offset_count=7, record_count=90, compacted_record_count=7),
+            traffic(9, count_kind="sampled", sampling_rate=0.5, record_count=194, control_record_count=6),
+        ],
+    ),
+    "record_batches_gate": ("silver.record_batches", {}, [batch(0), batch(10)]),
+    "log_counts_gate": ("silver.partition_traffic", {}, [logged(0), logged(1)]),
+    "log_ends_gate": ("bronze.log_segments", {}, [ended(0), ended(1, last_offset=120)]),
+    "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
+    "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
+    "arrivals_gate": (
+        "silver.arrivals",
+        {},
+        [arrived("orders"), arrived("idle", record_count=0, arrival_record_count=0)],
+    ),
+    "replay_results_gate": (
+        "gold.replay_results",
+        {},
+        [
+            placed(0),
+            placed(1),
+            batched(8, partition_count=9),
+            batched(7, partition_count=9, **dict.fromkeys(("log_share_low", "log_share", "log_share_high"))),
+            placed(
+                3,
+                **dict.fromkeys(("record_count_low", "record_count", "record_count_high"), 0),
+                **dict.fromkeys(("size_bytes_low", "size_bytes", "size_bytes_high"), 0),
+            ),
+        ],
+    ),
+    "scenario_comparison_gate": (
+        "gold.scenario_comparison",
+        {"key": ["topic", "candidate"]},
+        [
+            scenario("orders", "in-use"),
+            scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
+            scenario("orders", "unknown", partitioner=None, replayed_record_count=None, replayed_size_bytes=None),
+            simulated("orders"),
+            simulated(
+                "half",
+                lost_record_count=50,
+                lost_record_count_high=60,
+                replayed_record_count=40,
+                replayed_size_bytes=200,
+                broker_size_bytes=200,
+            ),
+            simulated(
+                "lossy",
+                **dict.fromkeys(("replayed_record_count_low", "replayed_record_count_high"), 90),
+                trust="not trustworthy: the arrivals of 7 records are not known",
+            ),
+        ],
+    ),
+    "back_tests_gate": (
+        "gold.back_tests",
+        {"key": ["topic"]},
+        [
+            back_tested("orders"),
+            doubted("empty", **dict.fromkeys(("share_error_points", "observed_share", "predicted_share"))),
+        ],
+    ),
+    "broker_metrics_gate": (
+        "silver.broker_metrics",
+        {},
+        [of_broker("a:1"), of_broker("b:1", bytes_in=None, leader_count=None, request_handler_idle_ratio=None)],
+    ),
+    "broker_topics_gate": ("silver.broker_topics", {}, [of_topic("orders"), of_topic("new", bytes_in=None)]),
+    "broker_request_times_gate": (
+        "silver.broker_request_times",
+        {},
+        [timed("local"), timed("remote", request_count=None, time_p50_ms=None)],
+    ),
+    "hash_verdicts_gate": ("gold.hash_verdicts", {}, [verdict("orders"), verdict("payments", explained_key_counts={})]),
+    "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
+}
+
+# suite -> check -> rows added to the passing ones, each breaking that check and no other
+FAILING = {
+    "window_status_gate": {
+        "key_unique": [status(1)],
+        "log_directories_complete": [status(2, arrived_count=2)],
+        "other_sources_complete": [status(1, "broker_metrics", arrived_count=0)],
+        "window_over": [status(3, as_of=at(3.9), newest_at=at(3.8))],
+        "log_directories_fresh": [status(4, newest_at=at(6.99)), status(5, newest_at=None)],
+        "other_sources_fresh": [status(6, "producer_metrics", newest_at=at(6.99))],
+        "source_not_expired": [status(7, source_expired=True)],
+        "windows_present": [],  # broken by a row that is not there: has its own test
+    },
+    "partition_traffic_gate": {
+        "key_unique": [traffic(0), traffic(0)],
+        "offsets_contiguous": [traffic(2, missing_offset_count=1)],
+        "no_record_gone": [traffic(4, record_count=96, compacted_record_count=1)],
+        "crc_ok": [traffic(5, crc_error_count=1)],
+        "leader_known": [traffic(6, leader_id=-1)],
+        "no_time_outlier": [traffic(7, time_outlier_count=1)],
+    },
+    "log_counts_gate": {"records_read_equal_written": [logged(2, batch_record_count=99), logged(3, size_bytes=499)]},
+    "log_ends_gate": {"logs_read_to_their_ends": [ended(2, last_offset=98)]},
+    "record_batches_gate": {
+        "key_unique": [batch(10)],
+        "header_sound": [batch(20, last_offset=19), batch(30, record_count=11)],
+        "crc_ok": [batch(40, is_crc_ok=False)],
+    },
+    "cluster_state_gate": {
+        "key_unique": [replica(2)],
+        "leader_flag_agrees": [replica(3, is_leader=True)],
+        "leader_known": [replica(4, leader_id=-1)],
+    },
+    "key_traffic_gate": {
+        "records_by_key_equal_data_records": [keyed(2, key_record_count=96), keyed(3, key_record_count=98)],
+        "records_readable": [keyed(4, unreadable_record_count=1)],
+    },
+    "arrivals_gate": {
+        "arrivals_equal_data_records": [arrived("a", arrival_record_count=96), arrived("b", record_count=96)],
+        "arrays_even": [arrived("c", uneven_row_count=1)],
+        "timestamps_in_line": [arrived("d", outlier_record_count=1)],
+    },
+    "replay_results_gate": {
+        "key_unique": [placed(1)],
+        "ranges_sound": [placed(4, partition_count=9, record_count=8), placed(5, partition_count=9, size_bytes_low=-1)],
+        "no_partition_beyond": [placed(6)],
+        "batches_sound": [
+            batched(0, batch_count=9),
+            batched(1, log_size_bytes_low=-1),
+            batched(2, log_share_high=1.5),
+        ],
+    },
+    "scenario_comparison_gate": {
+        "key_unique": [scenario("orders", "java")],
+        "replayed_equal_recorded": [
+            scenario("a", "java", replayed_record_count=96),
+            scenario("b", "java", replayed_size_bytes=None, broker_size_bytes=None, open_leader_count=1),
+            simulated("m", lost_record_count=50, lost_record_count_high=56, replayed_record_count=40),
+        ],
+        "recorded_equal_batches": [
+            scenario("c", "java", batch_record_count=98),
+            scenario("d", "java", batch_record_count=None),
+        ],
+        "shares_sum_to_one": [
+            scenario("e", "java", broker_size_bytes=499),
+            scenario("n", "java", uneven_broker_count=1),
+        ],
+        "candidates_present": [scenario("f", "java", candidate_count=1)],
+        "all_seeds_present": [simulated("h", seed_count=4)],
+        "seeds_replay_all": [
+            simulated("i", replayed_record_count_low=96, trust="not trustworthy: odd"),
+            simulated("j", replayed_record_count_low=96, replayed_record_count_high=96),
+        ],
+        "delivered_records_stay": [simulated("o", is_baseline=True, lost_record_count=1, lost_record_count_high=1)],
+        "trust_told": [scenario("k", "java", trust=None), scenario("l", "java", trust="not trustworthy: ")],
+        "baseline_exact": [scenario("g", "in-use", moved_record_count=1)],
+    },
+    "back_tests_gate": {
+        "key_unique": [back_tested("orders")],
+        "trust_follows": [back_tested("a", is_trusted=False), doubted("b", trust="trusted")],
+        "shares_sound": [back_tested("c", observed_share=1.2), back_tested("d", predicted_share_low=0.75)],
+        "shares_within_bar": [doubted("e", share_error_points=1.6)],
+        "error_not_rising": [doubted("f", share_error_points=1.4, share_bar_points=1.5, history_share_error_points=0)],
+    },
+    "broker_metrics_gate": {
+        "key_unique": [of_broker("a:1")],
+        "increases_not_negative": [of_broker("c:1", bytes_in=-1.0), of_broker("d:1", covered_ms=-1)],
+        "idle_ratios_sound": [
+            of_broker("e:1", request_handler_idle_ratio=3.0),
+            of_broker("f:1", network_processor_idle_ratio=-0.1),
+        ],
+        "leaders_held": [of_broker("g:1", leader_count=4)],
+        "broker_known": [of_broker("h:1") | {"broker_id": None}],
+    },
+    "broker_topics_gate": {
+        "key_unique": [of_topic("orders")],
+        "increases_not_negative": [of_topic("a", bytes_in=-1.0), of_topic("b", log_size_bytes=-1)],
+    },
+    "broker_request_times_gate": {
+        "key_unique": [timed("local")],
+        "times_not_negative": [timed("total", request_count=-1.0)],
+        "percentiles_in_order": [timed("throttle", time_p50_ms=2.0)],
+    },
+    "hash_verdicts_gate": {
+        "key_unique": [verdict("payments")],
+        "explained_within_judged": [
+            verdict("a", explained_record_counts={"sarama-hash": 98}),
+            verdict("b", explained_key_counts={"sarama-hash": -1}),
+            verdict("c", unjudged_record_count=-1),
+        ],
+    },
+    "keys_gate": {"key_unique": [{"path": "b"}]},
+}
