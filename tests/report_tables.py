@@ -242,3 +242,22 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             verdict=pl.lit("not_enough_traffic"), reason=pl.lit("too little: ") + pl.col("topic"),
         ),
     )  # fmt: skip
+
+
+def write_what_metrics_need(warehouse):
+    """The warehouse above and, in its newest window: topics (one made anew), hot partitions, a disk; an incident that is over."""
+    write_warehouse(warehouse)
+    newest = pl.lit(instant_of(T0_MS + 5 * HOUR_MS))
+    rows = {
+        "gold.topic_health": {
+            "topic": ["orders", "orders", "clicks"], "topic_id": ["a", "b", "c"], "size_bytes": [70, 50, 100],
+            "peak_to_mean": [1.5, 1.2, 1.1], "chance_peak_to_mean": 1.1, "top_key_ratio": 0.2,
+        },
+        "gold.partition_health": {"topic": "orders", "topic_id": "b", "partition": [0, 1, 2, 3], "excess_bytes": [-900, 10, 30, 20]},
+        "gold.rule_measures": {"rule": "disk_hours_to_full", "subject": ["broker 2"], "value": 2.0},
+        "gold.incidents": {
+            "incident_id": "K-2", "state": ["new", "resolved"], "rule": "throttled", "subject": "broker 2", "limit_value": 1.0,
+        },
+    }  # fmt: skip
+    for name, columns in rows.items():
+        write_rows(warehouse, name, pl.DataFrame(columns).with_columns(window_start=newest, since=newest))

@@ -15,6 +15,7 @@ from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.number_text import format_slug
+from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import write_reports
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.locks import holding
@@ -67,7 +68,7 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     verdicts = judge_health.run(run, windows)
     health = gates.check_health(spark, run, windows, verdicts)
     reports.append(raise_incidents.run(run, verdicts))
-    reports.append(JobReport(notes=write_reports(run, windows)))
+    reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
     return _report(reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 
 

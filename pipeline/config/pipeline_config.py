@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
+from pipeline.config.metrics import Metrics
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.report import Report, report_name
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
@@ -109,6 +110,7 @@ class PipelineConfig(Section):
         spark: Where Spark runs.
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
+        metrics: Where measures go as metrics for Prometheus.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -127,6 +129,7 @@ class PipelineConfig(Section):
     spark: Spark = Spark()
     keys: KeySettings = KeySettings()
     report: Report = Report()
+    metrics: Metrics = Metrics()
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:

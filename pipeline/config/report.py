@@ -28,8 +28,13 @@ class Report(Section):
     keep: Duration = timedelta(days=30)
 
 
-def report_name(cluster: str, window: str) -> str:
-    """Name of a report's file; names that look alike as file names are distinguished by a digest."""
+def cluster_slug(cluster: str) -> str:
+    """A cluster in a file's name; names that look alike there are distinguished by a digest."""
     slug = format_slug(cluster)
     digest = "" if slug == cluster else f"-{hashlib.blake2b(cluster.encode(), digest_size=3).hexdigest()}"
-    return f"{slug}{digest}-{window}.html"
+    return f"{slug}{digest}"
+
+
+def report_name(cluster: str, window: str) -> str:
+    """Name of a report's file."""
+    return f"{cluster_slug(cluster)}-{window}.html"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,11 +40,10 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}"
         self.process = process
 
-    def query(self, promql: str) -> list[dict[str, object]]:
-        """The result of an instant query."""
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/query", data=f"query={urllib.request.quote(promql)}".encode()
-        )
+    def query(self, promql: str, *, at_s: float | None = None) -> list[dict[str, object]]:
+        """The result of an instant query, now or at an instant."""
+        asked = {"query": promql} if at_s is None else {"query": promql, "time": str(at_s)}
+        request = urllib.request.Request(f"{self.url}/api/v1/query", data=urllib.parse.urlencode(asked).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)["data"]["result"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from pipeline.config.http_access import HttpAccess, check_url
 from pipeline.config.section import Duration
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.metrics.http_access import HttpAccess, check_url
 from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
-from pipeline.sources.metrics.http_access import PrometheusServer
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
 
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from pipeline.config.http_access import check_url
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
-from pipeline.sources.metrics.http_access import check_url
 
 if TYPE_CHECKING:
     import ssl

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from pipeline.errors import ConfigError, HttpStatusError, InputError
+from pipeline.errors import HttpStatusError, InputError
 
 if TYPE_CHECKING:
-    from pipeline.sources.metrics.http_access import HttpAccess, TlsConfig
+    from pipeline.config.http_access import HttpAccess
 
 MAX_REDIRECTS = 3
 FIRST_PAUSE_S = 0.5
@@ -51,20 +51,7 @@ class HttpReader:
         """
         self._access = access
         self._pause = pause
-        headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}
-        if access.bearer_token is not None:
-            headers["Authorization"] = f"Bearer {access.bearer_token}"
-        auth = None
-        if access.basic_auth is not None:
-            auth = httpx.BasicAuth(access.basic_auth.username, access.password or "")
-        self._client = httpx.Client(
-            headers=headers,
-            auth=auth,
-            timeout=access.timeout_s,
-            verify=_tls_context(access.tls_config),
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._client = access.client()
 
     def __enter__(self) -> HttpReader:
         """The reader."""
@@ -143,20 +130,6 @@ def shown(url: str) -> str:
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{host}{port}{parts.path}"
-
-
-def _tls_context(tls: TlsConfig) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=None if tls.ca_file is None else str(tls.ca_file))
-        if tls.cert_file is not None:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
-    except (OSError, ssl.SSLError) as error:
-        files = ", ".join(str(path) for path in (tls.ca_file, tls.cert_file, tls.key_file) if path is not None)
-        raise ConfigError(f"tls_config: {files} cannot be used: {error}") from error
-    if tls.insecure_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _may_pass(error: httpx.TransportError) -> bool:

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.metrics.metric_names import Series, name_series
+from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, HttpStatusError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.metrics.http_access import PrometheusServer
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
@@ -111,7 +111,7 @@ class Query(NamedTuple):
 def iter_queries(source: PrometheusServer) -> Iterator[Query]:
     """The generated queries, then the configured ones.
 
-    >>> from pipeline.sources.metrics.http_access import PrometheusServer
+    >>> from pipeline.config.http_access import PrometheusServer
     >>> asked = PrometheusServer(url="http://p:9090", selector='env="a"')
     >>> next(iter_queries(asked)).promql[-22:]
     'latency_max)",env="a"}'

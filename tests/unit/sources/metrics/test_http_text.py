@@ -10,8 +10,8 @@ import socket
 
 import pytest
 
+from pipeline.config.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources.metrics.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from tests.unit.sources.http_servers import Answer, make_certificate, serving
 

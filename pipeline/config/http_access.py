@@ -1,4 +1,4 @@
-"""How URLs of metrics are read: sections of sources that ask over HTTP, a Prometheus server among them.
+"""How servers are asked over HTTP: identity and certificates, and what a reader of metrics may do.
 
 Secrets never stand in the file: it names environment variables. What a scraper must not do unasked (follow a redirect to
 another host, take any amount of bytes) is off unless allowed here.
@@ -6,15 +6,20 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
+import ssl
 from datetime import timedelta
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
+from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of
+
+if TYPE_CHECKING:
+    import httpx
 
 _PROBE_TIMEOUT_S = 5.0
 
@@ -45,37 +50,34 @@ class TlsConfig(Section):
     key_file: ConfigPath | None = None
     insecure_skip_verify: bool = False
 
+    def context(self) -> ssl.SSLContext:
+        """The same for a client; `ConfigError` where a file cannot be used."""
+        try:
+            context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
+            if self.cert_file is not None:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(str(path) for path in (self.ca_file, self.cert_file, self.key_file) if path is not None)
+            raise ConfigError(f"tls_config: {files} cannot be used: {error}") from error
+        if self.insecure_skip_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
 
-class HttpAccess(Section):
-    """How a URL is read.
 
-    Attributes:
-        basic_auth: Login with a password.
-        bearer_token_variable: Environment variable that holds a bearer token.
-        tls_config: Certificates.
-        timeout_s: For each answer, from asking to its last byte.
-        max_bytes: Most bytes of an answer, after decompression.
-        attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.
-        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to besides the one asked.
-    """
+class HttpLogin(Section):
+    """Who asks a server, and how long an answer may take."""
 
     basic_auth: BasicAuth | None = None
     bearer_token_variable: str | None = None
     tls_config: TlsConfig = TlsConfig()
     timeout_s: float = Field(30, gt=0)
-    max_bytes: int = Field(256 << 20, gt=0)
-    attempts: int = Field(4, ge=1, le=10)
-    redirects_to: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _one_identity(self) -> HttpAccess:
+    def _one_identity(self) -> Self:
         if self.basic_auth and self.bearer_token_variable:
             raise ValueError("basic_auth and bearer_token_variable: a request carries one of them")
         return self
-
-    def quick(self) -> Self:
-        """The same for a probe: one attempt within seconds."""
-        return self.model_copy(update={"timeout_s": _PROBE_TIMEOUT_S, "attempts": 1})
 
     @property
     def password(self) -> str | None:
@@ -86,6 +88,40 @@ class HttpAccess(Section):
     def bearer_token(self) -> str | None:
         """The token, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.bearer_token_variable)
+
+    def client(self) -> httpx.Client:
+        """A client with this identity that follows no redirect.
+
+        Raises:
+            ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.
+        """
+        import httpx  # noqa: PLC0415 - reading the configuration stays quick
+
+        headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}
+        if self.bearer_token is not None:
+            headers["Authorization"] = f"Bearer {self.bearer_token}"
+        auth = None if self.basic_auth is None else httpx.BasicAuth(self.basic_auth.username, self.password or "")
+        context = self.tls_config.context()
+        return httpx.Client(headers=headers, auth=auth, timeout=self.timeout_s, verify=context, trust_env=False)
+
+
+class HttpAccess(HttpLogin):
+    """How a URL is read.
+
+    Attributes:
+        timeout_s: For each answer, from asking to its last byte.
+        max_bytes: Most bytes of an answer, after decompression.
+        attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.
+        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to besides the one asked.
+    """
+
+    max_bytes: int = Field(256 << 20, gt=0)
+    attempts: int = Field(4, ge=1, le=10)
+    redirects_to: tuple[str, ...] = ()
+
+    def quick(self) -> Self:
+        """The same for a probe: one attempt within seconds."""
+        return self.model_copy(update={"timeout_s": _PROBE_TIMEOUT_S, "attempts": 1})
 
 
 def check_url(url: str) -> str:
