@@ -8,8 +8,7 @@ import json
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.cli.replay_inputs import ReplayInputs
-    from pipeline.config.pipeline_config import PipelineConfig
 
 _DESCRIPTION = """\
 Reads log directories, finds out what the producers use, and replays their traffic: through that (a back-test against
@@ -78,30 +76,17 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     from pipeline.cli.replay_rows import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
     from pipeline.runs import plan_runs
-    from pipeline.storage.rows import FEW_ROWS
+    from pipeline.storage.on_demand import SparkOnDemand, count_tasks
 
     config = inputs.configure(folder)
     replay.check(config)
     (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
     run = dataclasses.replace(read, windows=tuple(inputs.span.split(inputs.window_ms)))
     progress = Progress()
-    with _running(inputs, config) as spark:
-        with progress.step("reading the records"):
-            ingested = ingest.run(spark, read, few_rows=sys.maxsize if inputs.is_small else FEW_ROWS)
-        with progress.step("replaying them"):
+    with closing(SparkOnDemand(config.spark, app_name="replay")) as on_demand:
+        spark = cast("SparkSession", on_demand)
+        with progress.step("reading the records", count_tasks):
+            ingested = ingest.run(spark, read)
+        with progress.step("replaying them", count_tasks):
             replayed = replay.run(spark, run, run.windows)
     return describe_replay(run, notes=(*ingested.notes, *replayed.notes))
-
-
-@contextmanager
-def _running(inputs: ReplayInputs, config: PipelineConfig) -> Iterator[SparkSession]:
-    """Spark, or for a small replay this process in its place."""
-    if inputs.is_small:
-        from pipeline.storage.in_process import InProcess
-
-        yield cast("SparkSession", InProcess())
-        return
-    from pipeline.storage.session import running_session
-
-    with running_session(config.spark) as spark:
-        yield spark

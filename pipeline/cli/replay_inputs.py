@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,11 @@ from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds import KINDS
 from pipeline.sources.metrics.metric_source import MetricSource
 from pipeline.sources.records.segment_summary import summarise_partition
-from pipeline.storage.rows import FEW_ROWS
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
 _MOST_BEFORE_MS = 5 * MINUTE_MS
 """Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
-_FEW_SIMULATED = 20_000_000
-"""Records over all runs: 10 s of one core, and starting Spark with its workers takes 12 s of it."""
 
 
 class _CandidateFile(BaseModel):
@@ -55,7 +51,6 @@ class ReplayInputs:
         topics: Patterns; all topics without any.
         as_of_ms: The end of the recording.
         before_ms: How much before the span is read too, a window or nothing: Kafka's averages hold a part of that.
-        record_count: Records of the topics, at most: in all replicas, and before the span and after it too.
     """
 
     paths: tuple[Path, ...]
@@ -67,18 +62,11 @@ class ReplayInputs:
     window_ms: int
     as_of_ms: int
     before_ms: int = 0
-    record_count: int = 0
 
     @property
     def read_span(self) -> TimeWindow:
         """Span of time to read."""
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
-
-    @property
-    def is_small(self) -> bool:
-        """One process holds the records and simulates them in seconds, as long as Spark takes to start."""
-        runs = self.seeds * (1 + len(self.candidates))
-        return self.record_count <= FEW_ROWS and self.record_count * runs <= _FEW_SIMULATED
 
     def configure(self, folder: Path) -> PipelineConfig:
         """The configuration of a warehouse in a folder.
@@ -116,7 +104,7 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
         ConfigError: An option that cannot be.
         NothingUsableError: No segment could be read, or none has a timestamp.
     """
-    first_ms, last_ms, record_count = find_span(args.paths, args.topics)
+    first_ms, last_ms = find_span(args.paths)
     if args.window:
         span = TimeWindow.parse(args.window)
         window_ms = choose_shared_length(span)
@@ -136,29 +124,25 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
         window_ms=window_ms,
         as_of_ms=last_ms + 1,
         before_ms=window_ms if args.window and args.metrics and window_ms <= _MOST_BEFORE_MS else 0,
-        record_count=record_count,
     )
 
 
-def find_span(paths: Iterable[Path], patterns: Sequence[str] = ()) -> tuple[int, int, int]:
-    """The smallest and the largest timestamp of all topics' records, epoch milliseconds; records of topics that fit.
+def find_span(paths: Iterable[Path]) -> tuple[int, int]:
+    """The smallest and the largest timestamp of all topics' records, epoch milliseconds.
 
     Raises:
         NothingUsableError: No record has a timestamp.
     """
     tree = discover_logs(paths)
     times: list[int] = []
-    record_count = 0
     for directory, partition in tree.iter_partitions():
         if partition.topic.startswith("__"):
             continue
         for segment in summarise_partition(directory, partition).segments:
-            if not patterns or any(fnmatchcase(partition.topic, pattern) for pattern in patterns):
-                record_count += segment.record_count
             times += _list_times(segment)
     if not times:
         raise NothingUsableError(f"no record with a timestamp in {', '.join(map(str, paths))}")
-    return min(times), max(times), record_count
+    return min(times), max(times)
 
 
 def _list_times(segment: SegmentSummary) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +20,7 @@ from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import write_reports
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.locks import holding
-from pipeline.storage.session import count_tasks, running_session
+from pipeline.storage.on_demand import SparkOnDemand, count_tasks
 from pipeline.storage.spark_errors import SparkErrors
 
 
@@ -91,7 +92,7 @@ def _report(
 def take_steps(
     runs: tuple[RunContext, ...], steps: tuple[Step, ...], on_error: Callable[[RunContext, Step, PipelineError], None]
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
-    """Takes steps for one cluster after the other, in one Spark session.
+    """Takes steps for one cluster after the other; Spark starts once, when work is worth it.
 
     No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
 
@@ -109,9 +110,8 @@ def take_steps(
     if replay_windows in steps:
         replay.check(runs[0].config)
     progress = Progress()
-    with ExitStack() as session:
-        with progress.step("starting Spark"):
-            spark = session.enter_context(running_session(runs[0].config.spark, app_name=runs[0].run_id))
+    with closing(SparkOnDemand(runs[0].config.spark, app_name=runs[0].run_id)) as on_demand:
+        spark = cast("SparkSession", on_demand)
         for run in runs:
             reports = []
             for step in steps:

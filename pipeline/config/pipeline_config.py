@@ -87,10 +87,12 @@ class Spark(Section):
         master: Spark's master URL.
         driver_memory: Heap of the driver.
         conf: Further settings of Spark, passed through.
+        always: Start it for small work, too, which this process otherwise does itself where `master` is local.
     """
 
     master: str = "local[2]"
     driver_memory: str = "2g"
+    always: bool = False
     conf: dict[str, str] = Field(default_factory=dict)
 
 

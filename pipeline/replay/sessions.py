@@ -47,6 +47,7 @@ BATCH_COLUMNS = (
 LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
+_TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
 
 def find_sessions(
@@ -147,7 +148,7 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=_settle(one.baseline, metrics[one.key])) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
-    found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: 1, refine)
+    found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine)
     models = {key: found_models for key, found_models, _ in found}
     baselines = {key: baseline for key, _, baseline in found}
     refined = [

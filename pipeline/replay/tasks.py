@@ -7,10 +7,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from pipeline.engine import choose_engine
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS_PER_CORE = 3
+_S_PER_RECORD = 0.1e-6
+"""Of one core, to simulate one."""
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -23,9 +27,10 @@ def run_tasks(
 ) -> list[Result]:
     """Runs work on every piece, some neighbours at a time, with enough tasks to keep every core busy to the end.
 
-    `cost_of` says about how much work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
+    `cost_of` says about how many records' work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
     there. The results are in no certain order.
     """
+    spark = choose_engine(spark, _S_PER_RECORD * sum(map(cost_of, pieces)))
     dealt = deal(pieces, cost_of, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not dealt:
         return []

@@ -114,7 +114,7 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
             stop_session(spark)
 
 
-def count_tasks() -> tuple[int, int]:
+def count_spark_tasks() -> tuple[int, int]:
     """How many tasks of the stages that run in this process's session are done, and of how many."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
     if context is None:

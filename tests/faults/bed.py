@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 from expectations import gates
 from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
+from pipeline.engine import InProcess
 from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
-from pipeline.storage.in_process import InProcess
 from tests.lab.archive import unpack_once
 from tests.spark.capture_runs import Capture, compare, list_rows, plan
 from tests.unit.alerting.smtp_servers import free_port

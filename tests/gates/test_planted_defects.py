@@ -19,6 +19,7 @@ from expectations.engine import SUITES
 from expectations.gates import check_health, check_ingested
 from expectations.replay_gate import add_history, check_replayed
 from pipeline.config.rules import Gate
+from pipeline.engine import InProcess
 from pipeline.errors import DataGateError, StorageError
 from pipeline.jobs import ingest, replay
 from pipeline.model.trust import Trust
@@ -29,7 +30,6 @@ from pipeline.replay.simulated.runs import CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.rules.rule import RuleMeasure
 from pipeline.storage.frames import arrow_schema
-from pipeline.storage.in_process import InProcess
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import trusted_windows

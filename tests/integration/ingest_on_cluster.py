@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from pipeline.config.pipeline_config import Spark
@@ -19,7 +20,7 @@ from pipeline.runs import plan_runs
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, Scan
+from pipeline.sources.records.pieces import Kind, scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.storage.session import create_session, stop_session
@@ -42,9 +43,9 @@ def main():
     reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))
     settings = ScanSettings(as_of_ms=run.as_of_ms, span=run.span, window_ms=run.window_ms)
-    scan = Scan(spark, plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), 2), few=0)
+    read = scan(spark, partial(plan_segment_tasks, reads, settings, LeaderEpochs({}, {})), few=0)
     segments = defaultdict(set)
-    for executor, segment in scan.parts(Kind.BATCHES).spread.mapPartitions(name_executor).collect():
+    for executor, segment in read.parts(Kind.BATCHES).spread.mapPartitions(name_executor).collect():
         segments[executor].add(segment)
     storage = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     tasks = {

@@ -12,6 +12,7 @@ from collections import Counter
 
 import pytest
 
+from pipeline.engine import InProcess
 from pipeline.jobs import ingest, score_health
 from pipeline.storage.window_status import trust_windows
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, differences, plan
@@ -36,7 +37,7 @@ def test_one_window_takes_few_jobs_and_queries(part, tmp_path):
     log = tmp_path / "events"
     log.mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log), "spark.eventLog.compress": "false"}
-    part.write_config(tmp_path, topics=TOPICS, sources=ALL_SOURCES, spark={"conf": conf})
+    part.write_config(tmp_path, topics=TOPICS, sources=ALL_SOURCES, spark={"conf": conf, "always": True})
     command = ["-m", "pipeline", "run", "--no-notify", "--config", str(tmp_path / "partition-health.yaml")]
     done = subprocess.run(
         [sys.executable, *command, "--window", str(part.span(3, 4))], check=False, capture_output=True
@@ -47,14 +48,14 @@ def test_one_window_takes_few_jobs_and_queries(part, tmp_path):
     assert events["SparkListenerSQLExecutionStart"] <= MOST_QUERIES
 
 
-def test_many_rows_give_the_tables_that_few_give(spark, part, tmp_path):
+def test_many_rows_and_no_spark_give_the_tables_that_few_rows_give(spark, part, tmp_path):
     ran = []
-    for name, few_rows in (("few", 10**6), ("many", 2_000)):
+    for name, engine, few_rows in (("few", spark, 10**6), ("many", spark, 2_000), ("held", InProcess(), 10**6)):
         keys = {"strategies": [STRATEGY], "partition_counts": [7]}
         config = part.write_config(tmp_path / name, topics=TOPICS, sources=ALL_SOURCES, keys=keys)
         run = plan(config, part.span(3, 5))
-        ingest.run(spark, run, few_rows=few_rows)
+        ingest.run(engine, run, few_rows=few_rows)
         trust_windows(run.warehouse, run.cluster_name, run.windows)
-        score_health.run(spark, run, run.windows, few_rows=few_rows)
+        score_health.run(engine, run, run.windows, few_rows=few_rows)
         ran.append(run.warehouse)
-    assert differences(*ran) == {}
+    assert [differences(ran[0], other) for other in ran[1:]] == [{}, {}]

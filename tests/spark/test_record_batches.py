@@ -14,7 +14,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, Scan
+from pipeline.sources.records.pieces import Kind, scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
 from tests.lab.facts import HEADER
@@ -67,9 +67,9 @@ def read(spark, part):
             as_of_ms=part.recorded_until_ms, span=span or TimeWindow(0, 1 << 45), window_ms=MINUTE_MS
         )
         tasks = plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), least)
-        scan = Scan(spark, tasks, few=few)
-        tables = scan.parts(Kind.BATCHES, by=by).collect()
-        scan.close()
+        scanned = scan(spark, lambda _: tasks, few=few)
+        tables = scanned.parts(Kind.BATCHES, by=by).collect()
+        scanned.close()
         return tables, tasks
 
     return read

@@ -8,8 +8,8 @@ import pytest
 
 from expectations.replay_gate import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
+from pipeline.engine import InProcess
 from pipeline.jobs import replay
-from pipeline.storage.in_process import InProcess
 from pipeline.tables.replay import REPLAY
 from tests.spark.capture_runs import stable_columns, stored
 

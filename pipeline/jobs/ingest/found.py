@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,12 +27,15 @@ from pipeline.sources.metrics.metric_source import (
 )
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
-from pipeline.sources.records.pieces import Kind, ReadTask, Scan
+from pipeline.sources.records.pieces import Kind, ReadTask, Scan, scan
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
+
+_S_PER_BYTE = 1 / 50e6
+"""Of one core, to read records of some hundred bytes; of small records the rows say that they are many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +76,15 @@ def read_input(
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
     settings = _choose_settings(run, reading, reads)
-    scan = Scan(spark, _plan_tasks(spark, reading, metrics, reads, settings), few=few_rows)
-    summaries = scan.small(Kind.SUMMARIES).to_pylist()
+    plan = partial(_plan_tasks, reading, metrics, reads, settings)
+    read_bytes = sum(read.size_bytes for read in (reads if reading.live is None else reading.live.reads))
+    scanned = scan(spark, plan, few=few_rows, seconds=_S_PER_BYTE * read_bytes)
+    summaries = scanned.small(Kind.SUMMARIES).to_pylist()
     if reading.live is not None:
         summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
-    samples = _summarise_samples(run, scan)
+    samples = _summarise_samples(run, scanned)
     row_counts, page_problems, instances = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
@@ -89,8 +95,8 @@ def read_input(
         if start_ms in by_start:
             row_counts[reading.group_source, by_start[start_ms]] += 1
     problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
-    scanned = problems_of(row for row in summaries if row["row_kind"] == "problem")
-    problems.setdefault(reading.record_source, []).extend(scanned)
+    of_records = problems_of(row for row in summaries if row["row_kind"] == "problem")
+    problems.setdefault(reading.record_source, []).extend(of_records)
     for kind, found in page_problems.items():
         problems.setdefault(kind, []).extend(found)
     return Found(
@@ -98,7 +104,7 @@ def read_input(
         metrics=metrics,
         instances=instances,
         settings=settings,
-        scan=scan,
+        scan=scanned,
         summaries=summaries,
         samples=samples,
         row_counts=row_counts,
@@ -125,14 +131,13 @@ def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[Segm
 
 
 def _plan_tasks(
-    spark: SparkSession,
     reading: ClusterReading,
     metrics: MetricReading,
     reads: tuple[SegmentRead, ...],
     settings: ScanSettings,
+    least: int,
 ) -> list[ReadTask]:
     leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
-    least = spark.sparkContext.defaultParallelism
     tasks: list[ReadTask] = []
     if reading.live is None:
         tasks += plan_segment_tasks(reads, settings, leaders, least)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from pipeline.engine import choose_engine
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
@@ -46,6 +47,8 @@ _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
     *("outgoing_bytes", "request_latency_avg_ms"),
 )
+_S_PER_KEY = 6e-6
+"""Of one core, for a row of `silver.key_traffic` under some candidates."""
 
 
 def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
@@ -180,18 +183,21 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
         return [(content, path) for path in list_data_files(run.warehouse, table, run.cluster_name, span)]
 
     files = list_of(KEY_TRAFFIC, TRAFFIC)
+    row_count = count_file_rows([path for _, path in files])
     plan = plan_keys(
         windows,
         committed,
         recording.partition_counts(),
         recording.candidates,
         partitioners=recording.partitioners,
-        bucket_count=max(1, -(-count_file_rows([path for _, path in files]) // run.config.replay.rows_per_bucket)),
+        bucket_count=max(1, -(-row_count // run.config.replay.rows_per_bucket)),
     )
     files += list_of(KEY_HASHES, HASHES)
     if any(isinstance(column, AnswerColumn) for column in plan.columns):
         files += list_of(KEY_ANSWERS, ANSWERS)
-    return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
+    return list_keyed_topics(
+        plan, replay_keys(choose_engine(spark, _S_PER_KEY * row_count), files, plan, iter_file_rows)
+    )
 
 
 def _read_sessions(

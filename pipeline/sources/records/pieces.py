@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from math import inf
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 import polars as pl
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark import RDD, StorageLevel
 from pyspark.sql import SparkSession
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.engine import HeldValues, InProcess, choose_engine
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import BATCH_SCHEMA
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
@@ -50,6 +52,8 @@ SCHEMAS = {
     Kind.SAMPLES: SAMPLE_SCHEMA,
 }
 _SMALL = (Kind.SUMMARIES, Kind.OTHERS)
+_MOST_ROWS = 2_000_000
+"""Rows of a kind (of arrivals: records) that are read and held without Spark: 200 MB."""
 
 
 class Piece(NamedTuple):
@@ -113,17 +117,17 @@ class Parts(Generic[_T]):
 
 
 class Scan:
-    """What the tasks of a run read; of a kind with at most `few` rows one process holds all."""
+    """What the tasks of a run read; of a kind with at most `few` rows one process holds all.
 
-    def __init__(self, spark: SparkSession, tasks: Sequence[ReadTask], *, few: int) -> None:
-        self._few, self._parallelism = few, spark.sparkContext.defaultParallelism
-        self._pieces: RDD[Piece] = (
-            spark.sparkContext.parallelize(tasks, max(1, len(tasks))).flatMap(run_task).persist(StorageLevel.DISK_ONLY)
-        )
+    `parallelism`: parts that rows of a kind with more are dealt out to, at least.
+    """
+
+    def __init__(self, pieces: RDD[Piece] | HeldValues[Piece], *, few: int, parallelism: int = 1) -> None:
+        self._pieces, self._few, self._parallelism = cast("RDD[Piece]", pieces), few, parallelism
         self._held: list[Piece] | None = None
         self._small: list[Piece] = []
         self.counts: Counter[Kind] = Counter()
-        for kind, rows, count in self._pieces.map(_without_many_rows).collect() if tasks else ():
+        for kind, rows, count in self._pieces.map(_without_many_rows).collect():
             self.counts[kind] += count
             if rows is not None:
                 self._small.append(Piece(kind, rows))
@@ -156,6 +160,42 @@ class Scan:
     def close(self) -> None:
         """Lets go of what Spark holds."""
         self._pieces.unpersist()
+
+
+def scan(spark: SparkSession, plan: Callable[[int], Sequence[ReadTask]], *, few: int, seconds: float = inf) -> Scan:
+    """Reads what tasks read: here what takes one core few seconds and gives few rows, else by Spark.
+
+    `plan` makes the tasks, at least as many as its argument where there is enough to read.
+    """
+    if isinstance(choose_engine(spark, seconds), InProcess):
+        held = read_few(plan(1), _MOST_ROWS)
+        if held is not None:
+            return Scan(HeldValues(held), few=_MOST_ROWS)
+    least = spark.sparkContext.defaultParallelism
+    tasks = plan(least)
+    read = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).flatMap(run_task).persist(StorageLevel.DISK_ONLY)
+    return Scan(read, few=few, parallelism=least)
+
+
+def read_few(tasks: Sequence[ReadTask], most_rows: int) -> list[Piece] | None:
+    """What tasks read, one after another in this process; None where a kind has more rows than that."""
+    counts: Counter[Kind] = Counter()
+
+    def read(task: ReadTask) -> Iterator[Piece]:
+        for piece in run_task(task):
+            counts[piece.kind] += piece.row_count
+            if counts[piece.kind] > most_rows:
+                raise _TooManyRowsError
+            yield piece
+
+    try:
+        return HeldValues(tasks).flatMap(read).collect()
+    except _TooManyRowsError:
+        return None
+
+
+class _TooManyRowsError(Exception):
+    pass
 
 
 def _concat(kind: Kind, pieces: Iterable[Piece]) -> pa.Table:
