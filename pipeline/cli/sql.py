@@ -19,13 +19,23 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell
 from pipeline.storage.catalog import register_tables
+from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
+from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables import TABLES, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN_ROWS = 1000
+_FOR_FEW_ROWS = {
+    # Making Java code of a query and compiling it takes longer than interpreting it over a million rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 _DESCRIPTION = """\
 Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
 such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
@@ -44,8 +54,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the statement, or those that are typed or piped in."""
     config = load_config(args.config)
-    with running_session(config.spark, app_name="sql") as spark:
-        names = register_tables(spark, config.warehouse, _named_in(args.statement or ""))
+    tables = _named_in(args.statement or "")
+    is_small = args.statement is not None and sum(count_rows(config.warehouse, tables).values()) <= FEW_ROWS
+    settings = config.spark.model_copy(update={"conf": {**(_FOR_FEW_ROWS if is_small else {}), **config.spark.conf}})
+    with running_session(settings, app_name="sql") as spark:
+        names = register_tables(spark, config.warehouse, tables)
         restrict_session(spark)
         if args.statement is not None:
             sys.stdout.write(answer(spark, args.statement, as_json=args.json))
