@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram
     if not filled:
         return LatencyHistogram(np.zeros(BUCKET_COUNT, np.int64), 0, 0, 0)
     if len(filled) == 1:
-        return filled[0]  # a replay has thousands of 40 kB, most of them of one group of sessions
+        return replace(filled[0], counts=filled[0].counts.copy())  # a view would keep those of a whole run
     return LatencyHistogram(
         np.sum([histogram.counts for histogram in filled], axis=0),
         sum(histogram.sum_ns for histogram in filled),
