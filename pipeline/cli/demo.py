@@ -77,6 +77,7 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
         "candidates": list(DEMO_CANDIDATES),
+        "spark": {"always": True},  # to be seen at work, though the recording is small enough to do without
         "clusters": {
             CLUSTER: {
                 "as_of": format_instant(clock["recorded_until_ms"]),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.engine import OnDemand, count_held
-from pipeline.storage.session import count_spark_tasks, create_session, stop_session
+from pipeline.storage.session import count_spark_tasks, is_running, running_session
 
 
 class SparkOnDemand(OnDemand):
@@ -18,7 +18,7 @@ class SparkOnDemand(OnDemand):
     def __init__(self, config: Spark, *, app_name: str) -> None:
         self._config, self._app_name = config, app_name
         self._session: SparkSession | None = None
-        self._is_guest = False
+        self._running = ExitStack()
 
     @property
     def is_wanted(self) -> bool:
@@ -27,20 +27,13 @@ class SparkOnDemand(OnDemand):
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a session has
         if self._session is None:
-            self._is_guest = is_running()
-            self._session = create_session(self._config, app_name=self._app_name)
+            self._session = self._running.enter_context(running_session(self._config, app_name=self._app_name))
         return getattr(self._session, name)
 
     def close(self) -> None:
         """Stops the session, unless it ran before."""
-        if self._session is not None and not self._is_guest:
-            stop_session(self._session)
-            self._session = None
-
-
-def is_running() -> bool:
-    """Whether a Spark session runs in this process."""
-    return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
+        self._running.close()
+        self._session = None
 
 
 def count_tasks() -> tuple[int, int]:

@@ -105,13 +105,18 @@ def find_archive(spark_config: Spark) -> Path:
 @contextmanager
 def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
     """A session for one task: the one that runs in this process already, else a new one that is stopped at the end."""
-    is_guest = SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
+    is_guest = is_running()
     spark = create_session(spark_config, app_name=app_name)
     try:
         yield spark
     finally:
         if not is_guest:
             stop_session(spark)
+
+
+def is_running() -> bool:
+    """Whether a session runs in this process."""
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
 
 
 def count_spark_tasks() -> tuple[int, int]:

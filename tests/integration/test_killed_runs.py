@@ -96,7 +96,13 @@ def killed(part, span, undisturbed, tmp_path_factory):
     with serving(mailbox) as smtp:
         mail = {"to": ["kafka-platform@example.org"], "smtp": {"host": smtp.host, "port": smtp.port, "tls": "none"}}
         config = part.write_config(
-            folder, topics=TOPICS, sources=SOURCES, gate=ONE_OF_ONE, mail=mail, keys=keys_of(part)
+            folder,
+            topics=TOPICS,
+            sources=SOURCES,
+            gate=ONE_OF_ONE,
+            mail=mail,
+            keys=keys_of(part),
+            spark={"always": True},
         )
         path = folder / "partition-health.yaml"
         codes = [run_process(path, span, config.warehouse, kill_after=moment) for moment in moments]

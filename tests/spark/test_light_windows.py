@@ -15,7 +15,7 @@ import pytest
 from pipeline.engine import InProcess
 from pipeline.jobs import ingest, score_health
 from pipeline.storage.window_status import trust_windows
-from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, differences, plan
+from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, differences, plan, stored
 from tests.spark.conftest import STRATEGY
 
 TOPICS = ("orders", "audit", "codec-zstd", "regions")
@@ -33,19 +33,39 @@ def count_events(folder):
     return Counter(json.loads(line)["Event"].rpartition(".")[2] for line in lines)
 
 
-def test_one_window_takes_few_jobs_and_queries(part, tmp_path):
-    log = tmp_path / "events"
-    log.mkdir()
-    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log), "spark.eventLog.compress": "false"}
-    part.write_config(tmp_path, topics=TOPICS, sources=ALL_SOURCES, spark={"conf": conf, "always": True})
-    command = ["-m", "pipeline", "run", "--no-notify", "--config", str(tmp_path / "partition-health.yaml")]
-    done = subprocess.run(
-        [sys.executable, *command, "--window", str(part.span(3, 4))], check=False, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr.decode()
+@pytest.fixture(scope="module")
+def ran(part, tmp_path_factory):
+    """What `run` of a window leaves, with Spark for all work and as it chooses: folders of tables and of Spark's event log."""
+    folders = []
+    for name, always in (("spark", True), ("chosen", False)):
+        folder = tmp_path_factory.mktemp(name)
+        log = folder / "events"
+        log.mkdir()
+        conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log), "spark.eventLog.compress": "false"}
+        secret = {"secret": str(part.folder.parent / "shared.secret")}
+        spark = {"conf": conf, "always": always}
+        part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, keys=secret, spark=spark)
+        command = ["-m", "pipeline", "run", "--no-notify", "--config", str(folder / "partition-health.yaml")]
+        done = subprocess.run(
+            [sys.executable, *command, "--window", str(part.span(3, 4))], check=False, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        folders.append((folder / "warehouse", log))
+    return folders
+
+
+def test_one_window_takes_few_jobs_and_queries(ran):
+    (_, log), _ = ran
     events = count_events(log)
     assert 0 < events["SparkListenerJobStart"] <= MOST_JOBS
     assert events["SparkListenerSQLExecutionStart"] <= MOST_QUERIES
+
+
+def test_one_window_gives_equal_tables_without_spark(ran):
+    (with_spark, _), (without, log) = ran
+    assert count_events(log) == {}
+    assert differences(with_spark, without) == {}
+    assert stored(without, "gold.replay_results")
 
 
 def test_many_rows_and_no_spark_give_the_tables_that_few_rows_give(spark, part, tmp_path):
