@@ -15,8 +15,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.delivery import probe
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
@@ -96,6 +98,17 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield _asked(
             "mail", "correct mail.smtp in the configuration, or see why the server is away", lambda: probe(quick)
         )
+    for one in config.mail.alertmanagers:
+        quick_one = one.model_copy(update={"timeout_s": min(one.timeout_s, _SMTP_TIMEOUT_S)})
+        yield _asked(
+            f"Alertmanager {one.name}",
+            "correct mail.alertmanagers in the configuration, or see why the server is away",
+            partial(_silences, quick_one),
+        )
+
+
+def _silences(alertmanager: Alertmanager) -> str:
+    return f"{alertmanager.url}, {len(read_silences(alertmanager))} active silences"
 
 
 def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
@@ -110,7 +123,7 @@ def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
 
 
 def _outbox(config: PipelineConfig) -> Finding:
-    left = undelivered(config.warehouse)
+    left = [message for message in undelivered(config.warehouse) if not message.is_silenced]
     given_up = sum(message.given_up_at_ms is not None for message in left)
     found = f"{len(left)} messages undelivered, {given_up} of them given up" if left else "everything is delivered"
     advice = "partition-health outbox says why; --retry all takes them up again" if given_up else ""

@@ -13,6 +13,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import deliver_alerts
 from pipeline.jobs.deliver_alerts import DeliveryReport
+from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     messages = undelivered(config.warehouse)
     if args.retry is not None:
-        chosen = [message for message in messages if args.retry in {_ALL, message.message_id}]
+        chosen = [m for m in messages if args.retry == m.message_id or (args.retry == _ALL and not m.is_silenced)]
         if not chosen and args.retry != _ALL:
             raise ConfigError(f"no undelivered message {args.retry}; partition-health outbox lists them")
         for message in chosen:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         {
             "message_id": message.message_id,
             "channel": message.channel,
-            "state": "given up" if message.given_up_at_ms is not None else "waits",
+            "state": _state(message),
             "queued_at": format_clock(message.queued_at_ms),
             "attempt_count": message.attempt_count,
             "next_attempt_at": format_clock(message.next_attempt_at_ms) if message.next_attempt_at_ms else "at once",
@@ -67,3 +68,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("everything is delivered\n")
     report.check()
     return 0
+
+
+def _state(message: AlertMessage) -> str:
+    return "silenced" if message.is_silenced else "waits" if message.given_up_at_ms is None else "given up"

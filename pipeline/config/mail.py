@@ -7,10 +7,11 @@ from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from pipeline.config.http_access import HttpLogin, check_url
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 
@@ -73,6 +74,9 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
+CHANNEL_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
+
+
 class Webhook(Section):
     """A webhook: a copy of every mail is posted there as JSON.
 
@@ -82,7 +86,7 @@ class Webhook(Section):
         form: `generic` JSON, or `slack` for what takes Slack's incoming webhooks.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    name: str = Field(pattern=CHANNEL_NAME)
     url_variable: str = Field(min_length=1)
     form: Literal["generic", "slack"] = "generic"
     timeout_s: float = Field(20, gt=0)
@@ -91,6 +95,22 @@ class Webhook(Section):
     def url(self) -> str:
         """The address, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.url_variable) or ""
+
+
+class Alertmanager(HttpLogin):
+    """An Alertmanager that gets every incident as an alert, and whose silences hold for mail and webhooks too.
+
+    Attributes:
+        name: Channel of its messages in the outbox.
+        url: Its address, such as `http://alertmanager:9093`; of a cluster one entry per instance.
+        labels: Further labels of each alert, such as `team`; `severity` is `critical` unless given.
+        keep: How long an alert fires without news of its incident; longer than `gate.repeat`.
+    """
+
+    name: str = Field("alertmanager", pattern=CHANNEL_NAME)
+    url: Annotated[str, AfterValidator(check_url)]
+    labels: dict[Annotated[str, Field(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default_factory=dict)
+    keep: Duration = timedelta(days=2)
 
 
 MAIL_CHANNEL = "mail"
@@ -104,6 +124,7 @@ class Mail(Section):
         to: Who gets mails about clusters without `mail_to`, and about failed and late runs.
         smtp: The mail server.
         webhooks: Where copies of mails are posted.
+        alertmanagers: Alertmanagers that get incidents as alerts.
         digest_above: More changes than that in one window of a cluster share one message.
         mutes: File with what is muted, and until when; `partition-health mute` writes it.
         tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.
@@ -114,16 +135,17 @@ class Mail(Section):
     to: tuple[Address, ...] = ("platform@localhost",)
     smtp: Smtp | None = None
     webhooks: tuple[Webhook, ...] = ()
+    alertmanagers: tuple[Alertmanager, ...] = ()
     digest_above: int = Field(10, ge=1)
     mutes: ConfigPath = Path("mutes.yaml")
     tell_within: Duration = timedelta(days=1)
     give_up_after: Duration = timedelta(days=3)
 
-    @field_validator("webhooks")
+    @field_validator("webhooks", "alertmanagers")
     @classmethod
-    def _named_once(cls, webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
-        names = [MAIL_CHANNEL, *(webhook.name for webhook in webhooks)]
+    def _named_once(cls, channels: tuple[Any, ...], validation: ValidationInfo) -> tuple[Any, ...]:
+        names = [MAIL_CHANNEL, *(one.name for one in (*validation.data.get("webhooks", ()), *channels))]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"webhook {name}: that name is taken")
-        return webhooks
+                raise ValueError(f"channel {name}: that name is taken")
+        return channels

@@ -1,13 +1,18 @@
-"""Delivers what is queued in `gold.alert_outbox`: by SMTP or as files, and to webhooks. No Spark.
+"""Delivers what is queued in `gold.alert_outbox`: by SMTP or as files, to webhooks and Alertmanagers. No Spark.
 
 At least once: an attempt is noted before it begins, the delivery after it. A crash in between repeats that message once,
 with the same Message-ID (over SMTP) or into the same file. While the outbox cannot be written nothing is handed over.
+
+A silence of Alertmanager holds for every channel: a message all of whose incidents are silenced when it is due is not sent, and
+the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.alerting.alertmanager import Silence, alert_labels, post_alert, read_silences
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
@@ -16,6 +21,8 @@ from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
 from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending
+from pipeline.storage.rows import load_rows
+from pipeline.tables.incidents import INCIDENTS
 
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
@@ -56,15 +63,29 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
     delivered: list[tuple[AlertMessage, str]] = []
     failures: list[str] = []
     unusable: set[str | None] = set()
+    alertmanagers = {one.name for one in config.mail.alertmanagers}
+    # an alert of Alertmanager has one state: what comes later about an incident waits for what came before
+    held: set[tuple[str | None, str]] = {
+        (m.channel, m.incident_id) for m in waiting if m not in due and m.channel in alertmanagers
+    }
+    silences, notes = _read_silences(config, due)
     for message in due:
-        if message.channel in unusable:
+        incident = (message.channel, message.incident_id)
+        if message.channel in unusable or incident in held:
+            continue
+        silenced_by = None if message.channel in alertmanagers else _find_silence(config, message, silences)
+        if silenced_by is not None:
+            mark_failed(config.warehouse, message.message_id, error=silenced_by.describe(), given_up_at_ms=now_ms)
+            notes.append(f"{message.subject_line}: {silenced_by.describe()}")
             continue
         wait_ms = min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
         mark_attempt(config.warehouse, message.message_id, retry_at_ms=now_ms + wait_ms)
         try:
-            delivery = _deliver(config, smtp, message)
+            delivery = _deliver(config, smtp, message, now_ms)
         except (DeliveryError, ConfigError) as error:
             failures.append(f"{message.message_id}: {_keep_failure(config, message, str(error), now_ms)}")
+            if message.channel in alertmanagers:
+                held.add(incident)
             if isinstance(error, UnusableServerError | ConfigError):
                 unusable.add(message.channel)
             continue
@@ -73,17 +94,47 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
         failures += [f"{message.message_id}: {answer}" for answer in delivery.refused]
         delivered.append((message, delivery.delivered_to))
     left_count = len(waiting) - len(due)
-    notes = (f"{left_count} messages wait for their next attempt: partition-health outbox",) if left_count else ()
+    if left_count:
+        notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
     failure = None
     if failures:
         failure = (
             f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox; "
             f"first failure: {failures[0]}"
         )
-    return DeliveryReport(deliveries=tuple(delivered), notes=notes, failure=failure)
+    return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
 
 
-def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage) -> Delivery:
+def _read_silences(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[list[Silence], list[str]]:
+    """Active silences of all Alertmanagers, and what people should know of those that cannot be read."""
+    silences: list[Silence] = []
+    notes = []
+    for alertmanager in config.mail.alertmanagers if due else ():
+        try:
+            silences += read_silences(alertmanager)
+        except (DeliveryError, ConfigError) as error:
+            notes.append(f"its silences hold nothing back: {error}")
+    return silences, notes
+
+
+def _find_silence(config: PipelineConfig, message: AlertMessage, silences: Sequence[Silence]) -> Silence | None:
+    """The silence that ends first of those that cover every incident of a message, or None."""
+    if not silences:
+        return None
+    ids = {"-".join(key.split("-")[:2]) for key in (message.tells or message.incident_id).split(",")}
+    columns = ("incident_id", "rule", "subject")
+    rows = load_rows(config.warehouse, INCIDENTS, cluster=message.cluster, columns=columns).to_pylist()
+    found = {row["incident_id"]: alert_labels(message.cluster, row["rule"], row["subject"]) for row in rows}
+    covering = []
+    for name in ids:
+        own = [silence for silence in silences if name in found and silence.covers(found[name])]
+        if not own:
+            return None
+        covering.append(max(own, key=lambda silence: silence.until_ms))
+    return min(covering, key=lambda silence: silence.until_ms)
+
+
+def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:
     if message.channel == MAIL_CHANNEL:
         recipients = [address.strip() for address in message.recipients.split(",") if address.strip()]
         return deliver(
@@ -92,7 +143,10 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage) -
     for webhook in config.mail.webhooks:
         if webhook.name == message.channel:
             return Delivery(delivered_to=post(message.payload, webhook, message_id=message.message_id))
-    raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration")
+    for alertmanager in config.mail.alertmanagers:
+        if alertmanager.name == message.channel:
+            return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
+    raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration, nor an Alertmanager")
 
 
 def _keep_failure(config: PipelineConfig, message: AlertMessage, reason: str, now_ms: int) -> str:

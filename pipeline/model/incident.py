@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+SILENCED = "silenced in Alertmanager"
+"""How `last_error` of a message begins that a silence held back."""
 IncidentState = Literal["new", "worse", "continuing", "resolved"]
 """`worse`: the measure is much worse than last reported; `continuing`: last reported long ago."""
 
@@ -70,3 +72,8 @@ class AlertMessage:
     last_error: str | None = None
     next_attempt_at_ms: int | None = None
     given_up_at_ms: int | None = None
+
+    @property
+    def is_silenced(self) -> bool:
+        """A silence held it back, for good unless it is tried again."""
+        return self.given_up_at_ms is not None and (self.last_error or "").startswith(SILENCED)

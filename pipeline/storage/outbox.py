@@ -14,7 +14,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from pipeline.config.mail import MAIL_CHANNEL
-from pipeline.model.incident import AlertMessage
+from pipeline.model.incident import SILENCED, AlertMessage
 from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.rows import commit, load_rows
@@ -38,9 +38,15 @@ def pending(warehouse: Path) -> list[AlertMessage]:
 
 
 def reported_changes(warehouse: Path, cluster: str) -> dict[str, set[str]]:
-    """Keys of the changes of a cluster that messages report, delivered or not, by channel."""
+    """Keys of the changes of a cluster that messages report, delivered or not, by channel; silenced ones report none."""
     reported: dict[str, set[str]] = defaultdict(set)
-    rows = load_rows(warehouse, ALERT_OUTBOX, cluster=cluster, columns=("channel", "tells", "incident_id", "state"))
+    rows = load_rows(
+        warehouse,
+        ALERT_OUTBOX,
+        cluster=cluster,
+        columns=("channel", "tells", "incident_id", "state"),
+        where=f"last_error IS NULL OR given_up_at IS NULL OR NOT starts_with(last_error, '{SILENCED}')",
+    )
     for row in rows.to_pylist():
         keys = row["tells"].split(",") if row["tells"] else [f"{row['incident_id']}-{row['state']}"]
         reported[row["channel"] or MAIL_CHANNEL].update(keys)

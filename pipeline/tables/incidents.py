@@ -42,7 +42,9 @@ ALERT_OUTBOX = Table(
         CLUSTER,
         string("incident_id", "Incident the message is about; of a digest its own id."),
         string("state", "Incident state the message reports; `digest` for many."),
-        string("channel", "`mail`, or the name of a webhook; NULL in older rows: mail.", nullable=True),
+        string(
+            "channel", "`mail`, or the name of a webhook or an Alertmanager; NULL in older rows: mail.", nullable=True
+        ),
         string(
             "tells",
             "State changes it reports, comma-separated: `<incident_id>-<state>`, with the window where a state comes more than once. NULL in older rows: its own.",
@@ -50,11 +52,18 @@ ALERT_OUTBOX = Table(
         ),
         timestamp("window_start", "Window that brought the state."),
         string("subject_line", "Mail subject."),
-        string("recipients", "Addresses, comma-separated; '' for a webhook."),
-        Column("payload", "binary", "The whole message: RFC 5322, or JSON for a webhook.", nullable=False),
+        string("recipients", "Addresses, comma-separated; '' where it is no mail."),
+        Column(
+            "payload",
+            "binary",
+            "The whole message: RFC 5322, or JSON for a webhook or an Alertmanager.",
+            nullable=False,
+        ),
         timestamp("queued_at", "When it was queued.", volatile=True),
         bigint("attempt_count", "Delivery attempts.", "attempts", volatile=True),
-        string("last_error", "Why the last attempt failed.", nullable=True, volatile=True),
+        string(
+            "last_error", "Why the last attempt failed, or which silence held it back.", nullable=True, volatile=True
+        ),
         timestamp("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
         timestamp(
             "given_up_at",
@@ -63,7 +72,12 @@ ALERT_OUTBOX = Table(
             volatile=True,
         ),
         timestamp("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
-        string("delivered_to", "`smtp://host:port`, `webhook NAME` or a file's path.", nullable=True, volatile=True),
+        string(
+            "delivered_to",
+            "`smtp://host:port`, `webhook NAME`, `Alertmanager NAME` or a file's path.",
+            nullable=True,
+            volatile=True,
+        ),
     ),
 )
 

@@ -55,7 +55,9 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
     versions = {
         VERDICTS.name: run.replace(VERDICTS, verdicts, windows),
         INCIDENTS.name: run.replace(INCIDENTS, rows, windows),
-        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts)),
+        ALERT_OUTBOX.name: queue_messages(
+            run, news, (*history, *verdicts), ended=[c for c in changes if not c.is_open]
+        ),
     }
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
     return JobReport(table_versions=versions, notes=(*problems, *notes))

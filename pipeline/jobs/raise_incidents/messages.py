@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from pipeline.alerting.alertmanager import render_alert
 from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.message import render_message
@@ -19,26 +20,45 @@ from pipeline.storage.rows import merge_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
 
 
-def queue_messages(run: RunContext, changes: Sequence[IncidentChange], verdicts: Sequence[Verdict]) -> int:
+def queue_messages(
+    run: RunContext,
+    changes: Sequence[IncidentChange],
+    verdicts: Sequence[Verdict],
+    *,
+    ended: Sequence[IncidentChange] = (),
+) -> int:
     """Puts messages about changes into the outbox; what a channel has reported is not reported again.
 
     The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
+    Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
+    alerts would go on firing.
 
     Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version afterwards.
     """
     reported = reported_changes(run.warehouse, run.cluster_name)
     described: dict[tuple[str, ...], Content] = {}
     messages = []
-    for channel in (MAIL_CHANNEL, *(webhook.name for webhook in run.config.mail.webhooks)):
-        for group in _group(_news(changes, reported[channel]), run.config.mail.digest_above):
-            keys = tuple(change.key for change in group)
-            if keys not in described:
-                described[keys] = (
-                    describe_change(run, group[0], verdicts)
-                    if len(group) == 1
-                    else describe_digest(run.cluster_name, group, owner=run.cluster.owner)
-                )
-            messages.append(_render(run, described[keys], channel))
+
+    def describe(group: tuple[IncidentChange, ...]) -> Content:
+        keys = tuple(change.key for change in group)
+        if keys not in described:
+            described[keys] = (
+                describe_change(run, group[0], verdicts)
+                if len(group) == 1
+                else describe_digest(run.cluster_name, group, owner=run.cluster.owner)
+            )
+        return described[keys]
+
+    mail = run.config.mail
+    for channel in (MAIL_CHANNEL, *(webhook.name for webhook in mail.webhooks)):
+        groups = _group(_news(changes, reported[channel]), mail.digest_above)
+        messages += [_render(run, describe(group), channel) for group in groups]
+    every = sorted({change.key: change for change in (*changes, *ended)}.values(), key=lambda c: c.window_start_ms)
+    for alertmanager in mail.alertmanagers:
+        for change in _news(every, reported[alertmanager.name]):
+            report = run.config.report_link(run.cluster_name, change.window_start_ms)
+            alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
+            messages.append(alert)
     rows = run.table_of(ALERT_OUTBOX, messages)
     return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
 

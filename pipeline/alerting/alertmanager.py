@@ -1,0 +1,153 @@
+"""Incidents as alerts of Alertmanager, and its silences, which hold for mail and webhooks too.
+
+References:
+    Alertmanager's API v2: `POST /api/v2/alerts` (an alert is its labels; it fires until `endsAt`), `GET /api/v2/silences`
+    (a silence covers an alert if every matcher holds; a label that is missing counts as empty; expressions are anchored).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from pipeline.alerting.content import Content
+from pipeline.alerting.message import message_of, subject_line_of
+from pipeline.config.mail import Alertmanager
+from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
+from pipeline.model.incident import SILENCED, AlertMessage, IncidentChange
+from pipeline.model.number_text import format_name
+from pipeline.model.window import format_instant, milliseconds_of, parse_instant
+
+_REASON_LIMIT = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matcher:
+    """One condition of a silence on a label."""
+
+    name: str
+    value: str
+    is_regex: bool
+    is_equal: bool
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it; one whose expression Python does not read never does."""
+        found = labels.get(self.name, "")
+        if not self.is_regex:
+            return (found == self.value) is self.is_equal
+        try:
+            return (re.fullmatch(self.value, found) is not None) is self.is_equal
+        except re.error:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """An active silence."""
+
+    until_ms: int
+    created_by: str
+    comment: str
+    matchers: tuple[Matcher, ...]
+    further_labels: Mapping[str, str]  # that the configuration gives alerts of this Alertmanager
+
+    def covers(self, labels: Mapping[str, str]) -> bool:
+        """Whether the alert with these `alert_labels` is silenced."""
+        return all(matcher.holds({**labels, **self.further_labels}) for matcher in self.matchers)
+
+    def describe(self) -> str:
+        """The silence on one line."""
+        said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
+        return format_name(said, _REASON_LIMIT)
+
+
+def alert_labels(cluster: str, rule: str, subject: str) -> dict[str, str]:
+    """Labels of an incident's alert, by which Alertmanager routes, groups and silences it.
+
+    >>> alert_labels("demo", "broker_share", "broker 1")["alertname"], alert_labels("demo", "r", "broker 1")["broker"]
+    ('PartitionHealthBrokerShare', '1')
+    """
+    alertname = "PartitionHealth" + "".join(word.capitalize() for word in rule.split("_"))
+    labels = {"alertname": alertname, "cluster": cluster, "rule": rule, "subject": subject, "severity": "critical"}
+    kind, _, name = subject.partition(" ")
+    return {**labels, kind: name} if kind in {"broker", "topic"} else labels
+
+
+def render_alert(
+    content: Content, change: IncidentChange, alertmanager: Alertmanager, *, report: str, now_ms: int
+) -> AlertMessage:
+    """Renders a change as the body of `POST /api/v2/alerts`; that of an open incident gets its end when it is posted."""
+    alert: dict[str, Any] = {
+        "labels": {**alert_labels(content.cluster, change.rule, change.subject), **alertmanager.labels},
+        "annotations": {
+            "summary": subject_line_of(content),
+            "description": content.headline,
+            "incident_id": change.incident_id,
+            "state": change.state,
+            "report": report,
+        },
+        "startsAt": format_instant(change.since_ms),
+    }
+    if report.startswith("http"):
+        alert["generatorURL"] = report
+    if not change.is_open:
+        alert["endsAt"] = format_instant(now_ms)
+    payload = json.dumps([alert], ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return message_of(content, payload, channel=alertmanager.name, now_ms=now_ms)
+
+
+def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> str:
+    """Posts a rendered alert and returns where it went; the alert of an open incident fires for `keep` from now on.
+
+    Raises:
+        UnusableServerError: if there was no answer.
+        DeliveryError: if the answer is not 2xx.
+        ConfigError: if the environment lacks a secret.
+    """
+    alerts = [{"endsAt": format_instant(now_ms + milliseconds_of(alertmanager.keep)), **a} for a in json.loads(payload)]
+    _ask(alertmanager, "POST", "alerts", alerts)
+    return f"Alertmanager {alertmanager.name}"
+
+
+def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
+    """The silences that are active now; raises as `post_alert` does."""
+    found = _ask(alertmanager, "GET", "silences")
+    try:
+        return tuple(_silence(one, alertmanager) for one in found if one["status"]["state"] == "active")
+    except (KeyError, TypeError, ConfigError) as error:
+        raise DeliveryError(f"Alertmanager {alertmanager.name}: its list of silences is not that of API v2") from error
+
+
+def _silence(one: Mapping[str, Any], alertmanager: Alertmanager) -> Silence:
+    matchers = tuple(
+        Matcher(name=m["name"], value=m["value"], is_regex=m["isRegex"], is_equal=m.get("isEqual", True))
+        for m in one["matchers"]
+    )
+    return Silence(
+        until_ms=milliseconds_of(parse_instant(one["endsAt"])),
+        created_by=one["createdBy"],
+        comment=one["comment"],
+        matchers=matchers,
+        further_labels=alertmanager.labels,
+    )
+
+
+def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+    url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
+    try:
+        with alertmanager.client() as client:
+            answer = client.request(method, url, json=body)
+            if not answer.is_success:
+                raise DeliveryError(f"{name} answered {answer.status_code}: {format_name(answer.text, _REASON_LIMIT)}")
+            return answer.json() if answer.content else None
+    except httpx.HTTPError as error:
+        raise UnusableServerError(
+            f"{name}: {type(error).__name__}: {format_name(str(error), _REASON_LIMIT)}"
+        ) from error
+    except ValueError as error:
+        raise DeliveryError(f"{name}: the answer is no JSON") from error

@@ -1,0 +1,129 @@
+"""Alertmanager as a channel: labels, silences, order. Oracle: rows of the outbox; the real one is in `tests/integration`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+
+import pytest
+
+from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, render_alert
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.cli import main
+from pipeline.config.mail import Alertmanager, Mail, Webhook
+from pipeline.errors import DeliveryError
+from pipeline.jobs import deliver_alerts
+from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
+from pipeline.storage.rows import load_rows
+from pipeline.tables.incidents import ALERT_OUTBOX
+from tests.unit.alerting.examples import T0_MS, new_evidence
+from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
+
+AWAY = Alertmanager(url="http://127.0.0.1:1", timeout_s=5)
+LABELS = alert_labels("demo", "broker_share", "broker 1")
+
+
+@pytest.mark.parametrize(
+    ("matcher", "holds"),
+    [
+        (("cluster", "demo", False, True), True),
+        (("cluster", "dem", False, True), False),
+        (("cluster", "dem", True, True), False),  # anchored
+        (("cluster", "d.*", True, True), True),
+        (("cluster", "d.*", True, False), False),
+        (("cluster", "prod", False, False), True),
+        (("topic", "", False, True), True),  # a label that is missing is empty
+        (("topic", ".+", True, True), False),
+        (("cluster", "(", True, False), False),  # no expression: holds nothing back
+    ],
+)
+def test_a_matcher_holds_as_alertmanagers_does(matcher, holds):
+    name, value, is_regex, is_equal = matcher
+    one = Matcher(name=name, value=value, is_regex=is_regex, is_equal=is_equal)
+    assert one.holds(LABELS) is holds
+    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=(one,), further_labels={"team": "a"})
+    assert silence.covers(LABELS) is holds
+
+
+def test_an_alert_is_named_by_its_rule_and_says_where_to_look():
+    evidence = new_evidence()
+    own = Alertmanager(url="http://a:9093", labels={"team": "kafka", "severity": "warning"})
+    message = render_alert(
+        describe_broker_share(evidence), evidence.change, own, report="https://r/x.html", now_ms=T0_MS
+    )
+    (alert,) = json.loads(message.payload)
+    assert alert["labels"] == {
+        "alertname": "PartitionHealthBrokerShare", "cluster": evidence.cluster, "rule": "broker_share",
+        "subject": "broker 1", "broker": "1", "severity": "warning", "team": "kafka",
+    }  # fmt: skip
+    assert alert["generatorURL"] == alert["annotations"]["report"] == "https://r/x.html"
+    assert "endsAt" not in alert
+    assert alert["startsAt"].startswith("2026-11-21T09:0")
+    ended = replace(evidence.change, state="resolved")
+    over = render_alert(describe_broker_share(evidence), ended, own, report="/r/x.html", now_ms=T0_MS)
+    (alert,) = json.loads(over.payload)
+    assert alert["endsAt"] == "2026-11-21T09:00:00Z"
+    assert "generatorURL" not in alert
+
+
+def test_alertmanager_gets_each_change_and_no_digest(tmp_path):
+    run = a_run(tmp_path, alertmanagers=(AWAY,), digest_above=2)
+    ids = queue(run, *(change(number) for number in range(3)))
+    assert len([one for one in ids if one.startswith("D-")]) == 1
+    assert len([one for one in ids if one.startswith("K-")]) == 3
+
+
+def test_the_end_of_a_muted_incident_reaches_alertmanager_alone(tmp_path):
+    run = a_run(tmp_path, alertmanagers=(AWAY,))
+    queue(run, change(1))
+    end = change(1, "resolved", minute=3)
+    never_reported = change(2, "resolved", minute=3)
+    verdicts = [verdict_of(end), verdict_of(never_reported)]
+    queue_messages(run, (), verdicts, ended=(end, never_reported))
+    rows = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
+    assert sorted((row["channel"], row["incident_id"], row["state"]) for row in rows) == [
+        ("alertmanager", "K-00000001", "new"),
+        ("alertmanager", "K-00000001", "resolved"),
+        ("mail", "K-00000001", "new"),
+    ]
+
+
+def test_a_later_state_waits_for_an_earlier_one(tmp_path):
+    with socket.socket() as bound:  # bound and not listening: refused
+        bound.bind(("127.0.0.1", 0))
+        own = Alertmanager(url=f"http://127.0.0.1:{bound.getsockname()[1]}")
+        run = a_run(tmp_path, alertmanagers=(own,))
+        queue(run, change(1))
+        with pytest.raises(DeliveryError, match="ConnectError"):
+            deliver_alerts.run(run.config, None, now_ms=run.now_ms).check()
+        queue(run, change(1, "resolved", minute=3))
+        report = deliver_alerts.run(run.config, None, now_ms=run.now_ms + 1)
+    report.check()  # the end was not tried
+    assert [message.channel for message, _ in report.deliveries] == ["mail"]
+    left = [one for one in undelivered(run.warehouse) if one.channel == "alertmanager"]
+    assert [(one.state, one.attempt_count) for one in left] == [("new", 1), ("resolved", 0)]
+    assert any(
+        "its silences hold nothing back: Alertmanager alertmanager: ConnectError" in note for note in report.notes
+    )
+
+
+def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp_path, capsys):
+    run = a_run(tmp_path)
+    queue(run, change(1), change(2))
+    silenced, given_up = undelivered(run.warehouse)
+    for message, error in ((silenced, "silenced in Alertmanager until x"), (given_up, "given up after 9 attempts")):
+        mark_failed(run.warehouse, message.message_id, error=error, given_up_at_ms=run.now_ms)
+    assert reported_changes(run.warehouse, "demo")["mail"] == {"K-00000002-new"}
+    (tmp_path / "c.yaml").write_text(
+        "warehouse: warehouse\noutbox: outbox\nclusters: {demo: {sources: [{kind: log_directories, paths: [.]}]}}\n"
+    )
+    assert main(["outbox", "--retry", "all", "--json", "--config", str(tmp_path / "c.yaml")]) == 0
+    assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["silenced", "waits"]
+
+
+def test_channels_have_names_of_their_own():
+    hook = Webhook(name="alertmanager", url_variable="X")
+    with pytest.raises(ValueError, match="channel alertmanager: that name is taken"):
+        Mail(webhooks=(hook,), alertmanagers=(AWAY,))
