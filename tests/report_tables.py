@@ -214,6 +214,17 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             is_enough=pl.lit(value=True), text=pl.lit("why: ") + pl.col("topic"),
         ),
     )  # fmt: skip
+    write_rows(
+        warehouse,
+        "gold.promises",
+        topics.head(1).with_columns(
+            promised_at=pl.col("window_start"), subject=pl.lit(f"broker {hot}"), action=pl.lit("replay:linger"), rank=pl.lit(1),
+            title=pl.lit("set `linger.ms=5` on producers of ") + pl.col("topic"), carried_out_at=pl.col("window_start"),
+            share_ratio=pl.lit(1.5), corrected_ratio=pl.lit(1.05), corrected_ratio_low=pl.lit(1.0), corrected_ratio_high=pl.lit(1.1),
+            without_ratio=pl.lit(1.4), actual_ratio=pl.lit(1.08), outcome=pl.lit("kept"), reason=pl.lit("why: ") + pl.col("topic"),
+            kept_count=pl.lit(1),
+        ),
+    )  # fmt: skip
     status = pl.DataFrame(
         {
             "source": ["log_directories", "producer_metrics"],

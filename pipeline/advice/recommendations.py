@@ -3,7 +3,8 @@
 Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
 producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
 partitions, and that before other keys. Where most of the excess is neither keys nor their luck the load follows the broker (a slow one gets more
-from sticky producers), and moving partitions away from it comes after what changes the producers.
+from sticky producers), and moving partitions away from it comes after what changes the producers. What broke its promises
+here before comes last of all.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.promise import PromiseScore
 from pipeline.model.recommendation import Recommendation
 
 MOST_SHOWN = 8
@@ -64,8 +67,11 @@ def recommend(
     partitions: Sequence[PlacedPartition],
     brokers: Sequence[PlacementBroker],
     effects: Sequence[CandidateEffect],
+    scores: Mapping[str, PromiseScore] = MappingProxyType({}),
 ) -> tuple[Recommendation, ...]:
-    """Actions for one broker, best first.
+    """Actions for one broker, best first; those whose promises were broken before come last and say so.
+
+    `scores`: how promises came out, by action.
 
     Returns:
         At most eight; none that would not bring the broker down.
@@ -78,15 +84,30 @@ def recommend(
     ]
     useful = [(cost, row) for cost, row in found if row.predicted_ratio < hot.share_ratio - _WORTH]
     useful.sort(
-        key=lambda entry: (not entry[1].is_enough, entry[0], round(entry[1].predicted_ratio, 3), entry[1].action)
+        key=lambda entry: (
+            scores.get(entry[1].action, PromiseScore()).is_bad,
+            not entry[1].is_enough,
+            entry[0],
+            round(entry[1].predicted_ratio, 3),
+            entry[1].action,
+        )
     )
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
     for (cost, _), row in useful:
         alike[cost, row.topic] += 1
         if alike[cost, row.topic] <= MOST_ALIKE:
-            kept.append(row)
+            kept.append(_with_score(row, scores.get(row.action, PromiseScore())))
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
+
+
+def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
+    if not score.is_bad:
+        return row
+    told = score.kept_count + score.broken_count
+    return replace(
+        row, text=f"{row.text} It comes last: {score.broken_count} of {told} promises of this kind were broken here."
+    )
 
 
 def _plans(

@@ -9,6 +9,7 @@ from pipeline.alerting.causes import NAME_LENGTH, causes_section, keys_section, 
 from pipeline.alerting.content import Content, Figure, MailColumn, MailSection, MailTable, Picture, number_columns
 from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
 from pipeline.alerting.incident_mail import BADGES, STATES, describe_incident
+from pipeline.alerting.promises import promises_section
 from pipeline.alerting.queries import broker_share_query, topic_excess_query
 from pipeline.charts.broker_share import render_broker_shares, shown_brokers
 from pipeline.charts.share_over_windows import render_shares_over_windows
@@ -75,6 +76,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         figures=tuple(figures),
         sections=(
             _impact_section(evidence),
+            promises_section(evidence.promises, is_open=change.is_open),
             actions_section(actions, expected_share=fair),
             _brokers_section(evidence),
             *why,

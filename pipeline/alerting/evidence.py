@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
+from pipeline.model.promise import Promise
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
@@ -130,6 +131,7 @@ class BrokerShareEvidence(IncidentEvidence):
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()  # heaviest keys on partitions that the broker leads
     recommendations: tuple[Recommendation, ...] = ()  # what to do, by rank
+    promises: tuple[Promise, ...] = ()  # what became of the incident's earlier advice, in its windows
     source_statuses: tuple[SourceStatus, ...] = ()
     peak_ratio: float | None = None  # its largest load within the window over its fair part of the mean one
     idle_ratio: float | None = None  # part of the time its request handlers were idle, 0..1

@@ -28,8 +28,10 @@ from pipeline.report.quality import draw_abstentions, draw_judged, draw_quaranti
 from pipeline.report.status import Status, find_status
 from pipeline.report.timeline import LineChart, TimeStrip, draw_lines, draw_strip
 from pipeline.report.topics import HeatMap, draw_heat_map, draw_hot_keys, draw_topics
-from pipeline.report.what_if import draw_advice, draw_back_tests, draw_replay
+from pipeline.report.what_if import draw_advice, draw_back_tests, draw_promises, draw_replay
 from pipeline.runs import RunContext
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.health import PROMISES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
+    ensure_tables(run.warehouse, (PROMISES,))  # an older warehouse lacks it until its next run
     window = run.window_at(milliseconds_of(row["newest"]))
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)
@@ -147,6 +150,7 @@ def _brokers_section(
             draw_shares(shares),
             draw_causes(asker.ask("causes", queries.CAUSES), broker),
             draw_advice(asker.ask("advice", queries.ADVICE)),
+            draw_promises(asker.ask("promises", queries.PROMISES)),
         ),
         lines=lines,
     )

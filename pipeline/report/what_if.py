@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_ratio
@@ -56,6 +57,52 @@ def draw_advice(answer: Answer) -> RowChart | None:
         texts=frozenset({2}),
         rows=rows,
         legend=_RANGE_LEGEND,
+    )
+
+
+def draw_promises(answer: Answer) -> RowChart | None:
+    """What became of earlier advice: promised beside actual, and the score of its kind; None where there was none."""
+    if not answer.rows:
+        return None
+    names = ("share_ratio", "corrected_ratio_high", "without_ratio", "actual_ratio")
+    scale = scale_over([row[name] for row in answer.rows for name in names])
+    counts = Counter(row["outcome"] for row in answer.rows)
+    done = counts["kept"] + counts["broken"]
+    return RowChart(
+        answer=answer,
+        title="What became of earlier advice",
+        says=f"{counts['kept']} of {done} promises that can be judged were kept; {counts['not_carried_out']} were not carried "
+        "out. Promised: share over fair share on the traffic of the window that judges, volumes and other topics as they are.",
+        columns=("action", "promised", "without", "it is", "outcome", "its kind so far"),
+        texts=frozenset({4, 5}),
+        rows=[_promise_row(row, scale) for row in answer.rows],
+        legend=(*_RANGE_LEGEND, Legend(kind="limit", text="without the advice")),
+    )
+
+
+def _promise_row(row: AnswerRow, scale: Scale) -> ChartRow:
+    marks = [scale.point("fair", 1.0)]
+    if row["corrected_ratio"] is not None:
+        marks += [
+            scale.area("range", row["corrected_ratio_low"], row["corrected_ratio_high"]),
+            scale.point("limit", row["without_ratio"], f"without {format_ratio(row['without_ratio'])}"),
+            scale.point("observed", row["actual_ratio"], f"observed {format_ratio(row['actual_ratio'])}"),
+            scale.point("dot", row["corrected_ratio"], f"promised {format_ratio(row['corrected_ratio'])}"),
+        ]
+    low, high = row["corrected_ratio_low"], row["corrected_ratio_high"]
+    return ChartRow(
+        cells=(
+            f"{row['subject']}: {row['title'].replace('`', '')}",
+            with_range(row["corrected_ratio"], low, high, format_ratio),
+            known(row["without_ratio"], format_ratio),
+            known(row["actual_ratio"], format_ratio),
+            row["outcome"].replace("_", " "),
+            f"{row['kept_count']} kept, {row['broken_count']} broken",
+        ),
+        marks=tuple(marks),
+        is_marked=row["outcome"] == "broken",
+        key=row["topic"],
+        note=row["reason"],
     )
 
 

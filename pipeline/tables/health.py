@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.tables.columns import bigint, boolean, double, string
+from pipeline.tables.columns import bigint, boolean, double, string, timestamp
 from pipeline.tables.table import PARTITION, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 TOPIC_HEALTH = Table(
@@ -115,6 +115,49 @@ RECOMMENDATIONS = Table(
     ),
 )
 
+PROMISES = Table(
+    name="gold.promises",
+    grain="advice of an earlier window x window that judges what became of it",
+    key=("cluster", "window_start", "promised_at", "subject", "action", "topic"),
+    columns=(
+        *WINDOW,
+        timestamp("promised_at", "Window whose traffic the advice was for: its rows of `gold.recommendations`."),
+        string("subject", "What it is for, such as `broker 1`."),
+        string("action", "Kind of advice, as in `gold.recommendations`."),
+        string("topic", "Topic it is about; '' for several."),
+        bigint("rank", "Its rank among the advice of its window."),
+        string("title", "The action in a few words."),
+        string("trust", "Of the prediction: `trusted`, or why not; NULL where nothing was replayed.", nullable=True),
+        double("expected_share", "Fair share of the broker when it was promised.", "ratio"),
+        double("share_ratio", "Share ratio of the broker when it was promised."),
+        double("predicted_ratio", "Share ratio promised, on the traffic of then."),
+        double("predicted_ratio_low", "Lower end of the promise.", "ratio"),
+        double("predicted_ratio_high", "Upper end of the promise.", "ratio"),
+        double("predicted_records_per_batch", "Records per batch promised, of the topic.", "records"),
+        double("predicted_latency_p99_ms", "Latency promised that 99 % of the topic's records stay within."),
+        double("carried_out_ratio", "Part of it that is done at the window's end; NULL where nothing shows it."),
+        timestamp("carried_out_at", "First window at whose end all of it was done; NULL for none.", nullable=True),
+        double("without_ratio", "Share ratio on this window's traffic, had nothing been done."),
+        double("corrected_ratio", "The promise on this window's traffic: other topics, and volumes, as they are now."),
+        double("corrected_ratio_low", "Lower end of `corrected_ratio`.", "ratio"),
+        double("corrected_ratio_high", "Upper end of `corrected_ratio`.", "ratio"),
+        double("actual_ratio", "Share ratio of the broker in this window; NULL without traffic."),
+        double("error_points", "Actual share less the corrected promise.", "percentage points"),
+        double(
+            "bar_points", "What it may be off beyond its range: 1.5, or a tenth of the fair share if less.", "points"
+        ),
+        double("actual_records_per_batch", "Records per batch of the topic in this window.", "records"),
+        double("actual_latency_avg_ms", "Mean latency in this window; clients' metrics have no quantile."),
+        string("outcome", "`kept`, `broken`, `not_carried_out`, or `unknown`."),
+        string("reason", "Why, in words."),
+        bigint("kept_count", "Promises of this kind of advice kept so far, each as most windows say.", "promises"),
+        bigint(
+            "broken_count", "Those broken so far; more than the kept, and two or more, cost it its rank.", "promises"
+        ),
+        RUN_ID,
+    ),
+)
+
 RULE_MEASURES = Table(
     name="gold.rule_measures",
     grain="rule x subject x window: what a rule judges",
@@ -132,4 +175,4 @@ RULE_MEASURES = Table(
     ),
 )
 
-HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS)
+HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES)

@@ -23,7 +23,7 @@ QUESTIONS = Path(__file__).parents[2] / "docs/QUESTIONS.md"
 NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
     "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
-    "latency_lines", "room", "waiting", "advice", "replay", "back_tests", "sources", "abstentions", "quarantine",
+    "latency_lines", "room", "waiting", "advice", "promises", "replay", "back_tests", "sources", "abstentions", "quarantine",
 }  # fmt: skip
 
 

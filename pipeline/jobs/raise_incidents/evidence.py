@@ -19,6 +19,7 @@ from pipeline.alerting.evidence import (
 )
 from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.model.incident import IncidentChange
+from pipeline.model.promise import Promise
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
@@ -29,7 +30,7 @@ from pipeline.storage.values import value_of
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
-from pipeline.tables.health import HOT_KEYS, RECOMMENDATIONS, RULE_MEASURES
+from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
@@ -107,6 +108,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         },
         hot_keys=_hot_keys(run, windows, led),
         recommendations=_recommendations(run, windows, verdict.subject),
+        promises=_promises(run, change, windows[0].end_ms),
         source_statuses=tuple(
             status
             for status in sorted(run.values(SourceStatus, WINDOW_STATUS, windows), key=lambda one: one.source)
@@ -145,6 +147,13 @@ def _recommendations(run: RunContext, windows: Sequence[TimeWindow], subject: st
     for row in rows:
         row["broker_ratios"] = {int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()}
     return tuple(value_of(Recommendation, row) for row in sorted(rows, key=lambda row: row["rank"]))
+
+
+def _promises(run: RunContext, change: IncidentChange, until_ms: int) -> tuple[Promise, ...]:
+    """What became of advice that was given since the incident began."""
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), until_ms)
+    found = run.values(Promise, PROMISES, (span,))
+    return tuple(one for one in found if one.subject == change.subject and one.promised_ms >= change.since_ms)
 
 
 def _idle_ratio(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pipeline.alerting.evidence import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, excess_by_topic
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
+from pipeline.model.promise import Promise
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.sources import SourceStatus
@@ -57,6 +58,35 @@ def new_recommendation(**changes):
         broker_ratios={1: 1.05, 2: 1.0},
     )
     return replace(action, **changes)
+
+
+def new_promise(**changes):
+    """What became of it: set in the minute from 09:07, kept in the one from 09:08."""
+    promise = Promise(
+        window_start_ms=T0_MS + 8 * MINUTE_MS,
+        promised_ms=T0_MS + 6 * MINUTE_MS,
+        subject="broker 1",
+        action="replay:linger",
+        topic="orders",
+        rank=1,
+        title="set `linger.ms=5` on producers of orders",
+        trust="trusted",
+        expected_share=1 / 3,
+        share_ratio=1.65,
+        predicted_ratio=1.047,
+        predicted_ratio_low=1.032,
+        predicted_ratio_high=1.068,
+        carried_out_ratio=1.0,
+        carried_out_ms=T0_MS + 7 * MINUTE_MS,
+        without_ratio=1.68,
+        corrected_ratio=1.05,
+        corrected_ratio_low=1.035,
+        corrected_ratio_high=1.071,
+        actual_ratio=1.053,
+        outcome="kept",
+        reason="the share is as predicted",
+    )
+    return replace(promise, **changes)
 
 
 def new_evidence(**changes):

@@ -1,23 +1,28 @@
-"""Recommends actions for brokers above their share: `gold.recommendations`, from leaders, replicas and the replay."""
+"""Recommends actions for brokers above their share, and judges earlier ones: `gold.recommendations`, `gold.promises`.
+
+Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.config.rules import Gate
+from pipeline.jobs.recommend.promises import PromiseLedger
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.promise import Promise, PromiseScore
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.values import row_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
-from pipeline.tables.health import RECOMMENDATIONS, TOPIC_HEALTH
+from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.replay import REPLAY_BROKERS, SCENARIO_COMPARISON
 
 _FOLLOWING = 0.5
@@ -32,13 +37,20 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
         gate = _gate_of(run, row)
         if (row["share_ratio"] or 0) >= gate.limit_ratio and (row["chance_p_value"] or 0) <= gate.chance_level:
             hot[milliseconds_of(row["window_start"])].append(row)
-    found = [
-        recommendation
-        for start_ms, rows in sorted(hot.items())
-        for recommendation in _recommend(run, TimeWindow(start_ms, start_ms + run.window_ms), rows)
-    ]
-    version = run.replace(RECOMMENDATIONS, map(_row, found), windows)
-    return JobReport(table_versions={RECOMMENDATIONS.name: version})
+    ledger = PromiseLedger(run, windows)
+    promises: list[Promise] = []
+    found: list[Recommendation] = []
+    for window in sorted(windows):
+        judged, scores = ledger.judge(window)
+        advice = _recommend(run, window, hot[window.start_ms], scores) if window.start_ms in hot else []
+        ledger.add(advice)
+        promises += judged
+        found += advice
+    versions = {
+        PROMISES.name: run.replace(PROMISES, promises, windows),
+        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, map(_row, found), windows),
+    }
+    return JobReport(table_versions=versions)
 
 
 def _gate_of(run: RunContext, row: Row) -> Gate:
@@ -51,7 +63,9 @@ def _row(value: Recommendation) -> Row:
     return {**row_of(value, RECOMMENDATIONS), "broker_ratios": ratios}
 
 
-def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[Row]) -> list[Recommendation]:
+def _recommend(
+    run: RunContext, window: TimeWindow, hot: Sequence[Row], scores: Mapping[str, PromiseScore]
+) -> list[Recommendation]:
     shares = run.rows(BROKER_SHARE, (window,))
     capacities = {row["broker_id"]: row["capacity"] for row in shares}
     registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
@@ -82,6 +96,7 @@ def _recommend(run: RunContext, window: TimeWindow, hot: Sequence[Row]) -> list[
             partitions,
             brokers,
             effects,
+            scores,
         )
     ]
 

@@ -1,0 +1,153 @@
+"""Whether advice was carried out between two windows, as far as leaders, replicas, partitions, sessions and keys show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from pipeline.config.replay import Candidate
+from pipeline.model.promise import WHOLE
+from pipeline.model.recommendation import Recommendation
+
+Row: TypeAlias = Mapping[str, Any]
+Place: TypeAlias = tuple[str, int]  # topic and partition
+_SURE = (
+    0.8  # confidence from which an inferred strategy is taken for the one in use; 0.9 is the most for the built-in one
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseWindow:
+    """What a window's tables say of its traffic and setup; rows are those of the tables, by name and topic."""
+
+    start_ms: int
+    shares: Mapping[int, Row] = field(default_factory=dict)  # `gold.broker_share` by broker
+    loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
+    leaders: Mapping[Place, int] = field(default_factory=dict)  # at the window's end
+    replicas: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
+    keyed: frozenset[str] = frozenset()  # topics whose records go where their keys say
+    sessions: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # `silver.producer_sessions`
+    heavy_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    # `gold.scenario_comparison` by candidate and topic
+    compared: Mapping[tuple[str, str], Row] = field(default_factory=dict)
+    # replayed share of a topic by candidate, topic and broker
+    placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
+
+    def topic_bytes(self, topic: str) -> int:
+        """Bytes of a topic."""
+        return sum(size for (name, _), size in self.loads.items() if name == topic)
+
+    def partitions_of(self, topic: str) -> list[Place]:
+        """Partitions of a topic."""
+        return [place for place in self.loads if place[0] == topic]
+
+
+class CarriedOut(NamedTuple):
+    """The part of an advice that is done, 0 to 1; None, and why, where nothing shows it."""
+
+    ratio: float | None
+    reason: str = ""
+
+
+def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
+    """Replicas that a plan asks for by partition, the leader first; nothing where the advice is no plan."""
+    if advice.reassignment_json is not None:
+        return {
+            (one["topic"], one["partition"]): tuple(one["replicas"])
+            for one in json.loads(advice.reassignment_json)["partitions"]
+        }
+    if advice.election_json is None:
+        return {}
+    places = [(one["topic"], one["partition"]) for one in json.loads(advice.election_json)["partitions"]]
+    return {place: then.replicas[place] for place in places if then.replicas.get(place)}
+
+
+def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
+    """What a candidate changes, by name and value."""
+    named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
+    return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
+
+
+def measure_progress(
+    advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Mapping[str, Candidate]
+) -> CarriedOut:
+    """The part of an advice, given for the window `then`, that is done at the end of the window `now`."""
+    if advice.election_json is not None:
+        return _compare_placement(list_moves(advice, then), now)
+    if advice.action == "rekey":
+        heavy = then.heavy_keys.get(advice.topic, frozenset())
+        left = heavy & now.heavy_keys.get(advice.topic, frozenset())
+        return CarriedOut(1 - len(left) / len(heavy)) if heavy else CarriedOut(None, "its heavy keys are not stored")
+    candidate = candidates.get(advice.action.removeprefix("replay:"))
+    if candidate is None:
+        return CarriedOut(None, "its candidate is no longer in the configuration")
+    if candidate.partitions is not None:
+        count, wanted = (len(one.partitions_of(advice.topic)) for one in (now, then))
+        return CarriedOut(float(count == candidate.partition_count(wanted)))
+    return _compare_sessions(candidate, advice.topic, then, now)
+
+
+def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindow) -> CarriedOut:
+    if not moves:
+        return CarriedOut(None, "its files name no partition that is known")
+    if any(now.leaders.get(place, -1) < 0 for place in moves):
+        return CarriedOut(None, "leaders of its partitions are not known")
+    return CarriedOut(sum(now.leaders[place] == wanted[0] for place, wanted in moves.items()) / len(moves))
+
+
+def _compare_sessions(candidate: Candidate, topic: str, then: PromiseWindow, now: PromiseWindow) -> CarriedOut:
+    """By records. A session that goes on has its settings: what batches seem to show otherwise is chance."""
+    rows = now.sessions.get(topic, ())
+    total = sum(row["record_count"] for row in rows)
+    if not total:
+        return CarriedOut(None, f"no producer of {topic} is known")
+    before = {_session(row) for row in then.sessions.get(topic, ()) if row["producer_epoch"] >= 0}
+    compared = now.compared.get((candidate.name, topic), {})
+    answers = [(row, False if _session(row) in before else _shows(row, candidate, compared)) for row in rows]
+    done, open_ = (sum(row["record_count"] for row, one in answers if one is answer) for answer in (True, None))
+    if open_ > (1 - WHOLE) * total:
+        return CarriedOut(None, f"batches of {topic} do not show whether its producers changed")
+    return CarriedOut(1.0 if done >= WHOLE * total else done / total)
+
+
+def _session(row: Row) -> tuple[int, int]:
+    return row["producer_id"], row["producer_epoch"]
+
+
+def _shows(row: Row, candidate: Candidate, compared: Row) -> bool | None:
+    """Whether a session has what a candidate changes; None where its batches leave that open."""
+    answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
+    if candidate.client is not None:
+        answers.append(compared.get("is_as_in_use"))
+    if candidate.partitioner is not None:
+        is_sure = row["strategy"] is not None and row["confidence"] >= _SURE
+        answers.append(row["strategy"] == candidate.partitioner if is_sure else None)
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _shows_setting(row: Row, name: str, value: str | None) -> bool | None:
+    """By the value stored; another one rules it out only where the bounds that the batches give do."""
+    held, source = dict(row["settings"]).get(name), dict(row["setting_sources"]).get(name, "")
+    if held is None or value is None or source.startswith("unknown"):
+        return None
+    wanted, found = _number(value), _number(held)
+    if wanted is None or found is None:
+        return bool(held == value)
+    bounds = re.search(r", (\S+) (?:to (\S+)|or more)$", source)
+    if wanted == found or bounds is None:
+        return wanted == found
+    high = float("inf") if bounds[2] is None else float(bounds[2])
+    return None if float(bounds[1]) <= wanted < high else False
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,251 @@
+"""Holds advice to its word: what it predicted beside what came of it, corrected for how the traffic itself changed.
+
+Of topics that the advice leaves alone, and of the topic's volume, the judging window's own bytes count; the prediction stands
+for how the topic's bytes lie on brokers. So a prediction fails where the load did not follow the advice, not where there was
+more traffic. A topic placed by keys lies on its partitions as it does now, whoever leads; another as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_changes, list_moves
+from pipeline.config.replay import Candidate
+from pipeline.model.number_text import format_name, format_percent
+from pipeline.model.promise import WHOLE, Promise, PromiseKey
+from pipeline.model.recommendation import Recommendation
+
+WATCHED_WINDOWS = 24  # after which a promise is judged no more: by then much else has changed
+BAR_SHARE = 0.015  # a share may be off by what a back-test allows
+BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brokers are many
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedAdvice:
+    """Advice on its way to be judged: the window it was made for, the one that judges it, and how far it is carried out."""
+
+    advice: Recommendation
+    then: PromiseWindow
+    now: PromiseWindow
+    progress: CarriedOut
+    first_ms: int | None  # first window before this one at whose end it was carried out
+
+    @property
+    def key(self) -> PromiseKey:
+        """That of its promise."""
+        return name_promise(self.advice)
+
+    @property
+    def is_done(self) -> bool:
+        """All of it is carried out."""
+        return (self.progress.ratio or 0.0) >= WHOLE
+
+    @property
+    def broker_id(self) -> int:
+        """The broker it is for."""
+        return int(self.advice.subject.removeprefix("broker "))
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics whose load it changes."""
+        return {topic for topic, _ in list_moves(self.advice, self.then)} or {self.advice.topic}
+
+
+class CorrectedRatios(NamedTuple):
+    """Share ratios of the broker on the judging window's traffic: without the advice, and as it was predicted."""
+
+    without: float
+    low: float
+    ratio: float
+    high: float
+
+
+def name_promise(advice: Recommendation) -> PromiseKey:
+    """The key of an advice's promise."""
+    return PromiseKey(advice.window_start_ms, advice.subject, advice.action, advice.topic)
+
+
+def choose_watched(advice: Iterable[Recommendation], earlier: Sequence[Promise]) -> list[Recommendation]:
+    """Of each kind the newest advice, and all that was carried out and not undone: one promise each, oldest first."""
+    newest_of = {promise.key: promise for promise in sorted(earlier, key=lambda one: one.window_start_ms)}
+    done = {key for key, one in newest_of.items() if one.carried_out_ms is not None and not one.is_undone}
+    by_key = {name_promise(one): one for one in advice}
+    newest = {key[1:]: key for key in sorted(by_key)}
+    return [by_key[key] for key in sorted({*newest.values(), *(done & by_key.keys())})]
+
+
+def judge_promise(
+    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
+) -> Promise:
+    """What a window says of a promise; `together` is all advice that the window judges."""
+    promise, ratio = _describe(watched), watched.progress.ratio
+    if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
+        return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
+    doubt = _doubt_progress(watched) or _find_other_change(watched, together, candidates)
+    corrected = None if doubt else _correct(watched)
+    if corrected is None or promise.actual_ratio is None:
+        return replace(promise, reason=doubt or "one of the two windows has no traffic of it")
+    return _compare(promise, corrected, watched)
+
+
+def _doubt_progress(watched: WatchedAdvice) -> str:
+    """Why the window does not show what the whole advice brings; "" where it does."""
+    ratio, reason = watched.progress
+    if ratio is None:
+        return reason
+    if ratio < WHOLE:
+        is_undone = watched.first_ms is not None
+        return "it was carried out, and changed again since" if is_undone else f"{format_percent(ratio)} of it is done"
+    if watched.first_ms is None:
+        return "it was carried out within this window, which is part before and part after"
+    return ""
+
+
+def _describe(watched: WatchedAdvice) -> Promise:
+    advice, then, now = watched.advice, watched.then, watched.now
+    compared = then.compared.get((advice.action.removeprefix("replay:"), advice.topic), {})
+    tested, share = now.back_tests.get(advice.topic, {}), now.shares.get(watched.broker_id, {})
+    return Promise(
+        window_start_ms=now.start_ms,
+        promised_ms=then.start_ms,
+        subject=advice.subject,
+        action=advice.action,
+        topic=advice.topic,
+        rank=advice.rank,
+        title=advice.title,
+        trust=compared.get("trust"),
+        expected_share=then.shares[watched.broker_id]["expected_share"],
+        share_ratio=advice.share_ratio,
+        predicted_ratio=advice.predicted_ratio,
+        predicted_ratio_low=advice.predicted_ratio_low,
+        predicted_ratio_high=advice.predicted_ratio_high,
+        predicted_records_per_batch=compared.get("records_per_batch"),
+        predicted_latency_p99_ms=compared.get("latency_p99_ms"),
+        carried_out_ratio=watched.progress.ratio,
+        carried_out_ms=watched.first_ms if watched.first_ms is not None else now.start_ms if watched.is_done else None,
+        actual_ratio=share.get("share_ratio"),
+        actual_records_per_batch=tested.get("observed_records_per_batch"),
+        actual_latency_avg_ms=tested.get("observed_latency_avg_ms"),
+        outcome="unknown",
+        reason="",
+    )
+
+
+def _find_other_change(
+    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
+) -> str:
+    """What else changed since that the prediction knew nothing of; "" for nothing."""
+    then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
+    if then.shares.keys() != now.shares.keys():
+        return "the brokers are not the same"
+    since = [
+        other
+        for other in together
+        if other.is_done
+        and not list_moves(other.advice, other.then)
+        and other.topics & watched.topics
+        and (now.start_ms if other.first_ms is None else other.first_ms) > then.start_ms
+    ]
+    if moves:
+        keyless = [other for other in since if not other.topics <= now.keyed]
+        return f"this was done too: {keyless[0].advice.title}" if keyless else ""
+    own = _changes_of(watched, candidates)
+    more = [other for other in since if _changes_of(other, candidates) - own]
+    if more:
+        return f"this was done too: {more[0].advice.title}"
+    moved = sum(then.leaders[place] != now.leaders.get(place) for place in then.partitions_of(watched.advice.topic))
+    return f"leaders of {moved} partitions of {format_name(watched.advice.topic)} changed too" if moved else ""
+
+
+def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> frozenset[tuple[str, str | None]]:
+    candidate = candidates.get(watched.advice.action.removeprefix("replay:"))
+    return frozenset({(watched.advice.action, None)}) if candidate is None else list_changes(candidate)
+
+
+def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
+    """The broker's share ratios on the judging window's traffic; None where one of the windows has none."""
+    then, now, broker = watched.then, watched.now, watched.broker_id
+    volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
+    total = sum(row["size_bytes"] for row in now.shares.values())
+    if not total or not all(before and after for before, after in volumes.values()):
+        return None
+    places = [place for place in now.loads if place[0] in volumes]
+    held = sum(now.loads[place] for place in places if now.leaders[place] == broker)
+    others = now.shares[broker]["size_bytes"] - held
+    moves = list_moves(watched.advice, then)
+    own = _place_anew(watched, places, moves, volumes) if moves else _scale_change(watched, volumes)
+    fair = total * now.shares[broker]["expected_share"]
+    return CorrectedRatios(*((others + size) / fair for size in own))
+
+
+def _place_anew(
+    watched: WatchedAdvice,
+    places: Sequence[Place],
+    moves: Mapping[Place, tuple[int, ...]],
+    volumes: Mapping[str, tuple[int, int]],
+) -> tuple[float, float, float, float]:
+    """Bytes of the topics on the broker under the leaders as they were, and as planned (nothing is drawn: no range)."""
+    then, now, broker = watched.then, watched.now, watched.broker_id
+    without = planned = 0.0
+    for place in places:
+        before, after = volumes[place[0]]
+        size = now.loads[place] if place[0] in now.keyed else then.loads.get(place, 0) * after / before
+        without += size * ((then.leaders if place in moves else now.leaders).get(place) == broker)
+        planned += size * ((moves[place][0] if place in moves else now.leaders[place]) == broker)
+    return without, planned, planned, planned
+
+
+def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]) -> tuple[float, float, float, float]:
+    """Bytes of the topic on the broker without the change, and with the predicted one, in the topic's new volume."""
+    advice, then, broker = watched.advice, watched.then, watched.broker_id
+    before, after = volumes[advice.topic]
+    led = sum(then.loads[p] for p in then.partitions_of(advice.topic) if then.leaders[p] == broker)
+    without = _replay_old_setup(watched, led / before) * after
+    per_ratio = sum(row["size_bytes"] for row in then.shares.values()) * then.shares[broker]["expected_share"]
+    predicted = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
+    low, middle, high = (without + (one - advice.share_ratio) * per_ratio * after / before for one in predicted)
+    return without, low, middle, high
+
+
+def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
+    """The topic's share on the broker as a candidate replays it that was in use then and is not now; else as it was."""
+    then, now, topic = watched.then, watched.now, watched.advice.topic
+    names = [
+        name
+        for (name, of), row in sorted(then.compared.items())
+        if of == topic
+        and row.get("is_as_in_use")
+        and not row.get("is_baseline")
+        and now.compared.get((name, topic), {}).get("is_as_in_use") is False
+    ]
+    return next((found for name in names if (found := now.placed.get((name, topic, watched.broker_id)))), share)
+
+
+def _compare(promise: Promise, corrected: CorrectedRatios, watched: WatchedAdvice) -> Promise:
+    """Kept where the share is as predicted, and the advice, not chance, brought it there."""
+    now = watched.now.shares[watched.broker_id]
+    fair, actual = now["expected_share"], now["share_ratio"]
+    bar = min(BAR_SHARE, BAR_OF_FAIR * fair)
+    chance = ((now["chance_ratio"] or 1.0) - 1) * fair
+    error = (actual - corrected.ratio) * fair
+    off = max(actual - corrected.high, corrected.low - actual, 0.0) * fair
+    gain, gained = (corrected.without - corrected.ratio) * fair, (corrected.without - actual) * fair
+    found = replace(
+        promise,
+        without_ratio=corrected.without,
+        corrected_ratio=corrected.ratio,
+        corrected_ratio_low=corrected.low,
+        corrected_ratio_high=corrected.high,
+        error_points=100 * error,
+        bar_points=100 * bar,
+    )
+    if abs(gain) <= bar:
+        return replace(found, reason="on this traffic it would have brought less than can be distinguished")
+    if off <= bar and 2 * gained >= gain:
+        return replace(found, outcome="kept", reason="the share is as predicted")
+    if off <= chance:
+        return replace(found, reason="the share is not as predicted, but within what chance alone does")
+    said = "lower" if error < 0 else "higher"
+    return replace(found, outcome="broken", reason=f"the share is {abs(100 * error):.1f} points {said} than predicted")

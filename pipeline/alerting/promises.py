@@ -1,0 +1,88 @@
+"""What became of the advice, in a mail: what was promised beside what it is, and the advice nobody carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
+from pipeline.model.number_text import format_clock, format_percent
+from pipeline.model.promise import Promise
+
+MOST_PROMISES = 8
+_EVEN = 0.005  # a range narrower than this is shown as one number
+
+
+def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
+    """What was carried out, promised beside actual; advice left alone only once the incident is over. None without any.
+
+    `promises`: rows of the incident's windows.
+    """
+    done, left = _newest(promises)
+    shown = (done if is_open else [*done, *left])[:MOST_PROMISES]
+    if not shown:
+        return None
+    rows = tuple(
+        (
+            one.title.replace("`", ""),
+            _format_range(one, one.predicted_ratio_low, one.predicted_ratio, one.predicted_ratio_high),
+            _format_range(one, one.corrected_ratio_low, one.corrected_ratio, one.corrected_ratio_high),
+            _format_share(one, one.actual_ratio) if one.carried_out_ms is not None else "",
+            one.outcome.replace("_", " "),
+        )
+        for one in shown
+    )
+    return MailSection(
+        title="What was promised, and what came of it",
+        text=tuple(_describe(one) for one in done[:MOST_PROMISES]),
+        table=MailTable(
+            columns=(
+                MailColumn("action"),
+                *number_columns("promised", "on this traffic", "it is"),
+                MailColumn("outcome", is_short=True),
+            ),
+            rows=rows,
+            marked=frozenset(at for at, one in enumerate(shown) if one.outcome == "kept"),
+            note="On this traffic: the promise with volumes, and other topics, as they are in the window that decided it.",
+        ),
+    )
+
+
+def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
+    """Promises carried out, each as last decided, else as last seen, and of each other kind of advice the newest."""
+    done: dict[object, Promise] = {}
+    left: dict[object, Promise] = {}
+    for one in sorted(promises, key=lambda one: (one.window_start_ms, one.promised_ms)):
+        if one.carried_out_ms is None:
+            left[one.action, one.topic] = one
+        elif one.is_decided or not (one.key in done and done[one.key].is_decided):
+            done[one.key] = one
+    kinds = {(one.action, one.topic) for one in done.values()}
+    return (
+        sorted(done.values(), key=lambda one: (one.carried_out_ms or 0, one.rank)),
+        sorted((one for kind, one in left.items() if kind not in kinds), key=lambda one: one.rank),
+    )
+
+
+def _describe(promise: Promise) -> str:
+    predicted = _format_range(
+        promise, promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
+    )
+    said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
+    if promise.actual_ratio is not None:
+        said += f" We said {predicted}; it is {_format_share(promise, promise.actual_ratio)}"
+        said += (
+            f", and would be {_format_share(promise, promise.without_ratio)} without." if promise.without_ratio else "."
+        )
+    outcome = promise.outcome.replace("_", " ")
+    return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
+
+
+def _format_share(promise: Promise, ratio: float | None) -> str:
+    return "" if ratio is None else format_percent(ratio * promise.expected_share, 1)
+
+
+def _format_range(promise: Promise, low: float | None, ratio: float | None, high: float | None) -> str:
+    if low is None or high is None or high - low <= _EVEN:
+        return _format_share(promise, ratio)
+    least, most = (_format_share(promise, end).removesuffix(" %") for end in (low, high))
+    return f"{_format_share(promise, ratio)} [{least}, {most}]"

@@ -1,0 +1,100 @@
+"""A recommendation held to its word: what it predicted, whether it was carried out, what came of it. A row of `gold.promises`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+WHOLE = 0.95  # part of an advice, or of a topic's records, from which on the rest is left out of account
+PromiseOutcome = Literal["kept", "broken", "not_carried_out", "unknown"]
+
+
+class PromiseKey(NamedTuple):
+    """Names a promise in every window that judges it."""
+
+    promised_ms: int
+    subject: str
+    action: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A recommendation as a later window shows it; ratios are share ratios of the broker it is for."""
+
+    window_start_ms: int  # window that judges it
+    promised_ms: int  # start of the window it was made for
+    subject: str
+    action: str
+    topic: str
+    rank: int
+    title: str
+    trust: str | None  # of the prediction, as the replay says; None where nothing was replayed
+    expected_share: float  # fair share of the broker
+    share_ratio: float  # when the promise was made
+    predicted_ratio: float
+    predicted_ratio_low: float
+    predicted_ratio_high: float
+    predicted_records_per_batch: float | None = None
+    predicted_latency_p99_ms: float | None = None
+    carried_out_ratio: float | None = None  # part of what it asks for that is done; None where nothing shows it
+    carried_out_ms: int | None = None  # start of the first window at whose end all of it was done
+    without_ratio: float | None = None  # had nobody carried it out, on the judging window's traffic
+    corrected_ratio: float | None = None  # the prediction on the judging window's traffic
+    corrected_ratio_low: float | None = None
+    corrected_ratio_high: float | None = None
+    actual_ratio: float | None = None
+    error_points: float | None = None  # actual share less the corrected one
+    bar_points: float | None = None  # what the error may be beyond the predicted range
+    actual_records_per_batch: float | None = None
+    actual_latency_avg_ms: float | None = None
+    outcome: PromiseOutcome
+    reason: str
+    kept_count: int = 0  # promises of the same action kept until this window
+    broken_count: int = 0
+
+    @property
+    def key(self) -> PromiseKey:
+        """What stays the same from window to window."""
+        return PromiseKey(self.promised_ms, self.subject, self.action, self.topic)
+
+    @property
+    def is_decided(self) -> bool:
+        """It was carried out, and the outcome is known."""
+        return self.outcome in {"kept", "broken"}
+
+    @property
+    def is_undone(self) -> bool:
+        """It was carried out, and is no longer."""
+        return self.carried_out_ms is not None and self.carried_out_ratio is not None and self.carried_out_ratio < WHOLE
+
+
+class PromiseScore(NamedTuple):
+    """How promises of one kind of advice came out."""
+
+    kept_count: int = 0
+    broken_count: int = 0
+
+    @property
+    def is_bad(self) -> bool:
+        """Most were broken, and more than one: a single miss may be anything.
+
+        >>> [PromiseScore(kept, broken).is_bad for kept, broken in ((0, 1), (0, 2), (2, 2), (2, 3))]
+        [False, True, False, True]
+        """
+        return self.broken_count >= 2 and self.broken_count > self.kept_count
+
+
+def score_actions(promises: Iterable[Promise]) -> dict[str, PromiseScore]:
+    """Promises kept and broken by action; each counts once, as most of the windows that decided it say."""
+    balance: Counter[PromiseKey] = Counter()
+    for promise in promises:
+        if promise.is_decided:
+            balance[promise.key] += 1 if promise.outcome == "kept" else -1
+    scores: dict[str, PromiseScore] = {}
+    for key, kept in balance.items():
+        kept_count, broken_count = scores.get(key.action, PromiseScore())
+        scores[key.action] = PromiseScore(kept_count + (kept > 0), broken_count + (kept <= 0))
+    return scores

@@ -1,0 +1,61 @@
+"""What a mail says of promises. Oracle: the texts as written here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.promises import promises_section
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, new_promise, resolved_evidence
+
+TITLE = "What was promised, and what came of it"
+KEPT = new_promise()
+LEFT = new_promise(
+    action="move_leaders", topic="", rank=2, title="hand over leadership of 3 partitions", carried_out_ms=None,
+    carried_out_ratio=0.0, corrected_ratio=None, corrected_ratio_low=None, corrected_ratio_high=None,
+    predicted_ratio=1.2, predicted_ratio_low=1.2, predicted_ratio_high=1.2,
+    outcome="not_carried_out", reason="nothing of it is done",
+)  # fmt: skip
+
+
+def test_what_was_done_is_told_with_what_was_said_and_what_it_is():
+    section = promises_section([KEPT, LEFT], is_open=False)
+    assert section.text == (
+        "Done by the end of the window from 2026-11-21 09:07 UTC: set `linger.ms=5` on producers of orders. We said 34.9 % "
+        "[34.4, 35.6]; it is 35.1 %, and would be 56.0 % without. Kept: the share is as predicted.",
+    )
+    assert section.table.rows == (
+        ("set linger.ms=5 on producers of orders", "34.9 % [34.4, 35.6]", "35.0 % [34.5, 35.7]", "35.1 %", "kept"),
+        ("hand over leadership of 3 partitions", "40.0 %", "", "", "not carried out"),
+    )
+    assert section.table.marked == {0}
+
+
+def test_a_promise_is_told_as_last_decided():
+    """Later windows may abstain; those before it was decided did."""
+    rows = [
+        replace(KEPT, window_start_ms=T0_MS + 7 * MINUTE_MS, outcome="unknown", reason="within this window"),
+        KEPT,
+        replace(KEPT, window_start_ms=T0_MS + 9 * MINUTE_MS, outcome="unknown", reason="leaders moved too"),
+    ]
+    assert promises_section(rows[::-1], is_open=False).table.rows[0][-1] == "kept"
+    assert promises_section(rows[:1], is_open=False).table.rows[0][-1] == "unknown"
+    broken = replace(KEPT, window_start_ms=T0_MS + 9 * MINUTE_MS, outcome="broken", actual_ratio=1.5)
+    assert promises_section([*rows, broken], is_open=False).table.rows[0][-2:] == ("50.0 %", "broken")
+
+
+def test_advice_that_came_again_and_was_done_then_is_no_advice_left_alone():
+    again = replace(LEFT, action=KEPT.action, topic=KEPT.topic, promised_ms=T0_MS + 5 * MINUTE_MS)
+    assert len(promises_section([again, KEPT], is_open=False).table.rows) == 1
+
+
+def test_while_the_incident_is_open_only_what_was_done_is_told():
+    assert [row[-1] for row in promises_section([KEPT, LEFT], is_open=True).table.rows] == ["kept"]
+    assert promises_section([LEFT], is_open=True) is None
+    assert promises_section([], is_open=False) is None
+
+
+def test_both_mails_have_the_section_where_there_are_promises():
+    for evidence in (new_evidence(promises=(KEPT,)), resolved_evidence(promises=(KEPT, LEFT))):
+        assert TITLE in [section.title for section in describe_broker_share(evidence).sections]
+    assert TITLE not in [section.title for section in describe_broker_share(resolved_evidence()).sections]

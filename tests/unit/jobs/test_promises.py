@@ -1,0 +1,159 @@
+"""Promises over made-up tables: advice that is carried out and does not help loses its rank, and says why.
+
+The model is planted wrong: the replay puts `orders` evenly on three brokers under `linger.ms=5`, whose producers then spread it
+as before. Oracle: the windows as written here.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import write_deltalake
+
+from pipeline.config_file import load_config
+from pipeline.jobs import recommend
+from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.runs import plan_runs
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.health import PROMISES, RECOMMENDATIONS
+from pipeline.tables.sessions import PRODUCER_SESSIONS
+from tests.report_tables import CLUSTER, T0_MS, blank_rows, write_rows
+
+LINGER, UPGRADE = "replay:linger", "replay:upgrade"
+HOT, LINGERS, COOL = (600, 200, 200), (600, 200, 200), (334, 333, 333)
+"""Bytes on brokers 0 to 2: before the advice, with it carried out, and upgraded."""
+WINDOWS = (
+    # bytes by broker, the session's id, its linger.ms and its strategy
+    (HOT, 1, "0", "java-sticky-2.4"),
+    (LINGERS, 2, "5", "java-sticky-2.4"),
+    (LINGERS, 2, "5", "java-sticky-2.4"),
+    (HOT, 3, "0", "java-sticky-2.4"),
+    (LINGERS, 4, "5", "java-sticky-2.4"),
+    (LINGERS, 4, "5", "java-sticky-2.4"),
+    (HOT, 5, "0", "java-sticky-2.4"),
+    (COOL, 6, "0", "java-builtin"),
+    (COOL, 6, "0", "java-builtin"),
+)
+
+
+def write_windows(warehouse):
+    frames = []
+    for number, (loads, *_) in enumerate(WINDOWS):
+        share = pl.Series(loads) / sum(loads)
+        start = instant_of(T0_MS + number * HOUR_MS)
+        frames.append(
+            pl.DataFrame({"window_start": [start] * 3, "topic": ["orders"] * 3, "broker_id": range(3)}).with_columns(
+                size_bytes=pl.Series(loads) * 1_000_000, share=share, recorded_share=share, share_ratio=share * 3,
+                leader_id=pl.col("broker_id"), partition=pl.col("broker_id"), replica_id=pl.col("broker_id"),
+                is_in_sync=pl.lit(value=True), expected_share=pl.lit(1 / 3), capacity=pl.lit(1.0), chance_ratio=pl.lit(1.0),
+                chance_p_value=pl.lit(0.0), excess_topic=pl.lit("orders"),
+            )
+        )  # fmt: skip
+    brokers = pl.concat(frames)
+    for name in ("gold.broker_share", "gold.partition_health", "bronze.cluster_state"):
+        write_rows(warehouse, name, brokers)
+    planted = brokers.join(pl.DataFrame({"candidate": ["linger", "upgrade"]}), how="cross").with_columns(
+        share=pl.lit(1 / 3), share_low=pl.lit(0.32), share_high=pl.lit(0.345), records_per_batch=pl.lit(9.0)
+    )
+    write_rows(warehouse, "gold.replay_brokers", planted)
+    compared = planted.filter(pl.col("broker_id") == 0)
+    strategies = pl.Series([strategy for *_, strategy in WINDOWS for _ in range(2)])
+    trusted = compared.with_columns(baseline=strategies, trust=pl.lit("trusted"))
+    write_rows(warehouse, "gold.scenario_comparison", trusted)
+    write_sessions(warehouse, brokers.filter(pl.col("broker_id") == 0))
+
+
+def write_sessions(warehouse, frame):
+    _, sessions, lingers, strategies = zip(*WINDOWS, strict=True)
+    named = {"cluster": pl.lit(CLUSTER), "record_count": pl.lit(100), "confidence": pl.lit(1.0)}
+    rows = blank_rows(
+        PRODUCER_SESSIONS,
+        frame.with_columns(**named, producer_id=pl.Series(sessions), strategy=pl.Series(strategies)),
+    )
+    for name, values in (("settings", lingers), ("setting_sources", ["configured"] * len(WINDOWS))):
+        at = rows.schema.get_field_index(name)
+        maps = pa.array([[("linger.ms", value)] for value in values], rows.schema.field(at).type)
+        rows = rows.set_column(at, rows.schema.field(at), maps)
+    write_deltalake(table_path(warehouse, PRODUCER_SESSIONS), rows, mode="append")
+
+
+def prepare(folder):
+    document = {
+        "warehouse": "warehouse", "outbox": "outbox", "window": "PT1H",
+        "candidates": [{"name": "linger", "config": {"linger.ms": 5}}, {"name": "upgrade", "partitioner": "java-builtin"}],
+        "clusters": {CLUSTER: {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}},
+    }  # fmt: skip
+    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
+    config = load_config(folder / "partition-health.yaml")
+    ensure_tables(config.warehouse)
+    write_windows(config.warehouse)
+    return config
+
+
+def run(config, first, end):
+    span = TimeWindow(T0_MS + first * HOUR_MS, T0_MS + end * HOUR_MS)
+    (context,) = plan_runs(config, span, run_id="test", now_ms=span.end_ms)
+    recommend.run(context, context.windows)
+
+
+def rows_of(config, table):
+    rows = load_rows(config.warehouse, table).drop_columns("run_id").to_pylist()
+    for row in rows:
+        row["window"] = (milliseconds_of(row["window_start"]) - T0_MS) // HOUR_MS
+    return sorted(rows, key=lambda row: [str(row[name]) for name in table.key])
+
+
+@pytest.fixture(scope="module")
+def ranged(tmp_path_factory):
+    config = prepare(tmp_path_factory.mktemp("ranged"))
+    run(config, 0, len(WINDOWS))
+    return config
+
+
+def outcomes(config, action):
+    """Window that judged, window that promised, outcome, and the score so far."""
+    return [
+        (
+            row["window"],
+            (milliseconds_of(row["promised_at"]) - T0_MS) // HOUR_MS,
+            row["outcome"],
+            (row["kept_count"], row["broken_count"]),
+        )
+        for row in rows_of(config, PROMISES)
+        if row["action"] == action and row["outcome"] in {"kept", "broken"}
+    ]
+
+
+def test_each_promise_is_judged_in_the_window_after_the_one_it_was_carried_out_in(ranged):
+    assert outcomes(ranged, LINGER) == [(2, 0, "broken", (0, 1)), (5, 3, "broken", (0, 2))]
+    assert outcomes(ranged, UPGRADE) == [(8, 6, "kept", (1, 0))]
+    (kept,) = [row for row in rows_of(ranged, PROMISES) if row["outcome"] == "kept"]
+    assert (kept["trust"], kept["predicted_records_per_batch"]) == ("trusted", 9.0)
+    shown = [kept[name] for name in ("without_ratio", "corrected_ratio", "actual_ratio")]
+    assert shown == pytest.approx([1.8, 1.0, 1.002])
+
+
+def test_advice_that_nobody_carries_out_is_reported_as_such(ranged):
+    said = {row["window"]: row["outcome"] for row in rows_of(ranged, PROMISES) if row["action"] == UPGRADE}
+    assert [said[number] for number in range(1, 7)] == ["not_carried_out"] * 6
+
+
+def test_a_kind_whose_promises_were_broken_comes_last_and_says_why(ranged):
+    ranked = {}
+    for row in sorted(rows_of(ranged, RECOMMENDATIONS), key=lambda row: row["rank"]):
+        ranked.setdefault(row["window"], []).append(row)
+    assert [row["action"] for row in ranked[0]] == [LINGER, UPGRADE]
+    assert [row["action"] for row in ranked[6]] == [UPGRADE, LINGER]
+    assert ranked[6][-1]["text"].endswith("It comes last: 2 of 2 promises of this kind were broken here.")
+    assert "It comes last" not in ranked[3][0]["text"]
+
+
+def test_runs_of_a_few_windows_and_again_give_what_one_run_gives(ranged, tmp_path):
+    config = prepare(tmp_path)
+    for first, end in ((0, 2), (2, 5), (5, len(WINDOWS)), (4, 6)):
+        run(config, first, end)
+    for table in (PROMISES, RECOMMENDATIONS):
+        assert rows_of(config, table) == rows_of(ranged, table)
