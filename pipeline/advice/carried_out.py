@@ -1,4 +1,4 @@
-"""Whether advice was carried out between two windows, as far as leaders, replicas, partitions, sessions and keys show it."""
+"""Tells whether advice was carried out between two windows: by leaders, partition counts, producer sessions and keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseWindow:
-    """What a window's tables say of its traffic and setup; rows are those of the tables, by name and topic."""
+    """Traffic and setup of a window; rows are those of the tables, by name and topic."""
 
     start_ms: int
     shares: Mapping[int, Row] = field(default_factory=dict)  # `gold.broker_share` by broker
@@ -67,7 +67,7 @@ def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple
 
 
 def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
-    """What a candidate changes, by name and value."""
+    """Changes of a candidate, by name and value."""
     named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
     return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
 
@@ -119,7 +119,7 @@ def _session(row: Row) -> tuple[int, int]:
 
 
 def _shows(row: Row, candidate: Candidate, compared: Row) -> bool | None:
-    """Whether a session has what a candidate changes; None where its batches leave that open."""
+    """Tells whether a session has the changes of a candidate; None where its batches leave that open."""
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
         answers.append(compared.get("is_as_in_use"))

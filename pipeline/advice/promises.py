@@ -1,4 +1,4 @@
-"""Holds advice to its word: what it predicted beside what came of it, corrected for how the traffic itself changed.
+"""Judges earlier advice: its prediction beside the share since it was carried out, corrected for the change of traffic.
 
 Of topics that the advice leaves alone, and of the topic's volume, the judging window's own bytes count; the prediction stands
 for how the topic's bytes lie on brokers. So a prediction fails where the load did not follow the advice, not where there was
@@ -79,7 +79,7 @@ def choose_watched(advice: Iterable[Recommendation], earlier: Sequence[Promise])
 def judge_promise(
     watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
 ) -> Promise:
-    """What a window says of a promise; `together` is all advice that the window judges."""
+    """Judges a promise by a window; `together` is all advice that the window judges."""
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
@@ -91,7 +91,7 @@ def judge_promise(
 
 
 def _doubt_progress(watched: WatchedAdvice) -> str:
-    """Why the window does not show what the whole advice brings; "" where it does."""
+    """Says why the window does not show the effect of the whole advice; "" where it does."""
     ratio, reason = watched.progress
     if ratio is None:
         return reason
@@ -136,7 +136,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
 def _find_other_change(
     watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
 ) -> str:
-    """What else changed since that the prediction knew nothing of; "" for nothing."""
+    """Names a change since then that the prediction knew nothing of; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
         return "the brokers are not the same"

@@ -1,4 +1,4 @@
-"""What became of the advice, in a mail: what was promised beside what it is, and the advice nobody carried out."""
+"""Section of a mail about earlier advice: the promised share beside the actual one, and advice nobody carried out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVEN = 0.005  # a range narrower than this is shown as one number
 
 
 def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
-    """What was carried out, promised beside actual; advice left alone only once the incident is over. None without any.
+    """Advice carried out, promised beside actual; advice left alone only once the incident is over. None without any.
 
     `promises`: rows of the incident's windows.
     """

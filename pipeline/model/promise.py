@@ -57,7 +57,7 @@ class Promise:
 
     @property
     def key(self) -> PromiseKey:
-        """What stays the same from window to window."""
+        """The part that stays the same from window to window."""
         return PromiseKey(self.promised_ms, self.subject, self.action, self.topic)
 
     @property
@@ -72,7 +72,7 @@ class Promise:
 
 
 class PromiseScore(NamedTuple):
-    """How promises of one kind of advice came out."""
+    """Promises of one kind of advice that were kept, and that were broken."""
 
     kept_count: int = 0
     broken_count: int = 0

@@ -61,7 +61,7 @@ def draw_advice(answer: Answer) -> RowChart | None:
 
 
 def draw_promises(answer: Answer) -> RowChart | None:
-    """What became of earlier advice: promised beside actual, and the score of its kind; None where there was none."""
+    """Draws earlier advice: promised beside actual, and the score of its kind; None where there was none."""
     if not answer.rows:
         return None
     names = ("share_ratio", "corrected_ratio_high", "without_ratio", "actual_ratio")

@@ -1,4 +1,4 @@
-"""Judges, window by window, what became of the advice of the windows before: `gold.promises`."""
+"""Judges, window by window, the advice of the windows before: `gold.promises`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PromiseLedger:
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
-    """What the tables say of a window, as promises are judged by it."""
+    """Reads from the tables what promises are judged by."""
     windows = (window,)
     partitions = run.rows(PARTITION_HEALTH, windows)
     replicas: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
