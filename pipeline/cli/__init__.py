@@ -9,9 +9,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 
+from pipeline.environment import variable
 from pipeline.errors import PipelineError
 
 PROGRAM = "partition-health"
@@ -35,6 +38,26 @@ COMMANDS = {
     "doctor": "checks Java, jars, versions, configuration, sources, mail; says what to do",
 }
 """Commands, each in the module of its name, and its line in the list."""
+EXAMPLES = {
+    "init": ("init --bootstrap-servers broker-1:9092 --prometheus http://prometheus:9090",),
+    "run": ("run", "run --window 2026-11-21T09:00:00Z/PT6H --cluster prod --json"),
+    "inspect": ("inspect /mnt/broker-1 --verify", "inspect 00000000000000000000.log --at 2026-11-21T09:00:00Z"),
+    "partition": ("partition order-1 order-2 --partitions 12", "partition order-1 --strategy all --partitions 12"),
+    "simulate": ("simulate --list", "simulate kip-794-1mb --plot kip-794.png"),
+    "replay": ("replay /mnt/broker-1 /mnt/broker-2 --metrics /mnt/scrapes/producers",),
+    "report": ("report --last 7d --open", "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),
+    "mute": ("mute", 'mute --subject "broker 1" --until 2026-12-01 --reason expansion', "mute K-JKT62CWA --lift"),
+    "outbox": ("outbox", "outbox --retry all --send"),
+    "sql": ("sql", 'sql "SELECT * FROM gold.broker_share" --json', "sql < statements.sql"),
+    "tables": ("tables", "tables gold.verdicts", "tables --sources"),
+    "config": ("config", "config --schema > partition-health.schema.json"),
+    "doctor": ("doctor --config partition-health.yaml",),
+}
+"""What people type, as each command's `--help` shows it."""
+_COMPLETION = """\
+tab completion, in bash or zsh (fish: --shell fish):
+  eval "$(register-python-argcomplete partition-health)"
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         5 delivery failed.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if variable("_ARGCOMPLETE"):
+        _complete()
     parser = build_parser(arguments[0] if arguments else None)
     args = parser.parse_args(arguments)
     if args.run is None:
@@ -65,13 +90,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The argument parser; only the command that is called has its options. Its result has `run`, that command's function."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Partition health for Kafka.")
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="Partition health for Kafka.", epilog=_COMPLETION, formatter_class=_Help
+    )
     parser.set_defaults(run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, line in COMMANDS.items():
-        command_parser = subparsers.add_parser(name, help=line)
+        examples = "".join(f"\n  {PROGRAM} {example}" for example in EXAMPLES[name])
+        command_parser = subparsers.add_parser(name, help=line, epilog=f"examples:{examples}", formatter_class=_Help)
         if name == command:
             module = importlib.import_module(f"pipeline.cli.{name}")
             module.add_options(command_parser)
             command_parser.set_defaults(run=module.run)
     return parser
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Leaves the lines of examples alone, which are indented; fills other paragraphs."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n  " in text else textwrap.fill(" ".join(text.split()), width, initial_indent=indent)
+
+
+def _complete() -> None:
+    """Answers the shell that asks for completions of the line it hands over, and ends the process."""
+    import argcomplete
+
+    words = shlex.split((variable("COMP_LINE") or "").partition(" ")[2].replace("'", "").replace('"', ""))
+    argcomplete.autocomplete(build_parser(words[0] if words else None))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.cli.options import add_json_option
+from pipeline.cli.text_table import text_width
 from pipeline.config_file import describe_schema
 
 Schema = dict[str, Any]
@@ -85,5 +86,5 @@ def _name_type(schema: Schema, root: Schema) -> str:
 def _as_text(setting: Schema) -> str:
     default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
     head = ", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default)))
-    meaning = textwrap.fill(setting["meaning"], _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
     return f"{head}\n{meaning}\n" if meaning.strip() else f"{head}\n"

@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.delivery import probe
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.text_table import paint, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
@@ -214,10 +215,14 @@ def _airflow_version() -> str | None:
 
 def as_text(finding: Finding) -> str:
     """A finding as lines of a terminal: what was found, and what to do."""
-    lines = [f"{'ok  ' if finding.is_ok else 'FAIL'}  {finding.name}: {finding.found}"]
-    if finding.advice:
-        lines.append(f"      -> {finding.advice}")
-    return "".join(f"{_wrap(line)}\n" for line in lines)
-
-
-_wrap = partial(textwrap.fill, width=110, subsequent_indent=" " * 9, break_long_words=False, break_on_hyphens=False)
+    wrap = partial(
+        textwrap.fill,
+        width=text_width(110),
+        subsequent_indent=" " * 9,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    mark, verdict = ("ok  ", "ok") if finding.is_ok else ("FAIL", "fail")
+    found = wrap(f"{mark}  {finding.name}: {finding.found}").removeprefix(mark)
+    advice = wrap(f"      -> {finding.advice}") + "\n" if finding.advice else ""
+    return f"{paint(mark, verdict)}{found}\n{advice}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pipeline.cli.inspect_rows import Row
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table
 
 _SHOWN_KEYS = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,8 +83,8 @@ def _format_rows(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     header = [_SHORT.get(column, column.replace("_", " ")) for column in columns]
     cells = [[_format_cell(column, row[column]) for column in columns] for row in rows]
     numbers = (all(isinstance(row[column], int | None) for row in rows) for column in columns)
-    table = format_table(header, cells, right=frozenset(at for at, is_number in enumerate(numbers) if is_number))
-    return [f"  {line}" for line in table.splitlines()]
+    right = frozenset(at for at, is_number in enumerate(numbers) if is_number)
+    return show_table(header, cells, right=right, indent=2).splitlines()
 
 
 def _format_cell(column: str, value: object) -> str:

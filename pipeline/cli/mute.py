@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table
 from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
@@ -81,4 +81,4 @@ def _as_text(mutes: Sequence[Mute], path: Path) -> str:
     if not mutes:
         return f"nothing is muted in {path}\n"
     head = ("until", "incident", "cluster", "rule", "subject", "reason")
-    return format_table(head, [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes])
+    return show_table(head, [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes])

@@ -8,7 +8,7 @@ import sys
 import time
 
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import deliver_alerts
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
     elif rows:
         head = tuple(rows[0])[:-1]  # no subjects: too wide
-        sys.stdout.write(format_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]))
+        sys.stdout.write(show_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]))
     else:
         sys.stdout.write("everything is delivered\n")
     report.check()

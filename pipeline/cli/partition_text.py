@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Strategy, Use
 
@@ -61,7 +61,7 @@ def _explain(choice: Choice) -> str:
 def format_choices(choices: Sequence[Choice]) -> str:
     """A line per choice, with how it is done where the key does not decide."""
     rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
-    return format_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
+    return show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
 
 
 def format_comparison(choices: Sequence[Choice]) -> str:
@@ -77,7 +77,7 @@ def format_comparison(choices: Sequence[Choice]) -> str:
         head = (format_key(choice.key), _format_partition(choice))
         rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
         before = head
-    return format_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
+    return show_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
 
 
 def format_strategies(*, as_json: bool) -> str:
@@ -90,7 +90,7 @@ def format_strategies(*, as_json: bool) -> str:
             head = [strategy.name, strategy.client] if index == 0 else ["", ""]
             source = strategy.source if index == 0 else ""
             rows.append([*head, _format_versions(use), "default" if use.is_default else "", use.setting, source])
-    return format_table(["strategy", "client", "versions", "", "setting", "source"], rows)
+    return show_table(["strategy", "client", "versions", "", "setting", "source"], rows)
 
 
 def _format_versions(use: Use) -> str:

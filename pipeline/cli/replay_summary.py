@@ -11,7 +11,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import format_table, show_table, text_width
 from pipeline.config.replay import IN_USE
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -49,7 +49,7 @@ def format_keys(verdicts: Sequence[Row], comparison: Sequence[Row]) -> list[str]
     lines = starts[:1]
     for start, row in zip(starts[1:], found, strict=True):
         text = _describe_moves([other for other in comparison if _place(other) == _place(row)])
-        wrapped = textwrap.wrap(text, _WIDTH - indent, break_on_hyphens=False)
+        wrapped = textwrap.wrap(text, max(20, text_width(_WIDTH) - indent), break_on_hyphens=False)
         lines += [f"{left:<{indent}}{right}" for left, right in zip_longest([start], wrapped, fillvalue="")]
     return [line.replace(_TIE, " ") for line in lines]
 
@@ -123,7 +123,7 @@ def _format_topics(
     errors = [test.get("share_error_points") for test in tested]
     rows.append(["back-test", *(_NONE if error is None else f"{error:.1f} points off" for error in errors)])
     rows.append(["trusted", *("yes" if test.get("is_trusted") else "no" for test in tested)])
-    return format_table(["", *(topic[2] for topic in topics)], rows).splitlines()
+    return show_table(["", *(topic[2] for topic in topics)], rows).splitlines()
 
 
 def _range(row: Row) -> str:

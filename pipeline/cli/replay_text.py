@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table, text_width
 
 Row = dict[str, Any]
 
@@ -34,7 +34,7 @@ def _format_topic(results: Sequence[Row]) -> str:
     rows += [_predicted(result, brokers) for result in results]
     lines = [
         f"{first['topic']}: {first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds, shares of {first['shares_of']}\n",
-        format_table(header, rows, right=frozenset(range(1, len(header)))),
+        show_table(header, rows, right=frozenset(range(1, len(header)))),
         *_describe_trust(in_use, results),
     ]
     return "".join(lines)
@@ -75,7 +75,11 @@ def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
     others = {result["trust"] for result in results} - {in_use["trust"]}
     lines += [f"{result['candidate']}: {result['trust']}" for result in results if result["trust"] in others]
     lines += [f"assumed: {text}" for text in in_use["assumptions"]]
-    return [textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    ") + "\n" for line in lines if line]
+    return [
+        textwrap.fill(line, text_width(_WIDTH), initial_indent="  ", subsequent_indent="    ") + "\n"
+        for line in lines
+        if line
+    ]
 
 
 def _spread(share: Row | None) -> str:

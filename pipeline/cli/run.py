@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.steps import STEPS, Step, StepReport, replay_windows, take_steps
+from pipeline.cli.text_table import paint
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError, PipelineError
@@ -101,7 +102,8 @@ def _as_text(document: dict[str, Any]) -> str:
     lines = [f"windows {document['window']}", ""]
     lines += [f"{count:>12,}  {name}" for name, count in document["row_counts"].items()]
     for entry in document["clusters"]:
-        lines += ["", entry["verdict"], *(f"  note: {note}" for note in entry["notes"])]
+        verdict = paint(entry["verdict"], "ok" if entry["is_healthy"] else "fail")
+        lines += ["", verdict, *(f"  note: {note}" for note in entry["notes"])]
         lines += [f"  warning: {warning}" for warning in entry["warnings"]]
     lines += ["", *(f"mail: {place}" for place in document["mails"])]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table, text_width
 from pipeline.simulator.comparison import RUN_FIGURES, Comparison
 from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.scenario.scenario_section import Evidence
@@ -53,7 +53,7 @@ def format_evidence(evidence: Evidence) -> str:
         "assumed": evidence.assumed,
     }
     lines = [f"{kind}: {sentence}" for kind, sentences in kinds.items() for sentence in sentences]
-    return "".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines)
+    return "".join(textwrap.fill(line, text_width(_WIDTH), subsequent_indent="  ") + "\n" for line in lines)
 
 
 def _format_variant(summary: VariantSummary, recovery: Recovery | None) -> str:
@@ -90,7 +90,7 @@ def _format_run_table(summary: VariantSummary) -> str:
         values = (comparison.figures.get(name) for name in RUN_FIGURES)
         if comparison.figures:
             rows.append([comparison.label, *(_format_run_figure(place, value) for place, value in enumerate(values))])
-    return format_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
+    return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
 
 
 def _format_broker_table(summary: VariantSummary) -> str:
@@ -109,7 +109,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
             ]
         )
         rows += [_format_compared_broker(comparison, broker.broker_id) for comparison in summary.variant.comparisons]
-    return format_table(_BROKER_HEADER, rows, right=frozenset(range(2, len(_BROKER_HEADER))))
+    return show_table(_BROKER_HEADER, rows, right=frozenset(range(2, len(_BROKER_HEADER))))
 
 
 def _format_compared_broker(comparison: Comparison, broker_id: int) -> list[str]:

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
-from pipeline.cli.sql_shell import read_statements
-from pipeline.cli.text_table import format_table
+from pipeline.cli.sql_shell import read_statements, show_answer
+from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(answer(spark, args.statement, as_json=args.json))
             return 0
         is_typed = sys.stdin.isatty()
-        for statement in read_statements(names):
+        columns = sorted({column.name for table in tables for column in table.columns})
+        for statement in read_statements((*names, *columns)):
             try:
-                sys.stdout.write(answer(spark, statement, as_json=args.json))
-                sys.stdout.flush()
+                show_answer(answer(spark, statement, as_json=args.json))
             except PipelineError as error:
                 if not is_typed:
                     raise
@@ -106,7 +106,7 @@ def format_rows(found: pa.Table) -> str:
         return "done\n"
     right = frozenset(i for i, field in enumerate(found.schema) if str(field.type).startswith(_NUMBERS))
     cells = [[format_cell(value) for value in column.to_pylist()] for column in found.slice(0, _SHOWN_ROWS).columns]
-    table = format_table(found.column_names, list(zip(*cells, strict=True)), right=right)
+    table = show_table(found.column_names, list(zip(*cells, strict=True)), right=right)
     count = f"{found.num_rows} row{'' if found.num_rows == 1 else 's'}"
     if found.num_rows > _SHOWN_ROWS:
         count = f"the first {_SHOWN_ROWS} rows; --json gives all"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import pydoc
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.environment import cache_directory
+from pipeline.environment import cache_directory, provide_secrets
 
 _PROMPT = "sql> "
 _MORE = "  -> "
@@ -17,12 +19,24 @@ _HISTORY_LENGTH = 1000
 
 
 def read_statements(names: Sequence[str]) -> Iterator[str]:
-    """Statements from stdin until it ends or says `exit`; the tab key offers these names of tables."""
+    """Statements from stdin until it ends or says `exit`; the tab key offers these names of tables and columns."""
     if sys.stdin.isatty():
         with _line_editing(names):
             yield from split_statements(_typed_lines())
     else:
         yield from split_statements(sys.stdin)
+
+
+def show_answer(text: str) -> None:
+    """Prints an answer; one longer than the terminal through `$PAGER`, else `less`."""
+    if sys.stdin.isatty() and sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        provide_secrets(
+            {"LESS": "FRX"}
+        )  # less ends by itself where all fits, keeps colours, and leaves the answer there
+        pydoc.pager(text)
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def split_statements(lines: Iterable[str | None]) -> Iterator[str]:

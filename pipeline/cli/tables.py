@@ -10,11 +10,12 @@ import textwrap
 from typing import Any
 
 from pipeline.cli.options import add_json_option
-from pipeline.cli.text_table import format_table
+from pipeline.cli.text_table import show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.tables import TABLES, Table
 
-_MEANING_WIDTH = 78
+_TEXT_WIDTH = 130
+_OTHER_COLUMNS = 52  # about as wide as all but the meaning are
 _DESCRIPTION = """\
 Without NAME: every table and what one row of it is. With NAME (`gold.broker_share`, or `broker_share`): its columns.
 """
@@ -23,7 +24,8 @@ Without NAME: every table and what one row of it is. With NAME (`gold.broker_sha
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.description = _DESCRIPTION
-    parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
+    name = parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
+    name.completer = lambda **_: [table.name for table in TABLES]  # type: ignore[attr-defined]  # argcomplete's
     parser.add_argument("--sources", action="store_true", help="which source yields which number, exact or estimated")
     add_json_option(parser)
 
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps({"tables": [_document(table) for table in tables]}, indent=1) + "\n")
     elif args.name is None:
-        sys.stdout.write(format_table(["table", "one row per"], [[table.name, table.grain] for table in tables]))
+        sys.stdout.write(show_table(["table", "one row per"], [[table.name, table.grain] for table in tables]))
     else:
         sys.stdout.write(_format_columns(tables[0]))
     return 0
@@ -65,7 +67,7 @@ def _format_sources(*, as_json: bool) -> str:
             {"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES
         ]
         return json.dumps({"sources": entries}, indent=1) + "\n"
-    return format_table(["number", *COLUMNS, "note"], [[c.numbers, *c.how, c.note] for c in CAPABILITIES])
+    return show_table(["number", *COLUMNS, "note"], [[c.numbers, *c.how, c.note] for c in CAPABILITIES])
 
 
 def _document(table: Table) -> dict[str, Any]:
@@ -93,10 +95,10 @@ def _document(table: Table) -> dict[str, Any]:
 def _format_columns(table: Table) -> str:
     lines = []
     for column in table.columns:
-        first, *more = textwrap.wrap(column.doc, _MEANING_WIDTH) or [""]
+        first, *more = textwrap.wrap(column.doc, max(20, text_width(_TEXT_WIDTH) - _OTHER_COLUMNS)) or [""]
         name = column.name + ("*" if column.name in table.key else "")
         lines.append([name, column.type, column.unit, "" if column.nullable else "NOT NULL", first])
         lines.extend(["", "", "", "", line] for line in more)
     layout = f", partitioned by {', '.join(table.partitioned_by)}" if table.partitioned_by else ""
-    head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", 110)
-    return f"{head}\n\n{format_table(['column', 'type', 'unit', '', 'meaning'], lines)}"
+    head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", text_width(110))
+    return f"{head}\n\n{show_table(['column', 'type', 'unit', '', 'meaning'], lines)}"

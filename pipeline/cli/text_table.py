@@ -1,8 +1,25 @@
-"""Aligned columns for the terminal."""
+"""Aligned columns; on a terminal as wide as it is, verdicts in colour beside their words."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
+from typing import Any
+
+_STYLES = {
+    "fail": "bold red",
+    "warn": "yellow",
+    "ok": "green",
+    "not_enough_traffic": "cyan",
+    "incomplete": "cyan",
+    "stale": "cyan",
+    "given up": "bold red",
+    "silenced": "yellow",
+}
+"""Of words that mean a verdict or a state."""
+_LEAST_WIDTH = 8  # of a column; where a terminal has less, a row becomes a list
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
@@ -26,3 +43,57 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         + "\n"
         for line in lines
     )
+
+
+def show_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), indent: int = 0
+) -> str:
+    """The same for people: on a terminal cells are folded to its width, rows become lists where that does not suffice."""
+    if not sys.stdout.isatty():
+        return textwrap.indent(format_table(header, rows, right=right), " " * indent)
+    if len(header) > 2 and len(header) * (_LEAST_WIDTH + 2) > _terminal_width() - indent:
+        pairs = [(name, cell) for row in rows for name, cell in zip((*header, ""), (*row, ""), strict=True)]
+        return _draw(("", ""), pairs, frozenset(), indent)
+    return _draw(header, rows, right, indent)
+
+
+def paint(text: str, verdict: str) -> str:
+    """A text in the colour of a verdict, on a terminal."""
+    return _render(_styled(text, verdict), soft_wrap=True) if sys.stdout.isatty() else text
+
+
+def text_width(most: int) -> int:
+    """How wide a text may be: so many characters, on a terminal no more than it has."""
+    return min(most, _terminal_width()) if sys.stdout.isatty() else most
+
+
+def _terminal_width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _draw(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int], indent: int) -> str:
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(header), header_style="bold")
+    for at, name in enumerate(header):
+        table.add_column(_styled(name, ""), justify="right" if at in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_styled(cell, cell) for cell in row))
+    return _render(Padding(table, (0, 0, 0, indent), expand=False))
+
+
+def _styled(text: str, verdict: str) -> Any:  # noqa: ANN401 - rich is imported where it is needed
+    from rich.text import Text
+
+    return Text(text, style=_STYLES.get(verdict, ""))
+
+
+def _render(drawn: Any, *, soft_wrap: bool = False) -> str:  # noqa: ANN401
+    """What rich prints on this terminal: without colour where `NO_COLOR` is set or the terminal has none."""
+    from rich.console import Console
+
+    console = Console(width=_terminal_width(), highlight=False)
+    with console.capture() as captured:
+        console.print(drawn, soft_wrap=soft_wrap, end="")
+    return captured.get()
