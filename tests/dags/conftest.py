@@ -34,8 +34,12 @@ def described(tmp_path_factory):
     return home.run_script("describe_dags") | {"home": home}
 
 
-FEW = {"candidates": [{"name": "builtin", "partitioner": "java-builtin"}], "replay": {"seeds": 2}}
-"""Of the replay; the default candidates take minutes."""
+FEW = {
+    "candidates": [{"name": "builtin", "partitioner": "java-builtin"}],
+    "replay": {"seeds": 2},
+    "metrics": {"textfile_folder": "metrics"},
+}
+"""Of the replay, as the default candidates take minutes; and where metrics go."""
 
 
 class Slice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from deltalake import DeltaTable
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pipeline.rules import RULES
 from pipeline.storage.tables_on_disk import count_rows
@@ -57,6 +58,18 @@ def test_maintenance_names_every_table(ranged):
     ran, config = ranged
     named = {line.split(":")[0] for line in ran["maintenance"]["results"]["maintain"]}
     assert named == set(count_rows(config.warehouse))
+
+
+def test_the_measures_of_the_newest_window_are_there_as_metrics(ranged):
+    _, config = ranged
+    text = (config.warehouse.parent / "metrics/partition_health_demo.prom").read_text()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    rows = DeltaTable(str(config.warehouse / "gold/broker_share")).to_pyarrow_table().to_pylist()
+    newest = max(row["window_start"] for row in rows)
+    assert {one.labels["broker"]: one.value for one in samples if one.name.endswith("_broker_share_ratio")} == {
+        str(row["broker_id"]): row["share_ratio"] for row in rows if row["window_start"] == newest
+    }
+    assert len({one.labels["topic"] for one in samples if one.name.endswith("_topic_appended_bytes")}) == TOPICS
 
 
 def test_no_key_is_told_in_any_table_log_or_mail(ranged):
