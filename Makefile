@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults fuzz sbom check bench serve capture fidelity wheel lock
+.PHONY: help setup run test test-unit test-integration mutants faults fuzz years sbom check bench serve capture fidelity wheel lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs
 
 fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/RELIABILITY.md (half an hour)
+	@$(BIN)/python -m tests.years $(ARGS)
 
 sbom: $(READY) ## what is installed with the product, and under which licences, as CycloneDX
 	@$(BIN)/python .ci/sbom.py $(ARGS)

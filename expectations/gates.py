@@ -99,16 +99,20 @@ def find_log_ends(run: RunContext) -> pa.Table:
     """
     import pyarrow as pa
 
+    from pipeline.storage.predicates import format_datafusion_text
+
     ends = {
         (row["topic"], row["topic_id"], row["partition"], row["replica_id"]): row["log_end_offset"]
         for row in run.rows(CLUSTER_STATE, run.windows)
         if row["run_id"] == run.run_id and row["log_end_offset"] is not None
     }
     names = ("topic", "topic_id", "partition", "broker_id")
+    is_scanned_now = (
+        f"is_active AND is_scanned AND last_offset IS NOT NULL AND run_id = {format_datafusion_text(run.run_id)}"
+    )
     found = [
         {**dict(zip(names, key, strict=True)), "last_offset": row["last_offset"], "log_end_offset": ends[key]}
-        for row in run.load(LOG_SEGMENTS, where="is_active AND is_scanned AND last_offset IS NOT NULL").to_pylist()
-        if row["run_id"] == run.run_id
+        for row in run.load(LOG_SEGMENTS, where=is_scanned_now).to_pylist()
         if (key := tuple(row[name] for name in names)) in ends
     ]
     kinds = (pa.string(), pa.string(), *(pa.int64(),) * 4)

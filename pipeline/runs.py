@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _Value = TypeVar("_Value")
+CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
+"""How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +74,13 @@ class RunContext:
     def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
         """Windows a job has to do: trusted ones of this run, and trusted ones that none of its tables holds yet.
 
-        The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here.
+        The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here, if it
+        is not `CATCH_UP_MS` older than the run's first.
         """
-        starts = [self.load(table, columns=("window_start",))["window_start"].unique() for table in written]
+        reach = (TimeWindow(max(0, self.span.start_ms - CATCH_UP_MS), END_OF_TIME_MS),)
+        starts = [self.load(table, reach, ("window_start",))["window_start"].unique() for table in written]
         done_ms = {milliseconds_of(instant) for found in starts for instant in found.to_pylist()}
-        trusted, wanted = trusted_windows(self.warehouse, self.cluster_name), set(self.windows)
+        trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:

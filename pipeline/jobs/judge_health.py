@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
 from pipeline.storage.values import value_of
@@ -18,8 +18,6 @@ from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped, judge_skipped, judge_sources
 
-_END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
-
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     """Judges every window from the first of these to the newest scored.
@@ -29,7 +27,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
     first_ms = min(window.start_ms for window in windows)
     reach = _reach(run, first_ms, gate.n)
-    trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name)}
+    trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = [row for row in run.rows(WINDOW_STATUS, reach) if milliseconds_of(row["window_start"]) in trusted_ms]
     arrivals = [value_of(SourceStatus, row) for row in status]
     skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
@@ -81,4 +79,4 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:
     """Windows from before the first one judged to the newest."""
-    return (TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, _END_OF_TIME_MS),)
+    return (TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, END_OF_TIME_MS),)

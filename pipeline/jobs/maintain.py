@@ -1,4 +1,4 @@
-"""Keeps the tables small and fast: compacts closed dates, removes unused files. No Spark."""
+"""Keeps the tables small and fast: drops expired rows, compacts closed dates, removes unused files. No Spark."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.window import milliseconds_of
 from pipeline.runs import JobReport
-from pipeline.storage.maintenance import drop_expired_keys, maintain_tables
+from pipeline.storage.maintenance import drop_expired, maintain_tables
+from pipeline.tables import KEPT, TABLES
+from pipeline.tables.keys import EXPIRING
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
-    """Drops hashes of keys that are past their retention, then compacts and vacuums every table."""
-    expired = drop_expired_keys(config.warehouse, as_of_ms=now_ms, retention_ms=milliseconds_of(config.keys.retention))
+    """Drops rows that are past their retention, then compacts and vacuums every table."""
+    of_tables = {
+        table: milliseconds_of(kept)
+        for table in TABLES
+        if (kept := config.retention.get(table.name, config.retention.get(table.layer))) and table not in KEPT
+    }
+    of_keys = dict.fromkeys(EXPIRING, milliseconds_of(config.keys.retention))
+    expired = drop_expired(config.warehouse, as_of_ms=now_ms, retention_ms=of_tables | of_keys)
     notes = tuple(
         f"{upkeep.table}: {upkeep.files_before_count} files, now {upkeep.files_after_count}; "
         f"{upkeep.deleted_file_count} old ones deleted"

@@ -11,8 +11,17 @@ from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.tables import Table
-from pipeline.tables.bronze import LOG_SEGMENTS
+from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES
+
+_DELETABLE = """
+    SELECT segments.*
+    FROM segments JOIN (
+        SELECT topic, partition, replica_id, min(log_start_offset) AS first_offset FROM state GROUP BY topic, partition, replica_id
+    ) AS logs ON logs.topic = segments.topic AND logs.partition = segments.partition AND logs.replica_id = segments.broker_id
+    WHERE deletable_at <= {end} AND coalesce(segments.last_offset, segments.base_offset) >= logs.first_offset
+"""
+"""Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -30,8 +39,12 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     def deletable_segments() -> Sequence[Row]:
-        is_over = f"deletable_at <= {format_datafusion_instant(windows[-1].end_ms)}"  # few of all that there are
-        found: list[Row] = run.load(LOG_SEGMENTS, where=is_over).to_pylist()
+        found: list[Row] = run.query(
+            _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms)),
+            windows,
+            segments=LOG_SEGMENTS,
+            state=CLUSTER_STATE,
+        ).to_pylist()
         return found
 
     given = RuleInput(

@@ -14,6 +14,7 @@ MINUTE_MS = 60_000
 NS_PER_MS = 1_000_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+END_OF_TIME_MS = 4_102_444_800_000  # the year 2100: after every window
 
 
 def parse_duration(text: str) -> timedelta:

@@ -9,8 +9,10 @@ References:
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -22,7 +24,23 @@ from pipeline.errors import PipelineError, StorageError
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 NOT_DURABLE = "the commit may not survive a power cut: mend the disk, then run again"
 _LOG = "_delta_log"
+_CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
+_MOST_KEPT = 64  # more than one warehouse has tables
+
+
+class _LogState(NamedTuple):
+    """What tells one state of a table's log from another: its newest commit, and how many files there are."""
+
+    last: Path
+    inode: int
+    changed_ns: int
+    size_bytes: int
+    file_count: int
+
+
+_kept: dict[Path, tuple[_LogState, DeltaTable]] = {}
+"""Tables by path, as they were read last: to replay a log of 10 commits costs 3 ms, and a run would do so 180 times."""
 
 
 class StorageErrors:
@@ -53,20 +71,81 @@ class StorageErrors:
 
 
 def open_table(path: Path) -> DeltaTable:
-    """Opens the newest version of a table.
+    """The newest version of a table; its log is read where it changed since this process read it.
+
+    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`.
 
     Raises:
         StorageError: if there is no table, or its log is damaged: its last commit may be lost.
     """
-    log = path / _LOG
-    last = max(log.glob("[0-9]*.json"), default=None)
+    table = take_table(path)
+    keep_table(path, table)
+    return table
+
+
+def take_table(path: Path) -> DeltaTable:
+    """As `open_table`, for a writer: nobody who opens the table from now on is given the same object."""
+    state = _find_state(path)
     with StorageErrors(path, ON_READ):
-        if last is not None and not _is_whole(last):
+        if state is not None and state.last.suffix == ".json" and not _is_whole(state.last):
             raise StorageError(
-                f"{last}: the last commit is empty or cut, or its data are, as after a power cut; delete that file to go on from the commit "
-                "before, then run the newest windows again (--force)"
+                f"{state.last}: the last commit is empty or cut, or its data are, as after a power cut; delete that file to go on from the "
+                "commit before, then run the newest windows again (--force)"
             )
+        kept_state, table = _kept.pop(path, (None, None))
+        return _read_table(path) if table is None or state is None or state != kept_state else table
+
+
+def _read_table(path: Path) -> DeltaTable:
+    try:
         return DeltaTable(path)
+    except DeltaError:
+        if not _drop_torn_checkpoint(path / _LOG):
+            raise
+    return DeltaTable(path)
+
+
+def _drop_torn_checkpoint(log: Path) -> bool:
+    """Drops the newest checkpoint if a power cut came before it was synced: the commits it sums up are still there."""
+    checkpoint = max(log.glob(f"*{_CHECKPOINT}"), default=None)
+    if checkpoint is None or checkpoint.read_bytes()[-4:] == _END_OF_PARQUET:
+        return False
+    (log / _LAST_CHECKPOINT).unlink(missing_ok=True)
+    checkpoint.unlink()
+    return True
+
+
+def keep_table(path: Path, table: DeltaTable) -> None:
+    """Keeps a table for those who open it next, if it is at its newest commit."""
+    state = _find_state(path)
+    if state is not None and int(state.last.name[:20]) == table.version():
+        _kept[path] = state, table
+        while len(_kept) > _MOST_KEPT:
+            _kept.pop(next(iter([*_kept])), None)  # a copy: other threads keep tables too
+
+
+def find_version(path: Path) -> int:
+    """The newest version of a table by the names in its log, without its state; -1 where there is none."""
+    state = _find_state(path)
+    return -1 if state is None else int(state.last.name[:20])
+
+
+def _find_state(path: Path) -> _LogState | None:
+    try:
+        names = os.listdir(path / _LOG)  # noqa: PTH208 - names only: this is asked before each read
+    except FileNotFoundError:
+        return None
+    dated = [name for name in names if name[:20].isdecimal()]
+    if not dated:
+        return None
+    # The newest commit; where it was cleaned up, the checkpoint that stands for it: `checkpoint` sorts before `json`.
+    last = path / _LOG / max(dated)
+    found = last.stat()
+    return _LogState(last, found.st_ino, found.st_mtime_ns, found.st_size, len(dated))
+
+
+def _name_commit(version: int) -> str:
+    return f"{version:020d}.json"
 
 
 def sync_commits(path: Path, *, after: int, to: int) -> None:
@@ -77,12 +156,14 @@ def sync_commits(path: Path, *, after: int, to: int) -> None:
         after: Version before the first of them; -1 for a new table.
         to: Version of the last.
     """
-    commits = [path / _LOG / f"{version:020d}.json" for version in range(after + 1, to + 1)]
+    commits = [path / _LOG / _name_commit(version) for version in range(after + 1, to + 1)]
+    checkpoints = [path / _LOG / f"{version:020d}{_CHECKPOINT}" for version in range(after + 1, to + 1)]
+    checkpoints = [file for file in (*checkpoints, path / _LOG / _LAST_CHECKPOINT) if file.exists()]
     commits = [commit for commit in commits if commit.exists()]  # else cleaned up since, so on disk in a checkpoint
     data = [file for commit in commits for file, _ in _list_added(commit) if file.exists()]
     folders = {folder for file in data for folder in file.parents if folder.is_relative_to(path)} | {path}
     # No commit is on the disk before what it names: files, their names, the commit, its name.
-    for one in (*data, *sorted(folders, reverse=True), *commits, path / _LOG):
+    for one in (*data, *sorted(folders, reverse=True), *checkpoints, *commits, path / _LOG):
         sync_path(one)
     if after < 0:  # the table's own name, and those of the folders above that may have been made for it
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):

@@ -8,22 +8,25 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import methodcaller
 from pathlib import Path
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, WriterProperties
 
 from pipeline.errors import ConfigError
-from pipeline.storage.durability import open_table
-from pipeline.storage.rows import commit
+from pipeline.storage.durability import open_table, sync_commits, take_table
+from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
-from pipeline.tables.keys import EXPIRING
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
+_IN_SMALL_GROUPS = WriterProperties(max_row_group_size=8192)
+"""Rows of some windows: who asks for a few windows of a file of months reads those groups only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +74,17 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
     closed = [("window_date", "<", today)] if "window_date" in table.partitioned_by else None
 
     def compact(on_disk: DeltaTable) -> None:
-        on_disk.optimize.compact(partition_filters=closed, target_size=TARGET_FILE_BYTES)
+        on_disk.optimize.compact(
+            partition_filters=closed, target_size=TARGET_FILE_BYTES, writer_properties=_IN_SMALL_GROUPS
+        )
 
     commit(warehouse, table, compact)
-    on_disk = open_table(path)
+    on_disk = take_table(path)
     deleted = on_disk.vacuum(retention_hours=retention_hours, dry_run=False, full=True)
+    on_disk.update_incremental()
+    on_disk.create_checkpoint()
+    sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
+    on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
     return Upkeep(
         table=table.name,
         files_before_count=before_count,
@@ -84,8 +93,8 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
     )
 
 
-def drop_expired_keys(warehouse: Path, *, as_of_ms: int, retention_ms: int) -> tuple[str, ...]:
-    """Drops what could be traced back to keys and is older than its retention; the files go with the next vacuums.
+def drop_expired(warehouse: Path, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
+    """Drops rows that are older than their table's retention; the files go with the next vacuums.
 
     `retention_ms`: how long rows are kept, counted from the end of their date.
 
@@ -95,19 +104,16 @@ def drop_expired_keys(warehouse: Path, *, as_of_ms: int, retention_ms: int) -> t
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
     """
-    last = datetime.fromtimestamp((as_of_ms - retention_ms) / 1000, UTC).date().isoformat()
     notes = []
-
-    def drop(on_disk: DeltaTable) -> None:
-        on_disk.delete(f"window_date < '{last}'")
-
-    for table in EXPIRING:
+    for table, kept_ms in retention_ms.items():
         path = table_path(warehouse, table)
         if not DeltaTable.is_deltatable(str(path)):
             continue
-        dates = [row["window_date"] for row in open_table(path).partitions()]
-        expired = sorted({day for day in dates if str(day) < last})
-        if expired:
-            commit(warehouse, table, drop)
-            notes.append(f"{table.name}: rows of {len(expired)} dates before {last} dropped")
+        last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
+        is_expired = f"{table.dated_by} < '{last}'"
+        rows = load_rows(warehouse, table, columns=(table.dated_by,), where=is_expired)
+        if rows.num_rows:
+            commit(warehouse, table, methodcaller("delete", is_expired))
+            dates = len(rows[table.dated_by].cast(pa.date32()).unique())
+            notes.append(f"{table.name}: rows of {dates} dates before {last} dropped")
     return tuple(notes)

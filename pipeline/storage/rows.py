@@ -17,7 +17,15 @@ from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.model.window import TimeWindow
-from pipeline.storage.durability import NOT_DURABLE, ON_READ, StorageErrors, open_table, sync_commits
+from pipeline.storage.durability import (
+    NOT_DURABLE,
+    ON_READ,
+    StorageErrors,
+    keep_table,
+    open_table,
+    sync_commits,
+    take_table,
+)
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -135,7 +143,7 @@ def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -
     path = table_path(warehouse, table)
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):
-        on_disk = open_table(path)
+        on_disk = take_table(path)
         before = on_disk.version()
         try:
             with StorageErrors(path, "nothing was committed: make room or mend the folder, then run again"):
@@ -146,6 +154,7 @@ def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -
             with StorageErrors(path, NOT_DURABLE):
                 on_disk.update_incremental()
                 sync_commits(path, after=before, to=on_disk.version())
+            keep_table(path, on_disk)
             return on_disk.version()
     raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
 

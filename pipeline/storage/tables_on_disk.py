@@ -11,11 +11,17 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import ArrayType, MapType, PrimitiveType
 
 from pipeline.errors import TableMismatchError
-from pipeline.storage.durability import StorageErrors, open_table, sync_commits
+from pipeline.storage.durability import StorageErrors, keep_table, open_table, sync_commits, take_table
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.keys import EXPIRING
 
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
+_LOG_PROPERTIES = {
+    # Who opens a table reads a checkpoint and fewer commits than this, however many there were.
+    "delta.checkpointInterval": "10",
+    # As long as replaced files are kept for readers of older versions.
+    "delta.logRetentionDuration": "interval 7 days",
+}
 _PRIMITIVES = {
     "string": "string",
     "bigint": "long",
@@ -72,12 +78,13 @@ def _ensure_at(path: Path, table: Table) -> bool:
         else:
             sync_commits(path, after=-1, to=0)
             return True
-    on_disk = open_table(path)
+    on_disk = take_table(path)
     before = on_disk.version()
     is_changed = _extend(on_disk, table)
     if is_changed:
         on_disk.update_incremental()
         sync_commits(path, after=before, to=on_disk.version())
+    keep_table(path, on_disk)
     return is_changed
 
 
@@ -88,9 +95,13 @@ def _create(path: Path, table: Table) -> None:
         partition_by=list(table.partitioned_by),
         name=table.name,
         description=f"One row per {table.grain}.",
-        configuration={SCHEMA_VERSION_PROPERTY: str(table.schema_version)},
+        configuration=_properties(table),
         raise_if_key_not_exists=False,
     )
+
+
+def _properties(table: Table) -> dict[str, str | None]:
+    return {SCHEMA_VERSION_PROPERTY: str(table.schema_version), **_LOG_PROPERTIES}
 
 
 def _field(column: Column) -> Field:
@@ -109,7 +120,8 @@ def _field(column: Column) -> Field:
 
 
 def _extend(on_disk: DeltaTable, table: Table) -> bool:
-    stored_version = int(on_disk.metadata().configuration.get(SCHEMA_VERSION_PROPERTY, "1"))
+    properties = on_disk.metadata().configuration
+    stored_version = int(properties.get(SCHEMA_VERSION_PROPERTY, "1"))
     if stored_version > table.schema_version:
         raise TableMismatchError(
             f"{table.name} on disk has schema version {stored_version}, this program knows {table.schema_version}: "
@@ -132,8 +144,8 @@ def _extend(on_disk: DeltaTable, table: Table) -> bool:
             )
     if added:
         on_disk.alter.add_columns(added)
-    if stored_version < table.schema_version:
-        on_disk.alter.set_table_properties(
-            {SCHEMA_VERSION_PROPERTY: str(table.schema_version)}, raise_if_not_exists=False
-        )
-    return bool(added)
+    wanted = _properties(table)
+    is_other = any(properties.get(name) != value for name, value in wanted.items())
+    if is_other:
+        on_disk.alter.set_table_properties(wanted, raise_if_not_exists=False)
+    return bool(added) or is_other

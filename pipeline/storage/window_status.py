@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of
+from pipeline.storage.durability import find_version, open_table
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables import TABLES, Table
+from pipeline.tables import TABLES
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -96,20 +97,26 @@ def lost_windows(
 
     Windows before the first committed one are not lost: nobody wanted them.
     """
-    if not DeltaTable.is_deltatable(str(table_path(warehouse, WINDOW_STATUS))):
+    path = table_path(warehouse, WINDOW_STATUS)
+    if not DeltaTable.is_deltatable(str(path)):
         return ()  # the first run of all
-    committed = committed_windows(warehouse, cluster)
     window_ms = before.end_ms - before.start_ms
-    first = min(committed, default=before)
     starts_ms = range(before.start_ms - most_count * window_ms, before.start_ms, window_ms)
-    windows = [TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts_ms if start_ms > first.start_ms]
+    reach = TimeWindow(
+        max(0, starts_ms.start) // DAY_MS * DAY_MS, before.end_ms
+    )  # whole dates: older ones are partitions
+    committed = committed_windows(warehouse, cluster, (reach,))
+    dates = [str(one["window_date"]) for one in open_table(path).partitions() if one["cluster"] == cluster]
+    is_older = min(dates, default="9") < format_instant(reach.start_ms)[:10]
+    first_ms = 0 if is_older else min(committed, default=before).start_ms
+    windows = [TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts_ms if start_ms > first_ms]
     stretches = groupby(windows, lambda window: window in committed)
     return tuple(tuple(stretch) for is_committed, stretch in stretches if not is_committed)
 
 
-def trusted_windows(warehouse: Path, cluster: str) -> frozenset[TimeWindow]:
+def trusted_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The committed windows over which the data gate passed."""
-    rows = _status_rows(warehouse, cluster, (), (*_BOUNDS, "is_trusted"))
+    rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return frozenset(_window(row) for row in rows if row["is_trusted"])
 
 
@@ -127,7 +134,7 @@ def withdraw_trust(warehouse: Path, cluster: str, windows: Sequence[TimeWindow])
 
     Makes a commit only where some of them are trusted.
     """
-    trusted = sorted(trusted_windows(warehouse, cluster) & set(windows))
+    trusted = sorted(trusted_windows(warehouse, cluster, windows) & set(windows))
     if trusted:
         _mark(warehouse, cluster, trusted, is_trusted=None)
 
@@ -204,15 +211,11 @@ def _status_rows(
     for table in TABLES:
         vouched = pc.map_lookup(rows[_VERSIONS], pa.scalar(table.name), "first")
         if vouched.null_count < len(vouched):
-            rows = rows.filter(pc.fill_null(pc.less_equal(vouched, _version(warehouse, table)), fill_value=True))
+            rows = rows.filter(
+                pc.fill_null(pc.less_equal(vouched, find_version(table_path(warehouse, table))), fill_value=True)
+            )
     found: list[dict[str, Any]] = (rows.drop_columns([_VERSIONS]) if columns else rows).to_pylist()
     return found
-
-
-def _version(warehouse: Path, table: Table) -> int:
-    """The last commit of a table by the names of its log's files; -1 where it is gone. Its state is not loaded."""
-    names = (path.name[:20] for path in (table_path(warehouse, table) / "_delta_log").glob("*.*"))
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _window(row: Mapping[str, Any]) -> TimeWindow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
-from pipeline.tables.gold import GOLD
+from pipeline.tables.gold import BROKER_SHARE, GOLD, VERDICTS
 from pipeline.tables.health import HEALTH
 from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
@@ -26,4 +26,7 @@ TABLES: tuple[Table, ...] = (
     *REPLAY,
 )
 
-__all__ = ["BRONZE", "GOLD", "SILVER", "TABLES", "Column", "Table"]
+KEPT = (BROKER_SHARE, VERDICTS, *ALERTING)
+"""No retention drops rows of these: an incident stands on them for as long as it is open, however long that is."""
+
+__all__ = ["BRONZE", "GOLD", "KEPT", "SILVER", "TABLES", "Column", "Table"]

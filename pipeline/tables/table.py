@@ -43,6 +43,9 @@ class Column:
         object.__setattr__(self, "unit", self.unit or named)
 
 
+_DATED_BY = ("window_date", "window_start", "max_timestamp", "first_seen_at")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One Delta table."""
@@ -65,6 +68,11 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         """Names in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def dated_by(self) -> str:
+        """The column whose date says how old a row is; of `bronze.log_segments` a row without one does not age."""
+        return next(name for name in _DATED_BY if name in self.column_names)
 
     def column(self, name: str) -> Column:
         """The column of that name.

@@ -175,8 +175,10 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
 
 def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
     """Replays recorded keys; empty where none are stored."""
-    windows, committed = recording.windows, committed_windows(run.warehouse, run.cluster_name)
-    before = {TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows} & committed
+    windows = recording.windows
+    reach = sorted({*windows, *(TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows)})
+    committed = committed_windows(run.warehouse, run.cluster_name, reach)
+    before = {window for window in reach if window in committed}
     span = tuple(sorted({*windows, *before}))
 
     def list_of(table: Table, content: str) -> list[tuple[str, str]]:

@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.errors import StorageError
+from pipeline.storage.durability import open_table
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -118,3 +120,65 @@ def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(tmp_path):
         merge_rows(rows_of(ALERT_OUTBOX, [], run_id="r"), tmp_path, ALERT_OUTBOX)
     with pytest.raises(StorageError, match="delete that file"):
         ensure_tables(tmp_path, (ALERT_OUTBOX,))
+
+
+def test_a_log_is_read_again_only_where_it_changed(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    path = table_path(tmp_path, ALERT_OUTBOX)
+    first = open_table(path)
+    assert open_table(path) is first
+    DeltaTable(path).alter.set_table_name("as another process does")
+    second = open_table(path)
+    assert second is not first
+    assert (first.version(), second.version()) == (0, 1)
+    queue(tmp_path, "a")  # this process's own commit leaves the newest state behind
+    assert open_table(path).version() == 2
+    assert load_rows(tmp_path, ALERT_OUTBOX).num_rows == 1
+
+
+def test_a_restored_table_of_the_same_version_is_read_again(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    path, copy = table_path(tmp_path, ALERT_OUTBOX), tmp_path / "copy"
+    shutil.copytree(path, copy)
+    queue(tmp_path, "a")
+    shutil.rmtree(path)
+    shutil.copytree(copy, path)
+    queue(tmp_path, "b", "c")
+    shutil.copytree(path, tmp_path / "other")
+    shutil.rmtree(path)
+    shutil.copytree(copy, path)
+    queue(tmp_path, "d")
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "other", path)
+    assert load_rows(tmp_path, ALERT_OUTBOX)["message_id"].to_pylist() == ["b", "c"]
+
+
+def test_a_log_is_checkpointed_every_ten_commits(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    for number in range(11):
+        queue(tmp_path, f"m{number}")
+    log = table_path(tmp_path, ALERT_OUTBOX) / "_delta_log"
+    assert [path.name[:20] for path in log.glob("*.checkpoint.parquet")] == [f"{9:020d}"]
+    assert open_table(table_path(tmp_path, ALERT_OUTBOX)).count() == 11
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 500])
+def test_a_checkpoint_that_a_power_cut_left_torn_is_dropped(tmp_path, kept_bytes):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    for number in range(12):
+        queue(tmp_path, f"m{number}")
+    copy = tmp_path / "after"  # another path: what this process keeps of the table is no help
+    shutil.copytree(tmp_path / "gold", copy / "gold")
+    (checkpoint,) = copy.rglob("*.checkpoint.parquet")
+    cut(checkpoint, kept_bytes)
+    assert load_rows(copy, ALERT_OUTBOX).num_rows == 12
+    queue(copy, "one more")
+    assert load_rows(copy, ALERT_OUTBOX).num_rows == 13
+
+
+def test_checkpoints_are_synced_before_the_commits_they_stand_for(tmp_path, synced):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    for number in range(9):
+        queue(tmp_path, f"m{number}")
+    names = [path.name for path in synced]
+    assert names.index(f"{9:020d}.checkpoint.parquet") < names.index("_last_checkpoint") < names.index(f"{9:020d}.json")

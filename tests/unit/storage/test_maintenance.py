@@ -10,12 +10,15 @@ import pytest
 from deltalake import write_deltalake
 
 from pipeline.errors import ConfigError
+from pipeline.model.window import DAY_MS
 from pipeline.storage.frames import arrow_schema, rows_of
-from pipeline.storage.maintenance import Upkeep, drop_expired_keys, maintain_tables
+from pipeline.storage.maintenance import Upkeep, drop_expired, maintain_tables
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables import TABLES
 from pipeline.tables.bronze import CONSUMER_GROUPS
-from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
+from pipeline.tables.keys import EXPIRING, KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
+from pipeline.tables.table import BY_DATE
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -78,14 +81,44 @@ def test_hashes_of_keys_are_dropped_after_their_retention(tmp_path):
     ]
     arrow = pa.Table.from_pylist([{**row, "run_id": "r"} for row in rows], schema=arrow_schema(KEY_HASHES))
     merge_rows(arrow, tmp_path, KEY_HASHES)
-    assert drop_expired_keys(tmp_path, as_of_ms=NOON_MS, retention_ms=31 * 86_400_000) == (
+    assert drop_expired(tmp_path, as_of_ms=NOON_MS, retention_ms=dict.fromkeys(EXPIRING, 31 * DAY_MS)) == (
         "silver.key_hashes: rows of 1 dates before 2026-10-21 dropped",
     )
     assert sorted(load_rows(tmp_path, KEY_HASHES)["window_date"].to_pylist()) == days[1:]
-    assert drop_expired_keys(tmp_path, as_of_ms=NOON_MS, retention_ms=31 * 86_400_000) == ()
+    assert drop_expired(tmp_path, as_of_ms=NOON_MS, retention_ms=dict.fromkeys(EXPIRING, 31 * DAY_MS)) == ()
 
 
 def test_only_its_owner_may_open_a_table_that_tells_keys(tmp_path):
     ensure_tables(tmp_path, (KEY_HASHES, KEY_TRAFFIC))
     assert table_path(tmp_path, KEY_HASHES).stat().st_mode & 0o077 == 0
     assert table_path(tmp_path, KEY_TRAFFIC).stat().st_mode & 0o070
+
+
+def test_rows_are_dropped_after_the_retention_of_their_table(warehouse):
+    def keep(days):
+        return drop_expired(warehouse, as_of_ms=NOON_MS, retention_ms={CONSUMER_GROUPS: days * DAY_MS})
+
+    assert keep(days=1) == ()
+    assert keep(days=0) == ("bronze.consumer_groups: rows of 1 dates before 2026-11-21 dropped",)
+    assert set(load_rows(warehouse, CONSUMER_GROUPS)["window_date"].to_pylist()) == {NOON.date()}
+
+
+def test_every_table_says_how_old_its_rows_are():
+    assert {table.dated_by for table in TABLES if table.partitioned_by == BY_DATE} == {"window_date"}
+    assert {table.dated_by for table in TABLES if table.partitioned_by != BY_DATE} == {
+        "window_start",
+        "max_timestamp",
+        "first_seen_at",
+    }
+
+
+def test_maintenance_leaves_a_checkpoint_and_drops_commits_older_than_a_week(warehouse):
+    log = table_path(warehouse, CONSUMER_GROUPS) / "_delta_log"
+    maintain_tables(warehouse, as_of_ms=NOON_MS)
+    assert (log / f"{9:020d}.checkpoint.parquet").exists()
+    for old in log.glob("0*"):
+        os.utime(old, (NOON.timestamp() - 30 * 86400,) * 2)
+    maintain_tables(warehouse, as_of_ms=NOON_MS + DAY_MS)  # joins the files of today, which is a commit
+    names = {path.name for path in log.glob("*.json")}
+    assert names == {f"{10:020d}.json"}
+    assert load_rows(warehouse, CONSUMER_GROUPS).num_rows == 8

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -135,6 +135,15 @@ def test_windows_that_no_run_committed_are_found_in_stretches(tmp_path, committe
         commit(tmp_path, *(windows[i] for i in committed))
     found = lost_windows(tmp_path, "c", windows[7], most)
     assert found == tuple(tuple(windows[i] for i in stretch) for stretch in lost)
+
+
+def test_windows_of_today_are_lost_where_a_window_of_an_earlier_date_is_committed(tmp_path):
+    ensure_tables(tmp_path)
+    days = [TimeWindow(day * DAY_MS, day * DAY_MS + 60_000) for day in range(4)]
+    commit(tmp_path, days[0])
+    before = [TimeWindow(days[3].start_ms - i * 60_000, days[3].start_ms - (i - 1) * 60_000) for i in (2, 1)]
+    assert lost_windows(tmp_path, "c", days[3], 2) == (tuple(before),)
+    assert lost_windows(tmp_path, "other", days[3], 2) == ()
 
 
 def status(minute, **versions):

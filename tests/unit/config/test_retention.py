@@ -1,0 +1,85 @@
+"""How long tables keep their rows: the configuration's `retention`, and which tables maintenance then cuts."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+import yaml
+
+from pipeline.config_file import load_config
+from pipeline.errors import ConfigError
+from pipeline.jobs import maintain
+from pipeline.model.window import DAY_MS, TimeWindow
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import CONSUMER_GROUPS
+from pipeline.tables.gold import LATENCY, VERDICTS
+
+NOW = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
+AGES = (100, 50, 1)
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(retention):
+        path = tmp_path / "partition-health.yaml"
+        cluster = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
+        document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": {"demo": cluster}, "retention": retention}
+        path.write_text(yaml.safe_dump(document))
+        return load_config(path)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("retention", "reason"),
+    [
+        ({"silver": "P30D"}, "silver: runs read up to 31 days of history"),
+        ({"copper": "P90D"}, "'copper' is no layer and no table that may lose rows"),
+        ({"gold.incidents": "P90D"}, "'gold.incidents' is no layer and no table that may lose rows"),
+        ({"silver.key_hashes": "P90D"}, "'silver.key_hashes' is no layer"),
+    ],
+)
+def test_a_retention_that_would_take_what_runs_need_is_refused(load, retention, reason):
+    with pytest.raises(ConfigError, match=reason):
+        load(retention)
+
+
+def row_of(table, days_ago):
+    start = NOW - dt.timedelta(days=days_ago)
+    known = {
+        "cluster": "demo",
+        "window_start": start,
+        "observed_at": start,
+        "rule": "r",
+        "subject": "s",
+        "verdict": "ok",
+    }
+    kinds = {"string": "", "bigint": 0, "double": 0.0, "boolean": False, "timestamp": start}
+    filled = {
+        column.name: kinds[column.type] for column in table.columns if not column.nullable and column.type in kinds
+    }
+    return {**filled, **{name: value for name, value in known.items() if name in table.column_names}}
+
+
+def ages_of(warehouse, table):
+    return [(NOW - start).days for start in sorted(load_rows(warehouse, table)["window_start"].to_pylist())]
+
+
+def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_they_stand_on(load):
+    config = load({"bronze": "P40D", "gold": "P60D", "gold.latency": "P40D"})
+    ensure_tables(config.warehouse)
+    for table in (CONSUMER_GROUPS, LATENCY, VERDICTS):
+        starts_ms = [round(NOW.timestamp() * 1000) - days * DAY_MS for days in AGES]
+        windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in starts_ms]
+        rows = rows_of(table, [row_of(table, days) for days in AGES], run_id="r")
+        replace_rows(rows, config.warehouse, table, cluster="demo", windows=windows)
+    report = maintain.run(config, now_ms=round(NOW.timestamp() * 1000))
+    assert [note for note in report.notes if "dropped" in note] == [
+        "bronze.consumer_groups: rows of 2 dates before 2026-10-13 dropped",
+        "gold.latency: rows of 2 dates before 2026-10-13 dropped",
+    ]
+    assert (ages_of(config.warehouse, CONSUMER_GROUPS), ages_of(config.warehouse, LATENCY)) == ([1], [1])
+    assert ages_of(config.warehouse, VERDICTS) == [100, 50, 1]

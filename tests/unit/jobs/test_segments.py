@@ -1,0 +1,64 @@
+"""Which of all segments that ever were are asked about. Oracle: worked out by hand on a few rows."""
+
+from __future__ import annotations
+
+import yaml
+
+from pipeline.config_file import load_config
+from pipeline.jobs import measure_rules
+from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
+from pipeline.runs import plan_runs
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+
+START_MS = 1_795_251_600_000
+_ZERO = {"bigint": 0, "string": "", "boolean": False, "double": None}
+
+
+def row_of(table, **own):
+    row = {column.name: _ZERO.get(column.type) for column in table.columns if not column.nullable}
+    return {**row, "cluster": "lab", "topic": "a", "topic_id": "", **own}
+
+
+def test_segments_past_retention_are_those_still_in_their_logs(tmp_path):
+    source = {"kind": "log_directories", "paths": [str(tmp_path)]}
+    document = {
+        "warehouse": "warehouse",
+        "outbox": "outbox",
+        "keys": {"secret": "secret"},
+        "clusters": {"lab": {"sources": [source]}},
+    }
+    (tmp_path / "partition-health.yaml").write_text(yaml.safe_dump(document))
+    config = load_config(tmp_path / "partition-health.yaml")
+    ensure_tables(config.warehouse)
+    windows = [TimeWindow(START_MS + hour * HOUR_MS, START_MS + (hour + 1) * HOUR_MS) for hour in range(2)]
+    starts = [instant_of(window.start_ms) for window in windows]
+    state = [
+        row_of(CLUSTER_STATE, window_start=start, replica_id=1, leader_id=1, log_start_offset=offset)
+        for start, offset in zip(starts, (100, 200), strict=True)
+    ]
+    health = [row_of(TOPIC_HEALTH, window_start=start, placement="keys") for start in starts]
+    for table, rows in ((CLUSTER_STATE, state), (TOPIC_HEALTH, health)):
+        replace_rows(rows_of(table, rows, run_id="r"), config.warehouse, table, cluster="lab", windows=windows)
+    over, later = instant_of(START_MS - HOUR_MS), instant_of(START_MS + 5 * HOUR_MS)
+    segments = [
+        row_of(LOG_SEGMENTS, broker_id=broker, base_offset=first, last_offset=last, deletable_at=at, size_bytes=5)
+        for broker, first, last, at in (
+            (1, 0, 99, over),  # deleted before the first window
+            (1, 100, 199, over),  # deleted in the second
+            (1, 200, 299, over),
+            (1, 300, None, over),  # its batches were not read: judged by its name
+            (1, 400, 499, later),
+            (2, 200, 299, over),  # of a broker that holds no replica
+        )
+    ]
+    merge_rows(rows_of(LOG_SEGMENTS, segments, run_id="r"), config.warehouse, LOG_SEGMENTS)
+    (run,) = plan_runs(config, TimeWindow(START_MS, windows[-1].end_ms), run_id="r", now_ms=windows[-1].end_ms)
+
+    measure_rules.run(run, windows)
+
+    found = load_rows(config.warehouse, RULE_MEASURES, where="rule = 'segments_past_retention'").sort_by("window_start")
+    assert found["value"].to_pylist() == [3.0, 2.0]
