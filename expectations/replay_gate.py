@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import HISTORY_FACTOR
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -138,18 +138,15 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
 
     first_ms, end_ms = min(window.start_ms for window in windows), max(window.end_ms for window in windows)
     reach = TimeWindow(max(0, first_ms - HISTORY_FACTOR * HISTORY_WINDOWS * run.window_ms), end_ms)
-    rows = run.load(BACK_TESTS, (reach,)).sort_by("window_start")
-    wanted = {window.start_ms for window in windows}
+    columns = ("window_start", "topic", "topic_id")
+    history = run.load(BACK_TESTS, (reach,), (*columns, "share_error_points")).sort_by("window_start")
     errors: dict[tuple[str, str], list[float | None]] = defaultdict(list)
-    medians: list[float | None] = []
-    kept = []
-    columns = ("topic", "topic_id", "window_start", "share_error_points")
-    for topic, topic_id, start, error in zip(*(rows[name].to_pylist() for name in columns), strict=True):
+    medians: dict[tuple[Any, ...], float | None] = {}
+    for start, topic, topic_id, error in zip(*history.to_pydict().values(), strict=True):
         before = errors[topic, topic_id]
         known = [value for value in before[-HISTORY_WINDOWS:] if value is not None]
-        medians.append(median_low(known) if len(known) >= LEAST_HISTORY else None)
-        kept.append(milliseconds_of(start) in wanted)
+        medians[start, topic, topic_id] = median_low(known) if len(known) >= LEAST_HISTORY else None
         before.append(error)
-    return rows.append_column("history_share_error_points", pa.array(medians, pa.float64())).filter(
-        pa.array(kept, pa.bool_())
-    )
+    rows = run.load(BACK_TESTS, windows).sort_by("window_start")
+    own = [medians[key] for key in zip(*(rows[name].to_pylist() for name in columns), strict=True)]
+    return rows.append_column("history_share_error_points", pa.array(own, pa.float64()))

@@ -100,7 +100,7 @@ def _create(path: Path, table: Table) -> None:
     )
 
 
-def _properties(table: Table) -> dict[str, str | None]:
+def _properties(table: Table) -> dict[str, str]:
     return {SCHEMA_VERSION_PROPERTY: str(table.schema_version), **_LOG_PROPERTIES}
 
 
