@@ -145,7 +145,10 @@ def test_keys_made_to_collide_are_different_keys():
     ],
 )
 def test_keys_spread_over_the_slots(keys, secret):
-    """The longest run of slots in use is what a search takes at worst: 43 of random hashes at most, 16,384 of made ones."""
+    """The longest run of slots in use is what a search takes at worst: 43 of random hashes at most, 16,384 of made ones.
+
+    And as few keys share some bits of their hash, the highest and the lowest, as of random ones.
+    """
     scan = make_scan([(key, 9, False) for key in keys])
     words = np.array([word * 0x9E3779B97F4A7C15 % 2**64 for word in secret], np.uint64)
     slots, hashes = np.zeros(1 << 15, np.int32), np.empty(len(keys), np.uint64)
@@ -156,6 +159,10 @@ def test_keys_spread_over_the_slots(keys, secret):
     assert found == (len(keys), len(keys))
     assert numbers.tolist() == list(range(len(keys)))
     assert max(map(len, "".join("x" if slot else " " for slot in slots).split())) < 150
+    expected = len(keys) ** 2 / 2 / 2**16
+    for bits in (hashes & np.uint64(0xFFFF), hashes >> np.uint64(48)):
+        counts = np.bincount(bits.astype(np.int64))
+        assert (counts * (counts - 1) // 2).sum() < expected + 6 * expected**0.5
 
 
 @settings(max_examples=100)

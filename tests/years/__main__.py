@@ -26,6 +26,7 @@ from pipeline.report import queries
 from pipeline.report.answers import Asker, pivot_columns
 from pipeline.storage.in_process import InProcess
 from tests.lab.archive import unpack_once
+from tests.paper_rows import with_rows
 from tests.spark.capture_runs import CLUSTER, Capture, plan
 from tests.years.history import History
 
@@ -41,14 +42,20 @@ STEPS = {
     "health, incidents, report": judge_windows,
     "deliver": lambda _, run: deliver_alerts.run(run.config, None, now_ms=run.now_ms).check(),
 }
-REPORT = {name: text for name, text in vars(queries).items() if name.isupper() and not name.startswith("_")}
+REPORT = {
+    f"report: {name.lower().replace('_', ' ')}": text
+    for name, text in vars(queries).items()
+    if name.isupper() and not name.startswith("_")
+}
+HOURS = [10, 100, 1000]
+HEAD = "| CPU time of | after 10 | after 100 | after 1,000 | growth from 10 | bar: 10 % |\n|---|---|---|---|---|---|\n"
 BAR = 0.10  # how much the cost may grow from the fewest hours to the most
 
 
 def main() -> int:
     """Measures and writes; 0 where nothing grows beyond the bar."""
     parser = argparse.ArgumentParser(prog="make years", description=__doc__)
-    parser.add_argument("--hours", type=int, nargs="+", default=[10, 100, 1000], help="earlier windows")
+    parser.add_argument("--hours", type=int, nargs="+", default=HOURS, help="earlier windows")
     parser.add_argument("--repeats", type=int, default=5, help="the least of so many counts")
     parser.add_argument("--folder", type=Path, help="keep the warehouses here, and use those that are there")
     parser.add_argument("--profile", action="store_true", help="print where the time of the longest history goes")
@@ -60,10 +67,30 @@ def main() -> int:
         if options.profile:
             bed.print_profile(max(options.hours))
             return 0
-        runs, statements = bed.measure(sorted(options.hours), options.repeats)
+        costs = bed.measure(sorted(options.hours), options.repeats)
         files = {hours: bed.count_files(hours) for hours in sorted(options.hours)}
-    print(json.dumps({"runs": runs, "statements": statements, "files": files}, indent=1))
-    return 0
+    rows = {name: format_row(name, found) for name, found in costs.items()} | {"files": format_files(files)}
+    sys.stdout.write("".join(rows.values()))
+    if options.hours == HOURS:
+        PAPER.write_text(with_rows(PAPER.read_text(), HEAD, rows, rows))
+    return int(any(grown(found) > BAR for found in costs.values()))
+
+
+def grown(found: dict[int, float]) -> float:
+    """By which part the cost after the most hours is above the one after the fewest."""
+    return found[max(found)] / found[min(found)] - 1
+
+
+def format_row(name: str, found: dict[int, float]) -> str:
+    """What a step or a statement costs, and whether it grows beyond the bar."""
+    cells = [f"{1000 * cost:,.0f} ms" for _, cost in sorted(found.items())]
+    bar = "missed" if grown(found) > BAR else "met"
+    return f"| {name} | {' | '.join(cells)} | {100 * grown(found):+.0f} % | {bar} |\n"
+
+
+def format_files(files: dict[int, int]) -> str:
+    """How many files the warehouse has."""
+    return f"| files | {' | '.join(f'{count:,}' for _, count in sorted(files.items()))} | | |\n"
 
 
 class Bed:
@@ -111,7 +138,8 @@ class Bed:
         started_s = time.monotonic()
         History(self.folder / "real/warehouse", CLUSTER, self.hour.start_ms, hours).write(target / "warehouse")
         (target / "done").touch()
-        print(f"{hours} hours written in {time.monotonic() - started_s:.0f} s", flush=True)
+        sys.stdout.write(f"{hours} hours written in {time.monotonic() - started_s:.0f} s\n")
+        sys.stdout.flush()
 
     def take_steps(self, folder: Path) -> dict[str, float]:
         """CPU seconds of each step of a run over the real hour."""
@@ -143,24 +171,26 @@ class Bed:
         subprocess.run(["cp", "-al", str(self.folder / f"after-{hours}"), str(work)], check=True)
         return work
 
-    def measure(self, sizes: list[int], repeats: int) -> tuple[dict, dict]:
-        """The least CPU seconds by step and hours, and by statement and hours; the first round warms up."""
-        runs: dict[str, dict[int, float]] = defaultdict(dict)
-        statements: dict[str, dict[int, float]] = defaultdict(dict)
+    def measure(self, sizes: list[int], repeats: int) -> dict[str, dict[int, float]]:
+        """The least CPU seconds of each step and statement by hours of history; the first round warms up."""
+        costs: dict[str, dict[int, float]] = defaultdict(dict)
         for number in range(repeats + 1):
             for hours in sizes:
                 work = self.restore(hours)
-                for found, kept in ((self.take_steps(work), runs), (self.ask(work), statements)):
-                    for name, cost in found.items():
-                        if number:
-                            kept[name][hours] = min(cost, kept[name].get(hours, cost))
-                print(number, hours, {k: round(v.get(hours, 0), 2) for k, v in runs.items()}, flush=True)
-        return runs, statements
+                steps = self.take_steps(work)
+                for name, cost in (steps | {"a run": sum(steps.values())} | self.ask(work)).items():
+                    if number:
+                        costs[name][hours] = min(cost, costs[name].get(hours, cost))
+                sys.stdout.write(f"round {number}, {hours} hours: {steps}\n")
+                sys.stdout.flush()
+        return dict(costs)
 
     def count_files(self, hours: int) -> int:
+        """Files of a warehouse before the run."""
         return sum(path.is_file() for path in (self.folder / f"after-{hours}/warehouse").rglob("*"))
 
     def print_profile(self, hours: int) -> None:
+        """Prints where the time of a run goes."""
         self.take_steps(self.restore(hours))
         work = self.restore(hours)
         profile = cProfile.Profile()
