@@ -30,13 +30,10 @@ _MOST_KEPT = 64  # more than one warehouse has tables
 
 
 class _LogState(NamedTuple):
-    """What tells one state of a table's log from another: its newest commit, and how many files there are."""
+    """What tells one state of a table's log from another."""
 
-    last: Path
-    inode: int
-    changed_ns: int
-    size_bytes: int
-    file_count: int
+    last: Path  # its newest commit
+    marks: tuple[int, ...]  # inode, time of change and size of that file, and how many files there are
 
 
 _kept: dict[Path, tuple[_LogState, DeltaTable]] = {}
@@ -141,7 +138,7 @@ def _find_state(path: Path) -> _LogState | None:
     # The newest commit; where it was cleaned up, the checkpoint that stands for it: `checkpoint` sorts before `json`.
     last = path / _LOG / max(dated)
     found = last.stat()
-    return _LogState(last, found.st_ino, found.st_mtime_ns, found.st_size, len(dated))
+    return _LogState(last, (found.st_ino, found.st_mtime_ns, found.st_size, len(dated)))
 
 
 def _name_commit(version: int) -> str:
