@@ -25,7 +25,7 @@ from typing import Any
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
 from dags.defaults import INGESTED, dag_settings
-from dags.schedule import last_tick, plan_schedule
+from pipeline.config.schedule import last_tick, plan_schedule
 from pipeline.config_file import load_config
 
 _CONFIG = load_config()

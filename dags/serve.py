@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
+from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import config_path, load_config
+from pipeline.errors import ConfigError
 
 AIRFLOW = Path(sys.executable).with_name("airflow")
 _EVERY_S = 1.0
@@ -29,26 +31,26 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  (how to reach
 
 
 def main() -> int:
-    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1).
-
-    Raises:
-        ConfigError: if the configuration cannot be used.
-    """
+    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1); 2 where it cannot be configured."""
     parser = argparse.ArgumentParser(prog="make serve", description="Airflow with the DAGs scheduled.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
     parser.add_argument("--home", type=Path, default=DAGS_FOLDER.parent / ".airflow", help="Airflow's folder")
     options = parser.parse_args()
-    config = config_path().resolve()
-    load_config(config)
+    try:
+        path = config_path().resolve()
+        config = load_config(path)
+        plan_schedule(config.window, config.grace)
+    except ConfigError as error:
+        parser.error(str(error))
     home = options.home.resolve()
     url = f"http://{_ANYWHERE.get(options.host, options.host)}:{options.port}"
-    use_airflow_home(home, config, overrides=_settings(options.host, options.port, url))
+    use_airflow_home(home, path, overrides=serve_settings(options.host, options.port, url))
     subprocess.run([AIRFLOW, "db", "migrate"], check=True)  # noqa: S603  (no shell)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _running("api-server") as server:
-            while server.poll() is None and not _answers(url):
+            while server.poll() is None and not answers(url):
                 time.sleep(_EVERY_S)
             if server.poll() is not None:
                 return 1
@@ -62,7 +64,8 @@ def main() -> int:
     return 1  # each runs until it is stopped, so its end is a failure; its last lines say why
 
 
-def _settings(host: str, port: int, url: str) -> dict[str, str]:
+def serve_settings(host: str, port: int, url: str) -> dict[str, str]:
+    """Airflow's own settings, as environment variables, for a server on a busy machine."""
     return {
         "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": str(port),
@@ -91,7 +94,8 @@ def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether the API server at an address is up."""
     try:
         with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=30) as answer:  # noqa: S310  (ours)
             return bool(answer.status == 200)

@@ -21,6 +21,7 @@ from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import paint, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError
@@ -86,6 +87,11 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
             yield from examine_source(name, source)
+    if _airflow_version():  # without it windows of any length can be run
+        advice = "correct window in the configuration; partition-health run takes windows of any length"
+        yield _asked(
+            "schedule", advice, lambda: f"ingest at `{plan_schedule(config.window, config.grace).cron}` (cron, UTC)"
+        )
     yield _folder("outbox", config.outbox)
     if rows:
         yield _outbox(config)

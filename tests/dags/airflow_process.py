@@ -61,18 +61,26 @@ class AirflowHome:
         """`airflow <name>` for each name, each in its own process group, all ended at exit."""
         with ExitStack() as stack:
             for name in names:
-                sink = stack.enter_context((self.folder / f"{name}.log").open("wb"))
-                process = subprocess.Popen(
-                    [AIRFLOW, name],
-                    cwd=self.folder,
-                    env=self.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=sink,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-                stack.callback(_end, process)
+                stack.enter_context(self.service(name))
             yield
+
+    @contextmanager
+    def service(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+        """`airflow COMMAND…` in its own process group, ended at exit; its output is added to a log of its name."""
+        with (self.folder / f"{command[0]}.log").open("ab") as sink:
+            process = subprocess.Popen(
+                [AIRFLOW, *command],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                yield process
+            finally:
+                _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,7 @@ from airflow.timetables.base import TimeRestriction
 from airflow.timetables.trigger import CronPartitionTimetable
 from pendulum import instance
 
-from dags.schedule import plan_schedule
+from pipeline.config.schedule import plan_schedule
 from pipeline.model.window import parse_duration
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

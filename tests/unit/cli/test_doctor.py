@@ -31,10 +31,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def examined(folder, capsys, mail="{}"):
+def examined(folder, capsys, mail="{}", more=""):
     """Exit code, and what is wrong by name."""
     path = folder / "config.yaml"
-    path.write_text(CONFIG.format(mail=mail))
+    path.write_text(CONFIG.format(mail=mail) + more)
     code = main(["doctor", "--config", str(path), "--json"])
     checks = json.loads(capsys.readouterr().out)["checks"]
     assert all(bool(check["advice"]) is not check["is_ok"] for check in checks)
@@ -64,6 +64,12 @@ def test_what_is_missing_is_named(folder, capsys, monkeypatch):
     code, wrong, _ = examined(folder, capsys)
     assert code == 2
     assert set(wrong) == {"Delta jars", "warehouse", "demo: log_directories"}
+
+
+def test_a_window_that_airflow_cannot_schedule_is_named(folder, capsys):
+    code, wrong, _ = examined(folder, capsys, more="window: PT7M\n")
+    assert (code, wrong.keys()) == (2, {"schedule"})
+    assert "windows of 420 s" in wrong["schedule"]
 
 
 def test_a_mail_server_is_spoken_to(folder, capsys):

@@ -56,8 +56,8 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
         hour = {1: "*", 24: "0"}.get(hours, f"*/{hours}")
         return Schedule(f"{minute} {hour} * * *", -1 - late_windows, "%Y-%m-%dT%H:00:00Z")
     raise ConfigError(
-        f"a window of {window.total_seconds():g} s cannot be scheduled: "
-        "it has to be whole minutes that divide an hour, or whole hours that divide a day"
+        f"window: Airflow cannot schedule windows of {window.total_seconds():g} s: "
+        "they have to be whole minutes that divide an hour, or whole hours that divide a day"
     )
 
 
