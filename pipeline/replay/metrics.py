@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.cluster import NO_LEADER
@@ -38,8 +39,9 @@ class SessionMetrics:
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
     longest_request_ms: float | None = None  # the longest request that was scraped, or None
     queue_time_ms: float | None = None
-    # requests under way to the idlest broker, on average over the window; None without any
+    # on average over the window: requests under way to the idlest broker, a request to the quickest; None without any
     least_under_way: float | None = None
+    least_latency_ms: float | None = None
     saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
     nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
 
@@ -47,6 +49,16 @@ class SessionMetrics:
     def under_way(self) -> float | None:
         """The most requests under way to one broker, on average."""
         return max((node.under_way for node in self.nodes if node.has_latency), default=None)
+
+    @property
+    def waiting(self) -> Waiting:
+        """Why its batches waited."""
+        return Waiting(
+            queue_time_ms=self.queue_time_ms,
+            under_way=self.under_way,
+            least_under_way=self.least_under_way,
+            least_latency_ms=self.least_latency_ms,
+        )
 
 
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
@@ -72,6 +84,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             first_ms = start_ms - MINUTE_MS
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
             metrics = [minute for minute in minutes if first_ms <= minute.start_ms < start_ms + length_ms]
+        of_window = [node for node in metrics if node.start_ms >= start_ms]
         found[key] = SessionMetrics(
             models=fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
             client_id=client[1] if client else None,
@@ -87,10 +100,9 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 default=None,
             ),
             queue_time_ms=_queue_time(now),
-            least_under_way=_least_under_way([node for node in metrics if node.start_ms >= start_ms]),
-            saturated=frozenset(
-                node.broker_id for node in metrics if node.start_ms >= start_ms and node.under_way >= SATURATED
-            ),
+            least_under_way=_least_mean(of_window, lambda node: node.under_way),
+            least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
+            saturated=frozenset(node.broker_id for node in of_window if node.under_way >= SATURATED),
             nodes=tuple(metrics),
         )
     return lend_models(found, sent)
@@ -230,11 +242,12 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
     )
 
 
-def _least_under_way(nodes: Sequence[NodeMetrics]) -> float | None:
+def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], float]) -> float | None:
+    """The mean of the broker that has the least."""
     found: dict[int, list[float]] = defaultdict(list)
     for node in nodes:
         if node.has_latency:
-            found[node.broker_id].append(node.under_way)
+            found[node.broker_id].append(measure(node))
     return min((sum(each) / len(each) for each in found.values()), default=None)
 
 

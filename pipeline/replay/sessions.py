@@ -146,7 +146,7 @@ def refine_sessions(
     read_batches: ReadRows,
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
-    settled = [replace(one, baseline=_settle(one.baseline, metrics[one.key])) for one in sessions]
+    settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
     found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine)
     models = {key: found_models for key, found_models, _ in found}
@@ -157,10 +157,6 @@ def refine_sessions(
     ]
     sharpened = {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
     return refined, lend_models(sharpened, sum_sent(sessions))
-
-
-def _settle(baseline: Baseline, own: SessionMetrics) -> Baseline:
-    return settle_linger(baseline, own.queue_time_ms, own.under_way, own.least_under_way)
 
 
 def _list_trials(

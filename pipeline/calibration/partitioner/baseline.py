@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from pipeline.calibration.partitioner.clients import (
 )
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
+    USUAL_LINGERS_MS,
     Setting,
     bound_batch_bytes,
     bound_linger_ms,
@@ -209,57 +211,76 @@ def _take_configured(found: _Evidence, strategy: str) -> _Evidence:
 
 MOST_UNDER_WAY = 3.0  # requests under way to a broker on average, above which batches wait for their turn, too
 NEW_DEFAULT_MS = 5.0  # default of `linger.ms` since Kafka 4.0 (KIP-1030)
+MOST_WAIT_RATIO = 1.5  # of `linger.ms` that batches wait on average: 1.00 to 1.37 in the capture's warm clients
 _NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
 _TOLERANCE_MS = 0.3
 
 
-def settle_linger(
-    baseline: Baseline, queue_time_ms: float | None, under_way: float | None, least_under_way: float | None = None
-) -> Baseline:
-    """Corrects `linger.ms` by what the client's metrics say of why batches waited.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a producer's metrics say of why its batches waited, on average; None where they do not."""
 
-    `under_way` are the requests under way to the busiest broker on average, `least_under_way` those to the idlest. A baseline
-    that is configured, or of another client, stays as it is.
-    """
+    queue_time_ms: float | None = None  # in the producer
+    under_way: float | None = None  # requests, to the busiest broker
+    least_under_way: float | None = None  # to the idlest broker
+    least_latency_ms: float | None = None  # a request to the quickest broker
+
+    def may_be_for_brokers(self, linger_ms: float) -> bool:
+        """Whether even the quickest broker takes as long for a request as batches would wait for `linger.ms`."""
+        return self.least_latency_ms is not None and self.least_latency_ms >= linger_ms
+
+
+def settle_linger(baseline: Baseline, waiting: Waiting) -> Baseline:
+    """Corrects `linger.ms` by why batches waited; a baseline that is configured, or of another client, stays as it is."""
     linger = baseline.settings.get("linger.ms")
     if linger is None or (baseline.client, baseline.source) != (JAVA, Origin.INFERRED):
         return baseline
     if linger.source == Origin.DEFAULT:
-        return _take_new_default(baseline, linger, queue_time_ms, under_way)
-    return baseline if least_under_way is None else _judge_wait(baseline, linger, least_under_way)
+        return _take_wait(baseline, linger, waiting)
+    return baseline if waiting.least_under_way is None else _judge_wait(baseline, linger, waiting)
 
 
-def _judge_wait(baseline: Baseline, linger: Setting, least_under_way: float) -> Baseline:
+def _judge_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
     """Batches that were open for long waited for `linger.ms` where some broker could take them at once; else for brokers."""
-    if least_under_way < MOST_UNDER_WAY:
+    is_idle = waiting.least_under_way is not None and waiting.least_under_way < MOST_UNDER_WAY
+    if is_idle and not waiting.may_be_for_brokers(float(linger.value)):
         changed = replace(linger, source=Origin.INFERRED)
     else:
         default = find_config(JAVA, baseline.version, "linger.ms").default or "0"
         changed = replace(linger, value=default, source=Origin.UNKNOWN, low=0.0)
-    return replace(baseline, settings={**baseline.settings, "linger.ms": changed})
+    return _with_linger(baseline, changed)
 
 
-def _take_new_default(
-    baseline: Baseline, linger: Setting, queue_time_ms: float | None, under_way: float | None
-) -> Baseline:
-    """Takes 4.0's default of 5 ms where batches leave `linger.ms` open between that and none, and they waited as long.
+def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
+    """Takes what batches waited for `linger.ms` where their shapes leave it open, such as 4.0's default of 5 ms.
 
     Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
     mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
+    Where brokers may be what batches waited for, `linger.ms` is not known.
 
     References:
         Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
     """
-    if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY:
+    queue_time_ms, under_way = waiting.queue_time_ms, waiting.under_way
+    if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY or float(linger.value) != 0:
         return baseline
-    is_open = (linger.low or 0.0) <= NEW_DEFAULT_MS and (linger.high is None or linger.high > NEW_DEFAULT_MS)
-    if float(linger.value) != 0 or not is_open or queue_time_ms < NEW_DEFAULT_MS - _TOLERANCE_MS:
+    low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
+    fitting = (usual for usual in USUAL_LINGERS_MS if low <= usual < high and usual <= queue_time_ms + _TOLERANCE_MS)
+    waited_ms = max(fitting, default=0)
+    if waited_ms < NEW_DEFAULT_MS:
         return baseline
-    waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {NEW_DEFAULT_MS:g}, not 0"
-    changed = replace(linger, value=f"{NEW_DEFAULT_MS:g}")
+    if waiting.may_be_for_brokers(waited_ms) or queue_time_ms > MOST_WAIT_RATIO * waited_ms:
+        return _with_linger(baseline, replace(linger, source=Origin.UNKNOWN))
+    waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {waited_ms}, not 0"
+    changed = replace(linger, value=str(waited_ms))
     settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
-    if baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES:
+    switches_by_bytes = baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES
+    if switches_by_bytes and waited_ms == NEW_DEFAULT_MS:
         settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
-    else:  # an old client has no such default: it was set
+    else:  # no client has such a default: it was set
         changed = replace(changed, source=Origin.INFERRED)
-    return replace(settled, settings={**baseline.settings, "linger.ms": changed})
+    return _with_linger(settled, changed)
+
+
+def _with_linger(baseline: Baseline, linger: Setting) -> Baseline:
+    return replace(baseline, settings={**baseline.settings, "linger.ms": linger})
