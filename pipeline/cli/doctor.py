@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
@@ -86,7 +86,7 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="tables", is_ok=True, found=found)
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
-            yield from examine_source(name, source)
+            yield from examine_source(name, source, {other.kind for other in cluster.sources})
     if _airflow_version():  # without it windows of any length can be run
         advice = "correct window in the configuration; partition-health run takes windows of any length"
         yield _asked(
@@ -118,14 +118,15 @@ def _silences(alertmanager: Alertmanager) -> str:
     return f"{alertmanager.url}, {len(read_silences(alertmanager))} active silences"
 
 
-def examine_source(cluster: str, source: Source) -> Iterator[Finding]:
-    """Tries one source of a cluster within a short time, and says which numbers it gives."""
+def examine_source(cluster: str, source: Source, kinds: Collection[str] = ()) -> Iterator[Finding]:
+    """Tries one source of a cluster within a short time, and says which numbers it gives with sources of these kinds."""
     name, is_ok = f"{cluster}: {source.kind}", True
     for finding in source.probe():
         is_ok &= finding.is_ok
         yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
-    if is_ok and source.configured_column:
-        for what, numbers in zip(("gives", "does not give"), given_by(source.configured_column), strict=True):
+    column = source.column_with(kinds)
+    if is_ok and column:
+        for what, numbers in zip(("gives", "does not give"), given_by(column), strict=True):
             yield Finding(name=f"{name}, {what}", is_ok=True, found="; ".join(numbers))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +31,7 @@ class Cluster(Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
     Attributes:
-        sources: Where its data comes from; records from one kind of source.
+        sources: Where its data comes from; records from one kind of source, which a live cluster may complete.
         as_of: Now, where the data is a recording: the end of its last window.
         topics: Patterns of topics to look at; all without any.
         partitioners: Strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
@@ -68,10 +69,12 @@ class Cluster(Section):
     @field_validator("sources")
     @classmethod
     def _one_way_to_the_records(cls, sources: tuple[AnySource, ...]) -> tuple[AnySource, ...]:
-        ways = [source for source in sources if source.bears_records]
-        if len({source.kind for source in ways}) > 1 or any(source.is_only_one for source in ways[1:]):
+        ways = Counter(source.kind for source in sources if source.bears_records)
+        alone = {source.kind for source in sources if source.bears_records and source.completes not in ways}
+        if len(alone) > 1 or any(source.is_only_one and ways[source.kind] > 1 for source in sources):
             raise ValueError(
-                "records come from log_directories, from texts of dump_log or from one live_cluster, not from several"
+                "records come from log_directories, from texts of dump_log or from one live_cluster, not from several; "
+                "only log_directories may have one live_cluster with them"
             )
         return sources
 

@@ -23,10 +23,12 @@ class SourceSettings(Section):
     Attributes:
         bears_records: Records come from it: without it no share of a window is judged.
         is_only_one: A cluster has at most one source of this kind.
+        completes: Kind of records' source to which it adds the cluster's present state, and then no records.
     """
 
     bears_records: ClassVar[bool] = False
     is_only_one: ClassVar[bool] = False
+    completes: ClassVar[str] = ""
 
     kind: str
 

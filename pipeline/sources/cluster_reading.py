@@ -39,7 +39,11 @@ def read_cluster(
     question = ClusterQuestion(
         name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms, earlier=earlier, newest=newest
     )
-    reading = (type(records[0]) if records else LogDirectories).read_cluster(records, question, described)
+    kinds = {source.kind for source in records}
+    alone = [source for source in records if source.completes not in kinds]
+    reading = (type(alone[0]) if alone else LogDirectories).read_cluster(alone, question, described)
+    for source in records:
+        reading = source.complete(reading, question) if source.completes in kinds else reading
     problems = {kind: tuple(found) for kind, found in described.problems.items()}
     locations = [path for source in sources_of(cluster, Source) for path in source.locations]
     return replace(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
@@ -69,9 +69,8 @@ class Source(SourceSettings):
         """Columns it fills, by heading; several headings where a key of the configuration makes the difference."""
         return {cls.column: cls.provides} if cls.column else {}
 
-    @property
-    def configured_column(self) -> str:
-        """The heading of what it gives as it is configured."""
+    def column_with(self, kinds: Collection[str]) -> str:
+        """The heading of what it gives as it is configured, in a cluster that has sources of these kinds."""
         return self.column
 
     @property
@@ -100,6 +99,8 @@ class ClusterReading:
     # instant, and what a consumer group consumes of a partition; from sources of kind `group_source`
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     group_source: str = "consumer_groups"
+    # the same as the brokers answer now, which is in no window: they belong to the newest one
+    groups_now: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     # partitions that a text says are being moved; with a broker, between its disks
     moving: frozenset[Moving] = frozenset()
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -137,6 +138,10 @@ class RecordSource(StateSource):
     @abstractmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
+
+    def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
+        """Adds what a source of the kind it `completes` cannot know."""
+        return reading
 
 
 @dataclass(slots=True, kw_only=True)

@@ -86,9 +86,9 @@ def best_of(rounds, action, clock=time.perf_counter):
     return min(times)
 
 
-def write_between(path, bench, text):
-    """Replaces what a benchmark wrote into a paper before, between its markers."""
-    begin, end = f"<!-- made by: make bench ARGS={bench} -->\n", "<!-- end of what it made -->\n"
+def write_between(path, argument, text, word="bench"):
+    """Replaces what a word of the Makefile wrote into a paper before, between its markers."""
+    begin, end = f"<!-- made by: make {word} ARGS={argument} -->\n", "<!-- end of what it made -->\n"
     before, found, rest = path.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:

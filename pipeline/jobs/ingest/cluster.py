@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeline.jobs.ingest.found import Found
@@ -12,6 +12,7 @@ from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext
 from pipeline.sources.files.cluster_rows import (
+    WindowState,
     compacted_topics,
     disk_columns,
     group_row,
@@ -36,13 +37,8 @@ def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWind
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     name, history = run.cluster_name, reading.history
     states = list_window_states(history, fresh, _newest_epochs(found), reading.newest)
-    disks = disk_columns(reading.replicas, reading.spaces, reading.relative)
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
-        (
-            BROKERS,
-            iter_broker_rows(name, history, reading.directory_counts, states, reading.broker_configs, disks=disks),
-            fresh,
-        ),
+        (BROKERS, _broker_rows(name, reading, states), fresh),
         (
             CLUSTER_STATE,
             iter_cluster_state_rows(name, reading.replicas, states, reading.relative, moving=reading.moving),
@@ -51,6 +47,15 @@ def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWind
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
     return {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
+
+
+def _broker_rows(name: str, reading: ClusterReading, states: Sequence[WindowState]) -> Iterator[dict[str, Any]]:
+    """What brokers answer about their volumes and configs is of now: it belongs to the newest window."""
+    for state in states:
+        is_newest = state.window == reading.newest
+        disks = disk_columns(reading.replicas, reading.spaces if is_newest else {}, reading.relative)
+        configs = reading.broker_configs if is_newest else {}
+        yield from iter_broker_rows(name, reading.history, reading.directory_counts, [state], configs, disks=disks)
 
 
 def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
@@ -76,8 +81,8 @@ def _newest_epochs(found: Found) -> dict[int, dict[PartitionKey, int]]:
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
     yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
     newest = reading.newest
-    if reading.live is not None and newest in windows:  # as they are at the run's now, which is in no window
-        yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.live.groups)
+    if newest is not None and newest in windows:
+        yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.groups_now)
 
 
 def merge_files(run: RunContext, found: Found) -> dict[str, int]:

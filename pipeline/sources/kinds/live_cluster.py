@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
@@ -22,10 +22,12 @@ _AT_THE_RUN = rated(
     *(Number.LEADER_COUNTS, Number.TOPIC_REPLICAS, Number.REPLICAS, Number.VOLUMES),
     *(Number.REASSIGNMENTS, Number.GROUPS),
 )
+_WITH_DISKS = "live_cluster, with log_directories"
+_ADDED = rated("at the run", Number.REPLICA_SIZES, Number.VOLUMES, Number.GROUPS)
 
 
 class LiveCluster(RecordSource, LiveSettings):
-    """A running cluster, read through its brokers.
+    """A running cluster, read through its brokers; with `log_directories` records come from disks, and only state from here.
 
     Attributes:
         bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas.
@@ -43,6 +45,7 @@ class LiveCluster(RecordSource, LiveSettings):
     """
 
     is_only_one = True
+    completes = "log_directories"
     rank = 20
     column = "live_cluster"
     provides = (
@@ -69,11 +72,12 @@ class LiveCluster(RecordSource, LiveSettings):
             | rated("assumed", Number.BATCH_COUNTS)
             | _AT_THE_RUN
         )
-        return {cls.column: cls.provides, _BY_OFFSETS: by_offsets}
+        return {cls.column: cls.provides, _BY_OFFSETS: by_offsets, _WITH_DISKS: _ADDED}
 
-    @property
-    def configured_column(self) -> str:
-        """The heading of what it gives as it is configured."""
+    def column_with(self, kinds: Collection[str]) -> str:
+        """The heading of what it gives as it is configured; with disks only what it adds to them."""
+        if self.completes in kinds:
+            return _WITH_DISKS
         return _BY_OFFSETS if self.read == "offsets" else self.column
 
     @classmethod
@@ -90,6 +94,7 @@ class LiveCluster(RecordSource, LiveSettings):
             history=live.history,
             problems={cls.column: live.problems},
             has_records=source.read == "record_batches",
+            groups_now=live.groups,
             live=live,
         )
         if live.state is None:
@@ -98,6 +103,26 @@ class LiveCluster(RecordSource, LiveSettings):
             reading,
             replicas=live.state.replicas,
             directory_counts=live.state.directory_counts,
+            spaces=live.state.spaces,
+            broker_configs=live.state.broker_configs,
+        )
+
+    def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
+        """Adds to disks what only brokers know: volumes, their configs, groups, replicas on disks that are not read.
+
+        Brokers that cannot be reached are a problem, but take nothing from what the disks hold.
+        """
+        from pipeline.sources.live.reading import read_live_cluster
+
+        live = read_live_cluster(self, question, with_records=False)
+        found = replace(reading, groups_now=live.groups, problems={**reading.problems, self.column: live.problems})
+        if live.state is None:
+            return found
+        known = {(replica.topic_partition, replica.broker_id, replica.is_future) for replica in reading.replicas}
+        others = (r for r in live.state.replicas if (r.topic_partition, r.broker_id, r.is_future) not in known)
+        return replace(
+            found,
+            replicas=(*reading.replicas, *others),
             spaces=live.state.spaces,
             broker_configs=live.state.broker_configs,
         )

@@ -76,7 +76,7 @@ class LiveReading:
         return SourceAvailability(expected, max(0, expected - len(reasons)), ", ".join(named), self.observed_at_ms)
 
 
-def read_live_cluster(source: LiveSettings, question: ClusterQuestion) -> LiveReading:
+def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_records: bool = True) -> LiveReading:
     """Asks the brokers for state and groups, and plans the reading of the windows; raises only for a missing secret."""
     at_ms = question.as_of_ms
     try:
@@ -96,7 +96,7 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion) -> LiveRe
                 groups=tuple((at_ms, member) for member in groups),
                 newest=question.newest,
             )
-            return _with_plan(reading, connection, state, question)
+            return _with_plan(reading, connection, state, question) if with_records else reading
     except SourceUnreachableError as error:
         return LiveReading(source=source, observed_at_ms=at_ms, unreachable=str(error))
 

@@ -62,6 +62,7 @@ def write_config(folder, cluster, **clusters):
     described = {"kind": "topics_describe", "path": "topics.txt"}
     known = {
         "disks": [disks],
+        "both": [disks, live],
         "live": [live],
         "offsets": [{**live, "read": "offsets"}],
         "dumps": [dumps, described],

@@ -47,6 +47,7 @@ def ingested(spark, cluster, tmp_path_factory):
         cluster,
         disks=("disks", {}),
         dumps=("dumps", {}),
+        both=("both", {}),
         live=("live", {}),
         offsets=("offsets", {}),
         sampled=("live", {"sampling": {"partitions": 0.5, "time": 0.5}}),
@@ -98,6 +99,24 @@ def test_tables_from_brokers_equal_those_from_their_disks(ingested, cluster):
         disks, live = (rows_of(ingested, name, source, *volatile) for source in ("disks", "live"))
         assert known_to_both(live, cluster, written) == known_to_both(disks, cluster, written), name
         assert live, name
+
+
+@NEWEST_ONLY
+def test_brokers_complete_disks_and_change_nothing_that_those_know(ingested, cluster):
+    for name in ("silver.record_batches", "silver.partition_traffic", "bronze.cluster_state", "gold.broker_share"):
+        assert rows_of(ingested, name, "both") == rows_of(ingested, name, "disks") != []
+    answered = ("configs", "log_dir_total_bytes", "log_dir_usable_bytes")
+    brokers = {source: rows_of(ingested, "bronze.brokers", source) for source in ("both", "disks", "live")}
+    known, alone = (
+        [{k: v for k, v in row.items() if k not in answered} for row in brokers[source]] for source in ("both", "disks")
+    )
+    assert known == alone != []
+    for row in brokers["both"]:
+        assert all(bool(row[name]) == is_newest(row, cluster) for name in answered)
+    configs = {
+        source: [row["configs"] for row in brokers[source] if is_newest(row, cluster)] for source in ("both", "live")
+    }
+    assert configs["both"] == configs["live"]
 
 
 @NEWEST_ONLY

@@ -2,7 +2,8 @@
 
 Without arguments every setting of `settings.py` is run for real (a minute each); ``--recorded`` compares the committed
 recordings, the shared runs where they are at hand, and the published experiment. Either ends with the replay's own table:
-runs recorded under one client, replayed under another, against that client's real run (``--pairs``: only that). The exit
+runs recorded under one client, replayed under another, against that client's real run (``--pairs``: only that; ``--live``: one
+such pair played now, each run replayed from the brokers while they run). The exit
 code is 1 if a figure misses its bar for no known reason (`misses.py`, `pairs/report.py`).
 """
 
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.engine.simulate import simulate
+from tests.bench.figures import write_between
 from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings
 from tests.lab.fidelity.misses import explain, format_misses
 from tests.lab.fidelity.pairs import report as pairs
+from tests.lab.fidelity.pairs.live import compare_live
 from tests.lab.fidelity.pairs.pair import COMMITTED, SECONDS, SIDES, draw_pairs
 from tests.lab.fidelity.pairs.record import record_pairs, replace_pairs
 from tests.lab.fidelity.paper import shorten
@@ -68,6 +71,11 @@ these 95 % should lie within the seeds' 1-99 % range.
 def main() -> int:
     """Runs what the arguments say."""
     arguments = _parse_arguments()
+    if arguments.live:
+        text = compare_live()
+        if arguments.write:
+            write_between(arguments.write, "--live", f"```text\n{text}\n```", word="fidelity")
+        return 0
     if arguments.pairs:
         return _report_pairs(arguments)
     if arguments.recorded:
@@ -159,6 +167,9 @@ def _parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=int, default=SECONDS, help="with --record-pairs: of each run")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES, help="with --pairs: which recordings")
+    parser.add_argument(
+        "--live", action="store_true", help="one trace under two clients, each replayed from the running brokers"
+    )
     arguments = parser.parse_args()
     if arguments.pairs or arguments.record_pairs is not None:
         arguments.pairs = True

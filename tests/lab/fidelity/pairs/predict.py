@@ -16,11 +16,12 @@ from pipeline.runs import plan_runs
 from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from pipeline.config.pipeline_config import PipelineConfig
     from tests.lab.fidelity.pairs.pair import Client
 
 CANDIDATE = "after"
@@ -102,7 +103,17 @@ def write_candidates(file: Path, client: Client) -> Path:
     return file
 
 
-def run_replay(spark: SparkSession, capture: Path, candidates: Path, seeds: int, folder: Path) -> dict[str, Any]:
+def run_replay(
+    spark: SparkSession,
+    capture: Path,
+    candidates: Path,
+    seeds: int,
+    folder: Path,
+    *,
+    topics: Sequence[str] = (),
+    change: Callable[[PipelineConfig], PipelineConfig] = lambda config: config,
+    now_ms: int | None = None,
+) -> dict[str, Any]:
     """The document that `partition-health replay --json` prints, from a session that is there already.
 
     Args:
@@ -111,14 +122,17 @@ def run_replay(spark: SparkSession, capture: Path, candidates: Path, seeds: int,
         candidates: A file of candidates.
         seeds: How many.
         folder: An empty one, for the tables.
+        topics: Patterns; all topics without any.
+        change: What else the configuration says.
+        now_ms: The clock; the recording's end by default.
     """
     arguments = argparse.Namespace(
         paths=[capture / "brokers"], metrics=[str(capture / "scrapes")], candidates=candidates, seeds=seeds,
-        window=None, topics=[],
+        window=None, topics=list(topics),
     )  # fmt: skip
     inputs = read_inputs(arguments)
-    config = inputs.configure(folder)
-    (run,) = plan_runs(config, inputs.span, run_id="pair", now_ms=inputs.as_of_ms)
+    config = change(inputs.configure(folder))
+    (run,) = plan_runs(config, inputs.span, run_id="pair", now_ms=now_ms or inputs.as_of_ms)
     ingest.run(spark, run)
     replay.run(spark, run, run.windows)
     return describe_replay(run)

@@ -16,9 +16,11 @@ from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, ENDING, RDKA
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    Replaying = Callable[[SparkSession, Path, Path, int, Path], dict[str, Any]]
 
 UNPACKED = Path(__file__).parents[4] / "build/pairs"
 
@@ -81,6 +83,8 @@ def compare_pairs(
     seeds: int,
     only: Sequence[str] = (),
     sides: Sequence[str] = SIDES,
+    *,
+    replay: Replaying = run_replay,
 ) -> Iterator[PairTable]:
     """For each recording the back-test, and where its other side is at hand the prediction of that.
 
@@ -90,12 +94,13 @@ def compare_pairs(
         seeds: How many.
         only: Names of pairs; all without.
         sides: Which sides to replay: `AFTER` is the way back.
+        replay: As `run_replay`.
     """
     for (name, side), recording in recordings.items():
         if (only and name not in only) or side not in sides:
             continue
         pair, other = recording.pair, recordings.get((name, recording.other_side))
-        found = predict(spark, recording, seeds)
+        found = predict(spark, recording, seeds, replay)
         clients = [" and ".join(each.describe() for each in pair.clients(which)) for which in SIDES]
         old, new = clients if side == BEFORE else reversed(clients)
         quiet = "" if recording.is_quiet else ", not quiet"
@@ -110,7 +115,9 @@ def compare_pairs(
             )
 
 
-def predict(spark: SparkSession, recording: Recording, seeds: int) -> dict[str, Prediction]:
+def predict(
+    spark: SparkSession, recording: Recording, seeds: int, replay: Replaying = run_replay
+) -> dict[str, Prediction]:
     """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
     client, *others = recording.pair.clients(recording.other_side)
     with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
@@ -119,7 +126,7 @@ def predict(spark: SparkSession, recording: Recording, seeds: int) -> dict[str, 
             candidates.write_text("candidates: [{name: no-client, partitioner: java-builtin}]\n")
         else:
             write_candidates(candidates, client)
-        return read_predictions(run_replay(spark, recording.capture, candidates, seeds, Path(folder)))
+        return read_predictions(replay(spark, recording.capture, candidates, seeds, Path(folder)))
 
 
 def _tell(prediction: Prediction) -> str:

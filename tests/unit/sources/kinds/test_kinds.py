@@ -36,9 +36,8 @@ def test_all_files_are_kinds_and_each_has_its_own_rank():
     assert [kind for kind, source in KINDS.items() if source.bears_records] == [
         *("log_directories", "live_cluster", "dump_log")
     ]
-    assert (
-        *("log_directories", "live_cluster", "live_cluster, read: offsets", "dump_log", "topics_describe", "metrics"),
-    ) == COLUMNS
+    live = ("live_cluster", "live_cluster, read: offsets", "live_cluster, with log_directories")
+    assert ("log_directories", *live, "dump_log", "topics_describe", "metrics") == COLUMNS
 
 
 def asks_for_a_kind(node: ast.AST) -> bool:

@@ -59,9 +59,17 @@ def test_what_makes_no_sense_is_refused(tmp_path, change, word):
     assert "hunter2" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "other", [{"kind": "log_directories", "paths": ["/logs"]}, {"kind": "dump_log", "paths": ["/d"]}, LIVE]
-)
-def test_records_come_from_one_place(tmp_path, other):
+DISKS, DUMPS = {"kind": "log_directories", "paths": ["/logs"]}, {"kind": "dump_log", "paths": ["/d"]}
+
+
+@pytest.mark.parametrize("sources", [(LIVE, DUMPS), (LIVE, LIVE), (DISKS, DUMPS), (DISKS, LIVE, LIVE)])
+def test_records_come_from_one_place(tmp_path, sources):
     with pytest.raises(ConfigError, match="not from several"):
-        load(tmp_path, LIVE, other)
+        load(tmp_path, *sources)
+
+
+def test_brokers_may_complete_disks(tmp_path):
+    disks, live = load(tmp_path, DISKS, LIVE)
+    kinds = {disks.kind, live.kind}
+    assert live.column_with(kinds) == "live_cluster, with log_directories"
+    assert disks.column_with(kinds) == "log_directories"
