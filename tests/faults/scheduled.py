@@ -33,6 +33,7 @@ from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.dags.airflow_process import ROOT, AirflowHome
 from tests.dags.conftest import FEW
 from tests.lab.cluster import start_cluster
@@ -42,10 +43,10 @@ from tests.paper_rows import with_rows
 
 PAPER = ROOT / "docs/RELIABILITY.md"
 HEAD = (
-    "| window | judged after its end | verdict | commits of its verdict | most tries of a task | meanwhile |\n"
+    "| window | judged after its end | verdicts | judged again, with the same result | most tries of a task | meanwhile |\n"
     "|---|---|---|---|---|---|\n"
 )
-WINDOWS, MINUTE_MS = 10, 60_000
+WINDOWS, MINUTE_MS, BROKERS = 10, 60_000, 2
 KILLED_IN, DOWN_S = 3, 20
 """The window in which the scheduler dies, once a task runs, and how long nobody starts it again."""
 SLOW_IN, ANSWER_S = (6, 7), 5.0
@@ -53,7 +54,7 @@ SLOW_IN, ANSWER_S = (6, 7), 5.0
 BOUND_S = 45 * 60
 TASKS = "SELECT r.partition_key, t.state, t.try_number FROM task_instance t JOIN dag_run r USING (dag_id, run_id)"
 OVER = {"success", "failed", "skipped", "upstream_failed"}
-INSTANT = re.compile(r"'(\d{4}-\d\d-\d\dT[\d:.]+Z)'")
+INSTANT = re.compile(r"'(\d{4}-\d\d-\d\dT[\d:.]+)Z?'")
 
 
 @dataclass
@@ -63,12 +64,14 @@ class Judged:
     start_ms: int
     verdicts: tuple[str, ...]
     commits_ms: tuple[int, ...]
+    results: frozenset[tuple]
     most_tries: int
 
     @property
-    def is_judged_once(self) -> bool:
-        """Judged by the loads of its brokers, in one commit, a row a broker."""
-        return len(self.commits_ms) == 1 and len(self.verdicts) == 2 and not {"incomplete", "stale"} & {*self.verdicts}
+    def is_right(self) -> bool:
+        """Judged by the loads of its brokers, a row a broker, and always with one result."""
+        judged = len(self.verdicts) == BROKERS and not {"incomplete", "stale"} & {*self.verdicts}
+        return judged and len(self.results) == BROKERS
 
 
 class Airflow:
@@ -112,13 +115,13 @@ class Airflow:
 
 
 def main() -> int:
-    """Lets the windows pass; 0 where each was judged once and one mail left."""
+    """Lets the windows pass; 0 where each was judged, always alike, and no message was sent twice."""
     parser = argparse.ArgumentParser(prog="make scheduled", description=__doc__)
     parser.add_argument("--keep", type=Path, help="a new folder for logs and tables, which stays")
     keep = parser.parse_args().keep
     with ExitStack() as stack:
         folder = (keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scheduled-")))).resolve()
-        cluster = stack.enter_context(start_cluster(folder / "kafka", 2, heap_mb=256))
+        cluster = stack.enter_context(start_cluster(folder / "kafka", BROKERS, heap_mb=256))
         cluster.create_topic("orders", "0,1")
         stack.enter_context(producing(cluster.bootstrap))
         config = write_config(folder, cluster.bootstrap)
@@ -126,15 +129,18 @@ def main() -> int:
         first_ms = -(-read_clock_ms() // MINUTE_MS) * MINUTE_MS
         meanwhile = disturb(airflow, first_ms)
         judged = wait_for_windows(airflow, config, first_ms)
-        mails = [path.name for path in sorted(load_config(config).outbox.glob("*.eml")) if "_K-" in path.name]
+        attempts = {
+            row["message_id"]: row["attempt_count"]
+            for row in load_rows(load_config(config).warehouse, ALERT_OUTBOX).to_pylist()
+        }
         states = Counter(airflow.query("SELECT dag_id, state FROM dag_run"))
     rows = {
         format_instant(window.start_ms): format_row(number, window, meanwhile.get(number, ""))
         for number, window in enumerate(judged, start=1)
     }
     PAPER.write_text(with_rows(PAPER.read_text(), HEAD, rows, ()))
-    sys.stdout.write(f"{HEAD}{''.join(rows.values())}mails: {mails}\nruns: {dict(states)}\n")
-    return int(not all(window.is_judged_once for window in judged) or len(mails) != 1)
+    sys.stdout.write(f"{HEAD}{''.join(rows.values())}attempts by message: {attempts}\nruns: {dict(states)}\n")
+    return int(not all(window.is_right for window in judged) or set(attempts.values()) != {1})
 
 
 @contextmanager
@@ -207,23 +213,33 @@ def wait_for_windows(airflow: Airflow, config: Path, first_ms: int) -> list[Judg
 def find_judged(airflow: Airflow, warehouse: Path, first_ms: int) -> list[Judged]:
     """Each window's verdicts, commits and tries so far."""
     if not DeltaTable.is_deltatable(str(table_path(warehouse, VERDICTS))):
-        return [Judged(first_ms + n * MINUTE_MS, (), (), 0) for n in range(WINDOWS)]
+        return [Judged(first_ms + n * MINUTE_MS, (), (), frozenset(), 0) for n in range(WINDOWS)]
+    table = DeltaTable(table_path(warehouse, VERDICTS))
     spans = [
-        (spans, entry["timestamp"])
-        for entry in DeltaTable(table_path(warehouse, VERDICTS)).history()
+        (spans, entry["timestamp"], entry["version"])
+        for entry in table.history()
         if (spans := spans_of(entry.get("operationParameters", {}).get("predicate", "")))
     ]
-    rows = load_rows(warehouse, VERDICTS).to_pylist()
+    versions = {}
+    for _, _, version in sorted(spans, key=lambda span: span[2]):
+        table.load_as_version(version)
+        rows = [row for row in table.to_pyarrow_table().to_pylist() if row["rule"] == "broker_share"]
+        versions[version] = [(milliseconds_of(row["window_start"]), row) for row in rows]
+    rows = versions[max(versions)] if versions else []
     tries = [(key, count) for key, _, count in airflow.query(TASKS)]
     return [
         Judged(
             start_ms,
             tuple(
-                row["verdict"]
-                for row in rows
-                if row["rule"] == "broker_share" and milliseconds_of(row["window_start"]) == start_ms
+                row["verdict"] for at_ms, row in sorted(rows, key=lambda pair: pair[1]["subject"]) if at_ms == start_ms
             ),
-            tuple(sorted(at_ms for found, at_ms in spans if any(a <= start_ms < b for a, b in found))),
+            tuple(sorted(at_ms for found, at_ms, _ in spans if any(a <= start_ms < b for a, b in found))),
+            frozenset(
+                (row["subject"], row["value"], row["verdict"])
+                for found in versions.values()
+                for at_ms, row in found
+                if at_ms == start_ms
+            ),
             max((count for key, count in tries if key == format_instant(start_ms)), default=0),
         )
         for start_ms in range(first_ms, first_ms + WINDOWS * MINUTE_MS, MINUTE_MS)
@@ -232,14 +248,16 @@ def find_judged(airflow: Airflow, warehouse: Path, first_ms: int) -> list[Judged
 
 def spans_of(predicate: str) -> list[tuple[int, int]]:
     """The windows that a commit replaced."""
-    instants = [milliseconds_of(parse_instant(text)) for text in INSTANT.findall(predicate)]
+    instants = [milliseconds_of(parse_instant(f"{text}Z")) for text in INSTANT.findall(predicate)]
     return list(zip(instants[::2], instants[1::2], strict=True))
 
 
 def format_row(number: int, window: Judged, meanwhile: str) -> str:
     """A window's row of the table."""
     after = [f"{(at_ms - window.start_ms - MINUTE_MS) / 1000:.0f} s" for at_ms in window.commits_ms] or ["never"]
-    cells = (number, ", ".join(after), ", ".join(window.verdicts), len(window.commits_ms), window.most_tries, meanwhile)
+    again = {1: "no", 2: "once"}.get(len(after), f"{len(after) - 1} times")
+    again = again if len(window.results) == len(window.verdicts) else f"{again}, AND NOT ALIKE"
+    cells = (number, after[0], ", ".join(window.verdicts), again, window.most_tries or "taken up", meanwhile)
     return f"| {' | '.join(map(str, cells))} |\n"
 
 
