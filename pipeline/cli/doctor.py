@@ -118,16 +118,23 @@ def _silences(alertmanager: Alertmanager) -> str:
     return f"{alertmanager.url}, {len(read_silences(alertmanager))} active silences"
 
 
-def examine_source(cluster: str, source: Source, kinds: Collection[str] = ()) -> Iterator[Finding]:
-    """Tries one source of a cluster within a short time, and says which numbers it gives with sources of these kinds."""
-    name, is_ok = f"{cluster}: {source.kind}", True
+def try_source(cluster: str, source: Source) -> Iterator[Finding]:
+    """Tries one source of a cluster within a short time."""
+    name = f"{cluster}: {source.kind}"
     for finding in source.probe():
-        is_ok &= finding.is_ok
         yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
+
+
+def examine_source(cluster: str, source: Source, kinds: Collection[str] = ()) -> Iterator[Finding]:
+    """Tries one source, and says which numbers it gives in a cluster that has sources of these kinds."""
+    is_ok = True
+    for finding in try_source(cluster, source):
+        is_ok &= finding.is_ok
+        yield finding
     column = source.column_with(kinds)
     if is_ok and column:
         for what, numbers in zip(("gives", "does not give"), given_by(column), strict=True):
-            yield Finding(name=f"{name}, {what}", is_ok=True, found="; ".join(numbers))
+            yield Finding(name=f"{cluster}: {source.kind}, {what}", is_ok=True, found="; ".join(numbers))
 
 
 def _outbox(config: PipelineConfig) -> Finding:

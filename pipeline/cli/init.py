@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.cli import PROGRAM, main
-from pipeline.cli.doctor import as_text, examine_source
+from pipeline.cli.doctor import as_text, try_source
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
 from pipeline.sources.source import Source, sources_of
@@ -142,7 +142,7 @@ def _publish(text: str, path: Path) -> bool:
     is_ok = True
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
-            for finding in examine_source(name, source):
+            for finding in try_source(name, source):
                 is_ok &= finding.is_ok
                 print(as_text(finding), end="", flush=True)
     if is_ok:

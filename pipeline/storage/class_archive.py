@@ -31,6 +31,7 @@ def make_archive() -> Path | None:
 
     Raises:
         ConfigError: without a usable Java, or where Delta's jars cannot be had.
+        subprocess.TimeoutExpired: if Java has not written it within five minutes.
     """
     spark_config = Spark(master="local[2]")
     path = find_archive(spark_config)
