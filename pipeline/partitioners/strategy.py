@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ def is_between(version: str, since: str, before: str) -> bool:
     return (not since or number >= parse_version(since)) and (not before or number < parse_version(before))
 
 
+@functools.lru_cache(maxsize=1024)  # a replay asks 50,000 times about the same few
 def parse_version(version: str) -> tuple[int, ...]:
     """Numbers of a version, without trailing zeros, to compare.
 

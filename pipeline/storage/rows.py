@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.errors import StorageConflictError, TableMismatchError
@@ -33,6 +33,9 @@ from pipeline.tables import Table
 
 FEW_ROWS = 1_000_000
 """Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""
+_ROW_GROUP_BYTES = 1 << 22
+"""In memory. Whoever reads one session decodes its row groups: from a file of 12 windows, 49 reads took 3.6 CPU-s while it had one
+row group and take 2.1 with these."""
 ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 
@@ -94,9 +97,11 @@ def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str,
     _refuse_rows_elsewhere(rows, table, cluster, windows)
     _refuse_nulls(rows, table)
     predicate = format_datafusion_predicate(table, cluster, windows)
+    group_rows = max(1, rows.num_rows * _ROW_GROUP_BYTES // max(1, rows.nbytes))
 
     def write(on_disk: DeltaTable) -> None:
-        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate)
+        properties = WriterProperties(max_row_group_size=group_rows)
+        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
 
     return commit(warehouse, table, write)
 

@@ -194,8 +194,7 @@ def read_configuration(client: str, version: str, config: Mapping[str, str | Non
         ConfigError: The client or a key is not known, or a value is not valid.
     """
     check_client(client, version)
-    known = list_configs(client, version)
-    values: dict[str, Value] = {key.name: key.parse(key.default) if key.default else None for key in known.values()}
+    values = dict(_list_defaults(client, version))
     given: dict[str, str] = {}
     notes = []
     for name, text in config.items():
@@ -256,6 +255,12 @@ def _describe_near(client: str, name: str) -> str:
     known = _load_table(client)
     near = [spelled] if spelled in known else difflib.get_close_matches(spelled, known, n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"expected a producer config of {client}"
+
+
+@functools.lru_cache(maxsize=64)
+def _list_defaults(client: str, version: str) -> Mapping[str, Value]:
+    known = list_configs(client, version).values()
+    return {key.name: key.parse(key.default) if key.default else None for key in known}
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import fields
 from itertools import accumulate
@@ -57,6 +58,7 @@ class _Layout:
         self.threads = make_items(state.ThreadState, 1 + thread_count)
         self.lists: dict[str, list[Any]] = {name: [] for name in _LISTED}
         self.distributions: dict[Distribution, int] = {}
+        self._key_streams()
 
     def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
         """Adds items to a list, and returns the number of the first and how many there are."""
@@ -70,17 +72,26 @@ class _Layout:
 
     def copy_settings(self, row: Row, source: DataclassInstance) -> None:
         """Copies what a row and a dataclass have in common."""
-        for field in fields(source):
-            if field.name in row.dtype.names:
-                value = getattr(source, field.name)
-                row[field.name] = self.number_of(value) if isinstance(value, Distribution) else value
+        for name in _list_shared(row.dtype.names, type(source)):
+            value = getattr(source, name)
+            row[name] = self.number_of(value) if isinstance(value, Distribution) else value
 
-    def key_streams(self, row: Row, unit: int) -> None:
-        """Gives the streams of a row their keys; a stream's name says what it is for."""
-        for name in row.dtype.names:
-            if name.endswith("_stream"):
-                purpose = name.removesuffix("_stream").replace("_", " ")
-                row[name]["key"] = derive_stream(self._seed, purpose, unit)
+    def _key_streams(self) -> None:
+        """Gives the streams of all rows their keys; a stream's name says what it is for."""
+        for rows in (self.producers, self.topics, self.connections[1:], self.threads[1:]):
+            for name, purpose in _list_streams(rows.dtype.names):
+                keys = [derive_stream(self._seed, purpose, unit) for unit in range(len(rows))]
+                rows[name]["key"] = np.array(keys, np.uint64)
+
+
+@functools.cache
+def _list_shared(names: tuple[str, ...], source: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(source) if field.name in names)
+
+
+@functools.cache
+def _list_streams(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name.removesuffix("_stream").replace("_", " ")) for name in names if name.endswith("_stream"))
 
 
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
@@ -119,7 +130,6 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     row, settings = layout.producers[number], producer.settings
     layout.copy_settings(row, settings)
     layout.copy_settings(row, producer.costs)
-    layout.key_streams(row, number)
     row["is_java"] = producer.family is ClientFamily.JAVA
     row["partitioner"] = placement = Placement[settings.placement]
     row["is_built_in"] = placement in BUILT_INS
@@ -145,7 +155,6 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
     for index, topic in enumerate(layout.scenario.topics):
         unit = number * layout.topic_count + index
         row = layout.topics[unit]
-        layout.key_streams(row, unit)
         if starts_anywhere:  # an old client's round robin: the first draw of its stream
             row["counter"] = draw_index(int(row["partition_stream"]["key"]), 0, 1 << _OLD_START_BITS)
             row["partition_stream"]["count"] = 1
@@ -174,18 +183,17 @@ def _fill_queues(layout: _Layout) -> None:
 
 
 def _fill_connections(layout: _Layout) -> None:
-    for unit, row in enumerate(layout.connections[1:]):
-        layout.key_streams(row, unit)
-        row["number"] = 1 + unit
-        row["producer"], row["broker"] = divmod(unit, layout.broker_count)
-        row["queues_with_batches"] = len(layout.producers) * len(_SETS) + unit
-        row["ready_ms"] = row["drain_ms"] = -1
+    rows = layout.connections[1:]
+    units = np.arange(len(rows))
+    rows["number"] = 1 + units
+    rows["producer"], rows["broker"] = np.divmod(units, layout.broker_count)
+    rows["queues_with_batches"] = len(layout.producers) * len(_SETS) + units
+    rows["ready_ms"] = rows["drain_ms"] = -1
 
 
 def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> None:
     row = layout.threads[number]
     layout.copy_settings(row, traffic)
-    layout.key_streams(row, number - 1)
     row["number"] = number - 1
     row["clock"] = len(layout.producers) * (layout.broker_count + 1) + number
     row["producer"] = owner
