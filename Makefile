@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults fuzz years sbom check bench serve capture fidelity wheel lock scheduled ranges
+.PHONY: help setup run test test-unit test-integration mutants faults scheduled fuzz years ranges sbom check bench serve capture fidelity wheel lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,13 +56,11 @@ scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, 
 fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-<<<<<<< HEAD
 years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/RELIABILITY.md (half an hour)
 	@$(BIN)/python -m tests.years $(ARGS)
-=======
+
 ranges: $(READY) ## unit tests with the lowest and the newest versions that pyproject.toml allows (ENDS=lowest: only those)
 	@ENDS="$(ENDS)" .ci/ranges $(ARGS)
->>>>>>> 36818ea (Install both ends of the ranges by a word; write down ten scheduled windows)
 
 sbom: $(READY) ## what is installed with the product, and under which licences, as CycloneDX
 	@$(BIN)/python .ci/sbom.py $(ARGS)
@@ -71,7 +69,7 @@ PROJECT = $(addprefix tests/unit/project/test_,docs.py locks.py size.py)
 check: $(READY) ## format, lint, types, import contracts, unused code, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"python .ci/unused.py" "shellcheck .ci/setup .ci/run" "pytest -q -n 0 $(PROJECT)"; do \
+		"python .ci/unused.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \
