@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.model.promise import WHOLE
 from pipeline.model.recommendation import Recommendation
@@ -56,10 +57,7 @@ class CarriedOut(NamedTuple):
 def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
     """Replicas that a plan asks for by partition, the leader first; nothing where the advice is no plan."""
     if advice.reassignment_json is not None:
-        return {
-            (one["topic"], one["partition"]): tuple(one["replicas"])
-            for one in json.loads(advice.reassignment_json)["partitions"]
-        }
+        return parse_reassignment(advice.reassignment_json)
     if advice.election_json is None:
         return {}
     places = [(one["topic"], one["partition"]) for one in json.loads(advice.election_json)["partitions"]]

@@ -29,6 +29,7 @@ COMMANDS = {
     "partition": "which partition each client would choose for a key",
     "simulate": "what another producer version or setting would do: shares, batches, latencies",
     "replay": "recorded traffic through the partitioner in use, as a back-test, and each candidate",
+    "what-if": "shares and head-room with brokers added, lost or resized, busier topics, or a reassignment done",
     "report": "the report: one HTML file about a window and the days before it",
     "mute": "mutes an incident, a broker or a cluster until a date",
     "outbox": "messages that are not delivered yet, and why",
@@ -99,7 +100,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         examples = "".join(f"\n  {PROGRAM} {example}" for example in EXAMPLES[name])
         command_parser = subparsers.add_parser(name, help=line, epilog=f"examples:{examples}", formatter_class=_Help)
         if name == command:
-            module = importlib.import_module(f"pipeline.cli.{name}")
+            module = importlib.import_module(f"pipeline.cli.{name.replace('-', '_')}")
             module.add_options(command_parser)
             command_parser.set_defaults(run=module.run)
     return parser

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, plan_even
 from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
@@ -101,6 +102,36 @@ def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster):
         assert plan.ratios == pytest.approx(ratios_of(partitions, brokers, plan.moves))
         if make is not plan_election:
             assert plan.peak_ratio <= max(before, TARGET) * (1 + 1e-9)
+
+
+@given(clusters(), st.sampled_from([1.0, 3.0]), st.data())
+def test_a_changed_cluster_keeps_its_traffic_and_its_plan_the_rules(cluster, factor, data):
+    """Brokers are lost, one is added, a topic grows: who leads was in sync and is alive, and plans keep every replica there."""
+    partitions, brokers = cluster
+    ids = [broker.broker_id for broker in brokers]
+    lost = frozenset(data.draw(st.lists(st.sampled_from(ids), max_size=len(ids) - 1, unique=True)))
+    topic = partitions[0].topic
+    added = PlacementBroker(broker_id=99, rack="d")
+    change = ClusterChange(added=(added,), lost=lost, growth={topic: factor})
+    changed = change_cluster(PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers)), change)
+    alive = {broker.broker_id for broker in changed.brokers}
+    assert alive == ({*ids} | {99}) - lost
+    for before, after in zip(partitions, changed.partitions, strict=True):
+        assert after.load_bytes == before.load_bytes * (factor if before.topic == topic else 1)
+        assert (after.replicas, after.size_bytes) == (before.replicas, before.size_bytes)
+        if before.leader_id in lost:
+            able = [replica for replica in before.replicas if replica in before.in_sync and replica not in lost]
+            assert after.leader_id == (able[0] if able else -1)
+        else:
+            assert after.leader_id == before.leader_id
+    assert sum(changed.loads.values()) == sum(p.load_bytes for p in changed.partitions if p.leader_id >= 0)
+    plan = plan_even(changed, target_ratio=TARGET)
+    held = {(p.topic, p.partition): p for p in partitions}
+    for move in plan.moves:
+        before = held[move.topic, move.partition]
+        assert len(set(move.new_replicas)) == len(before.replicas)
+        assert {*move.new_replicas} - {*before.replicas} <= alive
+        assert move.new_replicas[0] in alive
 
 
 @given(clusters(), st.randoms())

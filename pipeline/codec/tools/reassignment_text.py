@@ -103,3 +103,22 @@ def format_election(rows: Iterable[tuple[str, int]]) -> str:
     """
     partitions = [{"topic": topic, "partition": number} for topic, number in rows]
     return json.dumps({"partitions": partitions}, separators=(",", ":"))
+
+
+@parser
+def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Replicas by topic and partition, from the JSON that `kafka-reassign-partitions` reads.
+
+    Raises:
+        InputError: It is not such a document, or a partition has no replica or one twice.
+
+    >>> parse_reassignment('{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0]}]}')
+    {('orders', 1): (2, 0)}
+    """
+    found = {}
+    for one in json.loads(text)["partitions"]:
+        replicas = tuple(int(replica) for replica in one["replicas"])
+        if not replicas or len({*replicas}) < len(replicas):
+            raise InputError(f"replicas {list(replicas)} of a partition; expected some, each once", path=path)
+        found[str(one["topic"]), int(one["partition"])] = replicas
+    return found

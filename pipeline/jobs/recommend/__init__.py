@@ -66,20 +66,8 @@ def _row(value: Recommendation) -> Row:
 def _recommend(
     run: RunContext, window: TimeWindow, hot: Sequence[Row], scores: Mapping[str, PromiseScore]
 ) -> list[Recommendation]:
-    shares = run.rows(BROKER_SHARE, (window,))
-    capacities = {row["broker_id"]: row["capacity"] for row in shares}
-    registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
-    brokers = [
-        PlacementBroker(
-            broker_id=broker_id,
-            rack=registered.get(broker_id, {}).get("rack"),
-            capacity=capacity,
-            is_fenced=bool(registered.get(broker_id, {}).get("is_fenced")),
-        )
-        for broker_id, capacity in sorted(capacities.items())
-    ]
-    loads = run.rows(PARTITION_HEALTH, (window,))
-    partitions = place_partitions(loads, run.rows(CLUSTER_STATE, (window,)))
+    shares, loads = run.rows(BROKER_SHARE, (window,)), run.rows(PARTITION_HEALTH, (window,))
+    partitions, brokers = load_placement(run, window)
     effects = _effects(run, window, shares, loads)
     effects += find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
     return [
@@ -99,6 +87,21 @@ def _recommend(
             scores,
         )
     ]
+
+
+def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
+    """Partitions and brokers of a window, as plans are made from them."""
+    registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
+    brokers = [
+        PlacementBroker(
+            broker_id=row["broker_id"],
+            rack=registered.get(row["broker_id"], {}).get("rack"),
+            capacity=row["capacity"],
+            is_fenced=bool(registered.get(row["broker_id"], {}).get("is_fenced")),
+        )
+        for row in sorted(run.rows(BROKER_SHARE, (window,)), key=lambda row: row["broker_id"])
+    ]
+    return place_partitions(run.rows(PARTITION_HEALTH, (window,)), run.rows(CLUSTER_STATE, (window,))), brokers
 
 
 def _follows(row: Row) -> bool:

@@ -31,7 +31,7 @@ def test_the_configuration_is_valid(tmp_path, paper, clusters):
 def test_every_command_is_shown_with_options_that_it_has():
     shown = [shlex.split(line, comments=True) for line in re.findall(r"^partition-health (.*)", README, re.MULTILINE)]
     called = [build_parser(words[0]).parse_args(words).run.__module__ for words in shown]
-    assert set(called) == {f"pipeline.cli.{name}" for name in COMMANDS}
+    assert set(called) == {f"pipeline.cli.{name.replace('-', '_')}" for name in COMMANDS}
 
 
 def test_commands_that_questions_show_have_these_options():

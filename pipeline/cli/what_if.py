@@ -1,0 +1,170 @@
+"""`partition-health what-if`: shares and head-room were brokers added, lost or larger, topics busier, or a reassignment done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, describe_places, plan_even
+from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.text_table import format_table
+from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
+from pipeline.config_file import load_config
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.jobs.recommend import load_placement
+from pipeline.measures.reassignment import ReassignmentPlan
+from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
+from pipeline.model.placement import PlacementBroker
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.runs import RunContext, plan_runs
+from pipeline.tables.gold import BROKER_SHARE
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = f"{__doc__} Based on the newest judged window; nothing is changed."
+    add_config_option(parser)
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="which cluster of the configuration; needed where there are several"
+    )
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--add-broker", metavar="ID[:RACK]", type=_new_broker, help="one more broker", **several)
+    parser.add_argument("--lose-broker", metavar="ID", type=int, help="a broker that is gone", **several)
+    parser.add_argument("--lose-rack", metavar="RACK", help="a rack whose brokers are gone", **several)
+    parser.add_argument(
+        "--resize-broker", metavar="ID=FACTOR", type=_factor(int), help="a broker of another size", **several
+    )
+    parser.add_argument(
+        "--grow", metavar="TOPIC=FACTOR", type=_factor(str), help="a topic with more traffic, or less", **several
+    )
+    parser.add_argument("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
+    parser.add_argument("--plan", metavar="FILE", type=Path, help="writes the reassignment that makes it even again")
+    add_json_option(parser)
+
+
+def _new_broker(text: str) -> PlacementBroker:
+    number, _, rack = text.partition(":")
+    return PlacementBroker(broker_id=int(number), rack=rack or None)
+
+
+def _factor(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, float]]:
+    def read(text: str) -> tuple[Any, float]:
+        name, _, factor = text.rpartition("=")
+        if float(factor) <= 0:
+            raise ValueError(text)
+        return kind(name), float(factor)
+
+    return read
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    config = load_config(args.config)
+    if args.cluster is None and len(config.clusters) > 1:
+        raise ConfigError(f"say which cluster: --cluster {' or '.join(config.clusters)}")
+    now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
+    window_ms = milliseconds_of(config.window)
+    span = TimeWindow(now_ms - window_ms, now_ms)
+    (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
+    now = _load_newest(run)
+    then = change_cluster(now, _read_change(args))
+    target = run.cluster.gate.resolves_at
+    plan = plan_even(then, target_ratio=target)
+    if args.plan is not None:
+        moves = ((move.topic, move.partition, move.new_replicas) for move in plan.moves)
+        args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
+    document = _describe(now, then, plan)
+    text = json.dumps(document, indent=2) + "\n" if args.json else _as_text(document, then, plan, target)
+    sys.stdout.write(text)
+    return 0
+
+
+def _load_newest(run: RunContext) -> PlacedCluster:
+    starts = run.load(BROKER_SHARE, columns=("window_start",))["window_start"].to_pylist()
+    if not starts:
+        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
+    partitions, brokers = load_placement(run, run.window_at(milliseconds_of(max(starts))))
+    return PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
+
+
+def _read_change(args: argparse.Namespace) -> ClusterChange:
+    path = args.reassignment
+    return ClusterChange(
+        added=tuple(args.add_broker),
+        lost=frozenset(args.lose_broker),
+        lost_racks=frozenset(args.lose_rack),
+        sizes=dict(args.resize_broker),
+        growth=dict(args.grow),
+        replicas={} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path),
+    )
+
+
+def _describe(now: PlacedCluster, then: PlacedCluster, plan: ReassignmentPlan) -> dict[str, Any]:
+    loads, ratios = (now.loads, then.loads), (now.ratios, then.ratios)
+    return {
+        "brokers": [
+            {
+                "broker_id": broker_id,
+                "size_bytes": loads[0].get(broker_id),
+                "share_ratio": ratios[0].get(broker_id),
+                "changed_size_bytes": loads[1].get(broker_id),
+                "changed_share_ratio": ratios[1].get(broker_id),
+                "planned_share_ratio": plan.ratios.get(broker_id),
+            }
+            for broker_id in sorted({*ratios[0], *ratios[1]})
+        ],
+        "head_room_ratio": _head_room(now),
+        "changed_head_room_ratio": _head_room(then),
+        "moved_bytes": then.moved_bytes,
+        "leaderless": [f"{one.topic}-{one.partition}" for one in then.leaderless],
+        "plan": {
+            "kind": plan.kind,
+            "moved_partition_count": len(plan.moves),
+            "moved_bytes": plan.moved_bytes,
+            "peak_ratio": plan.peak_ratio,
+        },
+    }
+
+
+def _head_room(cluster: PlacedCluster) -> float:
+    """Part of all brokers' capacity that is reached when the fullest one is full."""
+    return min(1.0, 1 / (max(cluster.ratios.values()) or 1.0))
+
+
+def _as_text(document: dict[str, Any], then: PlacedCluster, plan: ReassignmentPlan, target: float) -> str:
+    shown: dict[str, Callable[[Any], str]] = {
+        "size_bytes": format_bytes,
+        "share_ratio": format_ratio,
+        "changed_size_bytes": format_bytes,
+        "changed_share_ratio": format_ratio,
+        "planned_share_ratio": format_ratio,
+    }
+    rows = [
+        (
+            f"broker {row['broker_id']}",
+            *("-" if row[name] is None else write(row[name]) for name, write in shown.items()),
+        )
+        for row in document["brokers"]
+    ]
+    head = ("", "bytes now", "ratio", "bytes then", "ratio", "by plan")
+    before, after = (format_percent(document[name]) for name in ("head_room_ratio", "changed_head_room_ratio"))
+    lines = [f"Head-room: {before} of all brokers' capacity now, {after} then."]
+    if then.moved_bytes:
+        lines.append(f"The reassignment copies {format_bytes(then.moved_bytes)}.")
+    if then.leaderless:
+        lines.append(f"Nobody leads: {format_name(describe_places(then.leaderless), 600)}.")
+    copies = format_bytes(plan.moved_bytes) if plan.moved_bytes else "nothing"
+    if not plan.moves:
+        even = max(then.ratios.values()) <= target
+        lines.append("Nothing needs to move." if even else "No move of leaders or replicas would help.")
+    else:
+        lines.append(
+            f"The plan moves {len(plan.moves)} partitions and copies {copies}; the highest broker is then at "
+            f"{format_ratio(plan.peak_ratio)}, where {format_ratio(target)} is even enough."
+        )
+    return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"

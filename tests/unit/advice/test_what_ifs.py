@@ -1,0 +1,168 @@
+"""The cluster as it would be. Oracle: three brokers with two partitions each, worked out by hand; the command over made-up tables."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, plan_even
+from pipeline.cli import main
+from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
+from pipeline.errors import ConfigError, InputError
+from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.window import HOUR_MS, instant_of
+from tests.report_tables import T0_MS, write_config, write_rows, write_warehouse
+
+REPLICAS = ((0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1))
+
+
+def partition(number, replicas, *, load=100, topic="orders", in_sync=None):
+    return PlacedPartition(
+        topic=topic,
+        partition=number,
+        replicas=replicas,
+        leader_id=replicas[0],
+        in_sync=replicas if in_sync is None else in_sync,
+        load_bytes=load,
+        size_bytes=1_000,
+    )
+
+
+CLUSTER = PlacedCluster(
+    partitions=tuple(
+        partition(number, replicas, topic="orders" if number < 4 else "clicks")
+        for number, replicas in enumerate(REPLICAS)
+    ),
+    brokers=tuple(PlacementBroker(broker_id=number, rack="ab"[number > 1]) for number in range(3)),
+)
+CHANGES = {
+    "nothing": (ClusterChange(), {0: 200, 1: 200, 2: 200}, {0: 1, 1: 1, 2: 1}, 0),
+    # orders-0 goes to broker 1, orders-1 to broker 2
+    "a broker lost": (ClusterChange(lost=frozenset({0})), {1: 300, 2: 300}, {1: 1, 2: 1}, 0),
+    # what rack b has in sync on rack a goes there
+    "a rack lost": (ClusterChange(lost_racks=frozenset("b")), {0: 300, 1: 300}, {0: 1, 1: 1}, 0),
+    "a broker added gets nothing": (
+        ClusterChange(added=(PlacementBroker(broker_id=3),)),
+        {0: 200, 1: 200, 2: 200, 3: 0},
+        {0: 4 / 3, 1: 4 / 3, 2: 4 / 3, 3: 0},
+        0,
+    ),
+    # a fair share of a half, and a quarter each
+    "a broker twice as large": (
+        ClusterChange(sizes={0: 2}),
+        {0: 200, 1: 200, 2: 200},
+        {0: 2 / 3, 1: 4 / 3, 2: 4 / 3},
+        0,
+    ),
+    "a topic that grows": (ClusterChange(growth={"clicks": 3}), {0: 200, 1: 200, 2: 600}, {0: 0.6, 1: 0.6, 2: 1.8}, 0),
+    # one replica is copied, the other stays
+    "a reassignment": (
+        ClusterChange(replicas={("orders", 0): (2, 1)}),
+        {0: 100, 1: 200, 2: 300},
+        {0: 0.5, 1: 1, 2: 1.5},
+        1_000,
+    ),
+    "a reassignment, and its new leader lost": (
+        ClusterChange(replicas={("orders", 0): (2, 1)}, lost=frozenset({2})),
+        {0: 200, 1: 400},
+        {0: 2 / 3, 1: 4 / 3},
+        1_000,
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "loads", "ratios", "moved"), CHANGES.values(), ids=CHANGES)
+def test_changes(change, loads, ratios, moved):
+    changed = change_cluster(CLUSTER, change)
+    assert (changed.loads, changed.moved_bytes, changed.leaderless) == (loads, moved, ())
+    assert changed.ratios == pytest.approx(ratios)
+
+
+def test_partitions_without_another_replica_in_sync_are_led_by_nobody():
+    alone = PlacedCluster(
+        partitions=(partition(0, (0, 1), in_sync=(0,)), partition(1, (0,)), partition(2, (1, 0))),
+        brokers=CLUSTER.brokers,
+    )
+    changed = change_cluster(alone, ClusterChange(lost=frozenset({0})))
+    assert [one.partition for one in changed.leaderless] == [0, 1]
+    assert changed.loads == {1: 100, 2: 0}
+
+
+def test_a_plan_fills_a_broker_that_was_added():
+    changed = change_cluster(CLUSTER, ClusterChange(added=(PlacementBroker(broker_id=3, rack="c"),)))
+    plan = plan_even(changed, target_ratio=1.34)
+    assert plan.moves == ()
+    plan = plan_even(change_cluster(changed, ClusterChange(growth={"orders": 2})), target_ratio=1.25)
+    assert (plan.kind, plan.peak_ratio) == ("move_replicas", pytest.approx(1.2))
+    assert plan.ratios[3] > 0
+
+
+WRONG = {
+    "there is no broker 9": ClusterChange(lost=frozenset({9})),
+    "there is no broker 8": ClusterChange(sizes={8: 2.0}),
+    "broker 1 is there already": ClusterChange(added=(PlacementBroker(broker_id=1),)),
+    "there is no rack z": ClusterChange(lost_racks=frozenset("z")),
+    "there is no topic x": ClusterChange(growth={"x": 2.0}),
+    "there is no partition orders-7": ClusterChange(replicas={("orders", 7): (0,)}),
+    "there is no broker 5": ClusterChange(replicas={("orders", 0): (5,)}),
+    "no broker would be left": ClusterChange(lost_racks=frozenset("ab")),
+}
+
+
+@pytest.mark.parametrize(("reason", "change"), WRONG.items(), ids=WRONG)
+def test_changes_of_what_is_not_there_are_refused(reason, change):
+    with pytest.raises(ConfigError, match=reason):
+        change_cluster(CLUSTER, change)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"partitions":[{"topic":"a","partition":0,"replicas":[]}]}', "[1]"])
+def test_a_reassignment_that_is_none_is_refused(text):
+    with pytest.raises(InputError):
+        parse_reassignment(text, path="f")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """Two topics of six partitions on three brokers, the newest window judged."""
+    folder = tmp_path_factory.mktemp("what-if")
+    write_warehouse(folder / "warehouse", windows=3)
+    config = write_config(folder)
+    newest = pl.DataFrame({"topic": ["orders"] * 6 + ["clicks"] * 6, "partition": [*range(6)] * 2})
+    newest = newest.with_columns(
+        window_start=pl.lit(instant_of(T0_MS + 2 * HOUR_MS)),
+        leader=(pl.col("partition") + (pl.col("topic") == "clicks")) % 3,
+    )
+    rows = [
+        newest.with_columns(
+            leader_id=pl.col("leader"), replica_id=(pl.col("leader") + at) % 3, replica_position=pl.lit(at),
+            is_in_sync=pl.lit(value=True), size_bytes=pl.lit(1_000),
+        )
+        for at in range(2)
+    ]  # fmt: skip
+    write_rows(config.warehouse, "bronze.cluster_state", pl.concat(rows))
+    return folder / "partition-health.yaml"
+
+
+def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
+    lose = ["what-if", "--config", str(config), "--lose-broker", "2", "--grow", "orders=2"]
+    assert main([*lose, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    now, then = ([row[name] for row in document["brokers"]] for name in ("size_bytes", "changed_size_bytes"))
+    assert then[2] is None
+    assert sum(then[:2]) == sum(now) + 16_000_000  # orders has 1 + 2 + 3 + 4 + 5 + 1 million bytes
+    assert document["leaderless"] == []
+    assert main([*lose, "--plan", str(tmp_path / "plan.json")]) == 0
+    text = capsys.readouterr().out
+    assert "Head-room: " in text
+    moves = parse_reassignment((tmp_path / "plan.json").read_text())
+    assert len(moves) == document["plan"]["moved_partition_count"]
+
+
+def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
+    (tmp_path / "f.json").write_text(format_reassignment([("orders", 0, (1, 2))]))
+    assert main(["what-if", "--config", str(config), "--reassignment", str(tmp_path / "f.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["moved_bytes"] == 1_000
+    assert main(["what-if", "--config", str(config), "--lose-broker", "7"]) == 2
+    assert "there is no broker 7" in capsys.readouterr().err
