@@ -61,6 +61,7 @@ def make_scenario(
     leaders: Sequence[int] = (0, 1, 2),
     delays_ms: Mapping[int, float] | None = None,
     value_bytes: int = 512,
+    rate_per_s: int = RATE_PER_S,
 ) -> Scenario:
     """One producer and its brokers, with what was measured of real ones."""
     resolved = resolve_producer(client, version, config or {}, strategy=strategy)
@@ -74,7 +75,7 @@ def make_scenario(
         )
         for broker_id in range(max(leaders) + 1)
     )
-    traffic = Traffic(make_arrivals(pattern), Distribution.constant(value_bytes), end_ns=seconds * 10**9)
+    traffic = Traffic(make_arrivals(pattern, rate_per_s), Distribution.constant(value_bytes), end_ns=seconds * 10**9)
     producer = Producer("p", (traffic,), resolved.family, version, resolved.settings, MEASURED_COSTS)
     return Scenario(strategy, brokers, (Topic("t", tuple(leaders)),), (producer,))
 

@@ -20,8 +20,12 @@ from numpy.typing import NDArray
 from pipeline.model.window import NS_PER_MS
 from pipeline.simulator.engine.random_stream import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
-# Gap after a burst's first record, and between the others: what the Java client's `send()` takes.
+# Gap after a burst's first record, and the least between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
+_LONGEST_STEP_NS = 50_000  # slower than that it is no loop around `send()`, and records come each by itself
+# A millisecond holds a burst where its count is so far above the mean of the second around it: 1 in 1,000 by chance.
+_CHANCE_DEVIATIONS, _CHANCE_MARGIN = 3.5, 1.5
+_STRETCH_MS, _ROUNDS = 1_000, 3
 # Traffic is bursty where a third of the pairs in one millisecond are more than independent records have.
 _CLUMPED_RATIO = 1 / 3
 _DEVIATIONS = 3
@@ -66,38 +70,89 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
 def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Pattern, seed: int) -> NDArray[np.int64]:
     """Places records within their milliseconds: nanoseconds since the first record's millisecond, not falling; int64[n].
 
-    Bursts begin anywhere in the first half of a millisecond, go on after 11 us and then with 1 us a record. Steady
-    records lie anywhere, each by itself. The result depends on the milliseconds (not falling) and the seed alone.
+    Steady records lie anywhere, each by itself. So do those of bursty traffic, where a millisecond holds no more of them
+    than the time around it would by chance; the others follow each other at the pace of the traffic's bursts. The result
+    depends on the milliseconds (not falling) and the seed alone.
     """
     placed = np.empty(len(at_ms), np.int64)
     if not len(at_ms):
         return placed
     stream = derive_stream(seed, "within a millisecond", pattern.value)
     starts = np.flatnonzero(np.append(True, at_ms[1:] != at_ms[:-1]))
-    ends = np.append(starts[1:], len(at_ms))
-    first_ms = int(at_ms[0])
+    counts = np.diff(np.append(starts, len(at_ms)))
+    occupied_ms = at_ms[starts].astype(np.int64) - int(at_ms[0])  # 32 bits would overflow after two seconds
+    bursts = _find_bursts(occupied_ms, counts) if pattern is Pattern.BURST else None
     block = max(1, _BLOCK * len(starts) // len(at_ms))
     for first in range(0, len(starts), block):
         mine = slice(first, first + block)
-        begin, end = int(starts[mine][0]), int(ends[mine][-1])
-        since_ms = at_ms[begin:end].astype(np.int64) - first_ms  # 32 bits would overflow after two seconds
-        if pattern is Pattern.BURST:
-            within = _place_bursts(since_ms, starts[mine] - begin, ends[mine] - starts[mine], stream)
-        else:
-            within = _draw_within(since_ms, np.arange(begin, end), stream)
+        begin, end = int(starts[first]), int(starts[mine][-1] + counts[mine][-1])
+        since_ms = np.repeat(occupied_ms[mine], counts[mine])
+        within = _draw_within(since_ms, np.arange(begin, end), stream)
+        if bursts is not None:
+            in_burst = np.repeat(bursts.is_burst[mine], counts[mine])
+            within[in_burst] = _place_bursts(bursts, mine, occupied_ms[mine], counts[mine], stream)[in_burst]
         placed[begin:end] = since_ms * NS_PER_MS + within
-    if pattern is Pattern.STEADY:
-        placed.sort()
+    placed.sort()
     return placed
 
 
+@dataclass(frozen=True, eq=False)
+class _Bursts:
+    """Of the milliseconds with records: which hold bursts, and which of these go on in the next one."""
+
+    is_burst: NDArray[np.bool_]
+    goes_on: NDArray[np.bool_]
+    step_ns: int  # from one record of a burst to the next
+
+
+def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _Bursts:
+    """Separates bursts from the records around them, and measures their pace.
+
+    Bursts begin anywhere in a millisecond, so those of 0.3 ms are cut by the end of one in 3 of 10 cases: how often that
+    is, less how often the next burst but one millisecond away is another one, is how long they are.
+    """
+    is_burst = counts >= _bound_chance(occupied_ms, counts)
+    goes_on = is_burst & np.append(is_burst[1:] & (np.diff(occupied_ms) == 1), False)
+    cut_count = int(goes_on.sum())
+    by_chance = int((np.diff(occupied_ms[is_burst]) == 2).sum())
+    burst_count = int(is_burst.sum()) - cut_count
+    followers = max(int(counts[is_burst].sum()) - burst_count, 1)
+    step_ns = int(((cut_count - by_chance) * NS_PER_MS - burst_count * _FIRST_STEP_NS) / followers)
+    return _Bursts(is_burst & (step_ns <= _LONGEST_STEP_NS), goes_on, max(_STEP_NS, step_ns))
+
+
+def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each millisecond with records the count that is hardly reached by chance, from the seconds' usual ones."""
+    number = np.unique(occupied_ms // _STRETCH_MS, return_inverse=True)[1]
+    ordered = counts[np.lexsort((counts, number))]
+    occupied = np.bincount(number)
+    empty = _STRETCH_MS - occupied
+    # the median over all milliseconds of the stretch, empty ones too
+    middle = np.cumsum(occupied) - occupied + np.maximum(_STRETCH_MS // 2 - empty, 0)
+    mean = np.where(empty > _STRETCH_MS // 2, 0.0, ordered[middle])
+    for _ in range(_ROUNDS):
+        bound = (mean + _CHANCE_DEVIATIONS * np.sqrt(mean) + _CHANCE_MARGIN)[number]
+        is_usual = counts < bound
+        usual = np.bincount(number, weights=is_usual)
+        mean = np.bincount(number, weights=counts * is_usual) / np.maximum(empty + usual, 1)
+    return bound
+
+
 def _place_bursts(
-    since_ms: NDArray[np.int64], starts: NDArray[np.int64], counts: NDArray[np.int64], stream: int
+    bursts: _Bursts, mine: slice, occupied_ms: NDArray[np.int64], counts: NDArray[np.int64], stream: int
 ) -> NDArray[np.int64]:
-    rank = np.arange(len(since_ms)) - np.repeat(starts, counts)
-    begin = np.repeat(_draw_within(since_ms[starts], np.zeros(len(starts), np.int64), stream) // 2, counts)
-    steps = np.where(rank > 0, _FIRST_STEP_NS + (rank - 1) * _STEP_NS, 0)
-    placed: NDArray[np.int64] = np.minimum(begin + steps, NS_PER_MS - 1)
+    """Places the records of some milliseconds as bursts: at its end what goes on, at its begin what comes from before."""
+    goes_on = bursts.goes_on[mine]
+    comes_on = np.append(mine.start > 0 and bursts.goes_on[mine.start - 1], goes_on[:-1])
+    fitting_ns = (NS_PER_MS - _FIRST_STEP_NS) // counts
+    step_ns = np.where(goes_on & comes_on, fitting_ns, np.minimum(bursts.step_ns, fitting_ns))
+    first_ns = np.where(comes_on, step_ns, np.maximum(_FIRST_STEP_NS, step_ns))
+    rest_ns = NS_PER_MS - 1 - first_ns - np.maximum(counts - 2, 0) * step_ns
+    drawn_ns = _draw_within(occupied_ms, np.zeros(len(counts), np.int64), stream) * rest_ns // NS_PER_MS
+    begin_ns = np.where(comes_on, 0, np.where(goes_on, rest_ns, drawn_ns))
+    rank = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    later_ns = np.where(rank > 0, np.repeat(first_ns, counts) + (rank - 1) * np.repeat(step_ns, counts), 0)
+    placed: NDArray[np.int64] = np.repeat(begin_ns, counts) + later_ns
     return placed
 
 

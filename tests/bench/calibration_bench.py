@@ -1,7 +1,8 @@
 """Who is found to be in use where it is known: `make bench ARGS=calibration`.
 
-Sessions are simulated with every strategy, settings, arrivals, width and delay here, then identified from their batches
-alone. Printed: a confusion table, how often a confidence was right, and where `linger.ms` and `batch.size` lay.
+Sessions are simulated with every strategy, settings, arrivals, width and delay here, or (`--drawn`) with those that a seed
+draws from a wide law, then identified from their batches; for half of the drawn ones the brokers' delays are known, as from
+metrics. Printed: a confusion table, how often a confidence was right, and where `linger.ms` lay.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter, defaultdict
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.service.batch_fit import choose_variant
@@ -20,7 +23,7 @@ from pipeline.calibration.service.latency_fit import sharpen_services
 from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic
 from tests.bench.figures import write_between
-from tests.simulated_sessions import EPOCH_MS, make_scenario, record_session
+from tests.simulated_sessions import EPOCH_MS, RATE_PER_S, delayed, make_scenario, record_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,6 +47,10 @@ class Case:
     delay_ms: float
     seconds: int
     seed: int
+    rate_per_s: int = RATE_PER_S
+    value_bytes: int = 512
+    has_producer_id: bool = True
+    has_metrics: bool = False
 
 
 @dataclass
@@ -93,7 +100,33 @@ def list_cases(*, seconds: tuple[int, ...], seeds: range) -> Iterator[Case]:
                                     delay_ms,
                                     length,
                                     number + seed,
+                                    has_producer_id=client == JAVA,
                                 )
+
+
+def draw_case(seed: int, number: int) -> Case:
+    """One session of a wide law, settings that hardly anybody writes among them."""
+    chance = np.random.default_rng([seed, number])
+    strategy, client, version = CLIENTS[chance.integers(len(CLIENTS))]
+    linger = int(chance.choice([*map(int, LINGERS), chance.integers(0, 101)]))
+    size = int(chance.choice([4096, 16384, 16384, 65536, 262144, chance.integers(4096, 262144)]))
+    if client == LIBRDKAFKA:
+        linger, size = max(linger, int(strategy == TIMED)), 1_000_000
+    return Case(
+        strategy,
+        client,
+        version,
+        {"linger.ms": str(linger), "batch.size": str(size)},
+        str(chance.choice(["perf-test", "steady", "on-off"])),
+        int(chance.integers(2, 25)),
+        float(chance.choice([0, 0, 2, 5, 10, 20, 40])),
+        int(chance.choice([5, 20, 40])),
+        int(chance.integers(1 << 30)),
+        int(10 ** chance.uniform(2.3, 3.7)),
+        int(10 ** chance.uniform(2, 3.3)),
+        bool(client == JAVA or chance.random() < 0.5),
+        bool(chance.random() < 0.5),
+    )
 
 
 def identify(case: Case) -> Found:
@@ -108,14 +141,20 @@ def identify(case: Case) -> Found:
         seconds=case.seconds,
         leaders=leaders,
         delays_ms={1: case.delay_ms},
+        value_bytes=case.value_bytes,
+        rate_per_s=case.rate_per_s,
     )
-    producer_id = -1 if case.client == LIBRDKAFKA else 1
-    traffic, batches, _ = record_session(scenario, case.seed, producer_id=producer_id)
+    traffic, batches, _ = record_session(scenario, case.seed, producer_id=1 if case.has_producer_id else -1)
     baseline = identify_baseline(traffic, batches, case.partition_count)
     if baseline.strategy == "java-builtin" and case.delay_ms:
         topic = SessionTopic(traffic, batches, leaders, baseline)
         end_ms = EPOCH_MS + 1000 * case.seconds
-        models = sharpen_services([topic], {each: assume_service(each) for each in range(3)}, [], EPOCH_MS, end_ms)
+        brokers = sorted(set(leaders))
+        if case.has_metrics:
+            known = {each: delayed(each, case.delay_ms if each == 1 else 0.0) for each in brokers}
+            models = {each: replace(model, is_identifiable=True) for each, model in known.items()}
+        else:
+            models = sharpen_services([topic], {each: assume_service(each) for each in brokers}, [], EPOCH_MS, end_ms)
         baseline = choose_variant([topic], models, EPOCH_MS, end_ms)
     return Found(case, baseline)
 
@@ -163,8 +202,13 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="sessions of 3 seconds too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables between the markers of FILE")
     parser.add_argument("--wrong", action="store_true", help="list what was found wrongly")
+    parser.add_argument("--drawn", type=int, metavar="N", help="so many sessions drawn from a wide law instead")
+    parser.add_argument("--seed", type=int, default=1, help="with --drawn: another one draws other sessions")
     arguments = parser.parse_args()
-    cases = list_cases(seconds=(3, 20) if arguments.short else (20,), seeds=range(1))
+    if arguments.drawn:
+        cases = (draw_case(arguments.seed, number) for number in range(arguments.drawn))
+    else:
+        cases = list_cases(seconds=(3, 20) if arguments.short else (20,), seeds=range(1))
     found = [identify(case) for case in cases]
     with redirect_stdout(StringIO()) as text:
         print(

@@ -34,7 +34,7 @@ from pipeline.simulator.clients.producer_configs import JAVA, find_config
 
 LEAST_EVENTS = 12
 _SURE = 0.99
-_UNSEEN_VARIANT = 0.9  # how likely a setting that leaves no trace is at its default
+UNSEEN_VARIANT = 0.5  # how sure a default is that leaves no trace: as likely as not, for nobody counted what people set
 _FITS, _FITS_NOT = 0.05, 0.3
 
 
@@ -139,8 +139,8 @@ def _read_data(
     second = list(ranked)[1]
     runner_up = choose_client(second, key_family, linger, **facts).strategy
     if choice.strategy == "java-builtin":
-        confidence *= _UNSEEN_VARIANT
-        runner_up = "java-builtin-uniform" if ranked[second] < 1 - _UNSEEN_VARIANT else runner_up
+        confidence *= UNSEEN_VARIANT
+        runner_up = "java-builtin-uniform" if ranked[second] < confidence else runner_up
     return replace(
         found,
         choice=choice,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.baseline import UNSEEN_VARIANT, Baseline
 from pipeline.calibration.service.fit import LEAST_DELAY_MS
 from pipeline.calibration.service.model import Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
@@ -38,8 +38,9 @@ _LEAST_BATCHES = 50
 _WELL = 4.0  # misfit for each figure below which the fit is accepted
 
 ADAPTIVE, UNIFORM = "java-builtin", "java-builtin-uniform"
-# Few turn `partitioner.adaptive.partitioning.enable` off.
-_PRIOR = {ADAPTIVE: 0.9, UNIFORM: 0.1}
+_LEAST_ADAPTIVE = (
+    0.1  # chance below which the default is given up: few turn `partitioner.adaptive.partitioning.enable` off
+)
 _VARIANT_SEEDS = range(1, 7)
 _MOST_CHANCE = 0.95
 _VARIANT_WELL = (
@@ -145,6 +146,7 @@ def choose_variant(
     """Distinguishes the adaptive partitioner from the uniform one, where a broker is slow enough to make a difference.
 
     Returns the first topic's baseline, unchanged where it is another partitioner, is configured, or no delay is known.
+    Confidence is what the data say, both as likely before them.
     """
     baseline = topics[0].baseline
     is_slow = any(model.is_identifiable and model.delay_ms.value >= LEAST_DELAY_MS for model in models.values())
@@ -154,7 +156,7 @@ def choose_variant(
     seen = observe(cut, list(models))
     least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
     misfits = {}
-    for strategy in _PRIOR:
+    for strategy in (ADAPTIVE, UNIFORM):
         runs = [simulate_trial(cut, list(models.values()), seed, strategy=strategy) for seed in _VARIANT_SEEDS]
         misfits[strategy] = measure_misfit(runs, seen, least)
     best = min(misfits.values())
@@ -162,13 +164,13 @@ def choose_variant(
     reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"
     if best > _VARIANT_WELL * len(models) / 3:
         return replace(baseline, reason=f"{reason}: neither fits well, left open")
-    weights = {each: prior * math.exp((best - misfits[each]) / 2) for each, prior in _PRIOR.items()}
-    chosen = max(weights, key=weights.__getitem__)
-    chance = min(weights[chosen] / sum(weights.values()), _MOST_CHANCE)
+    weights = {each: math.exp((best - misfit) / 2) for each, misfit in misfits.items()}
+    adaptive = weights[ADAPTIVE] / sum(weights.values())
+    chosen, chance = (ADAPTIVE, adaptive) if adaptive >= _LEAST_ADAPTIVE else (UNIFORM, 1 - adaptive)
     return replace(
         baseline,
         strategy=chosen,
-        confidence=min(1.0, baseline.confidence / _PRIOR[ADAPTIVE]) * chance,
+        confidence=min(1.0, baseline.confidence / UNSEEN_VARIANT) * min(chance, _MOST_CHANCE),
         runner_up=UNIFORM if chosen == ADAPTIVE else ADAPTIVE,
         reason=reason,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.partitioner.baseline import identify_baseline
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
 from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
@@ -16,6 +16,7 @@ from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic, cut_topic, observe, simulate_trial
 from pipeline.simulator.engine.result import ConnectionCounter
 from pipeline.simulator.scenario.distribution import Steps
+from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
 from tests.simulated_sessions import EPOCH_MS, delayed, make_scenario, record_session
 
 SECONDS = 20
@@ -164,6 +165,45 @@ def test_a_keyless_partition_is_never_looked_at():
     again = simulate_trial([topic], models, 7)
     np.testing.assert_array_equal(first.record_count, again.record_count)
     np.testing.assert_array_equal(first.batch_count, again.batch_count)
+
+
+def make_bursts(record_count: int, step_ns: int) -> np.ndarray:
+    """Bursts at 1,500 records a second that begin anywhere in a millisecond."""
+    begin = np.arange(0, SECONDS * 10**9, 10**9 * record_count // 1_500)
+    begin += np.random.default_rng(5).integers(0, NS_PER_MS, len(begin))
+    return np.sort((begin[:, None] + np.arange(record_count) * step_ns).ravel())
+
+
+def mix(bursts: np.ndarray) -> np.ndarray:
+    """Every other burst, and as many records by chance."""
+    half = bursts[bursts // 10**8 % 2 == 0]
+    return np.sort(np.append(half, np.random.default_rng(6).integers(0, SECONDS * 10**9, len(bursts) - len(half))))
+
+
+@pytest.mark.parametrize(
+    "due_ns",
+    [
+        pytest.param(make_bursts(5, 3_000), id="small bursts"),
+        pytest.param(make_bursts(50, 1_000), id="as fast as the client goes"),
+        pytest.param(make_bursts(50, 5_000), id="a quarter of a millisecond"),
+        pytest.param(make_bursts(50, 20_000), id="a millisecond"),
+        pytest.param(make_bursts(200, 5_000), id="a millisecond, faster"),
+        pytest.param(make_bursts(200, 20_000), id="four milliseconds"),
+        pytest.param(mix(make_bursts(10, 5_000)), id="small bursts among others"),
+        pytest.param(mix(make_bursts(50, 5_000)), id="bursts among others"),
+    ],
+)
+def test_batches_are_as_large_as_they_were_though_milliseconds_are_all_that_is_stored(due_ns):
+    """With `linger.ms=0` a batch is what comes while the sender wakes: the pace within a millisecond decides."""
+    scenario = make_scenario("java-sticky-2.4", version="3.2.3", seconds=SECONDS)
+    columns = (np.full(len(due_ns), value) for value in (520, KEYLESS, 0))
+    sent = replace(scenario.producers[0].traffic[0], arrivals=Recorded(due_ns, *columns), end_ns=0)
+    producer = replace(scenario.producers[0], traffic=(sent,))
+    traffic, batches, _ = record_session(replace(scenario, producers=(producer,)), 1)
+    in_use = Baseline("java-sticky-2.4", "kafka-clients", "3.2.3", "", {}, 1.0, "", Origin.CONFIGURED, "")
+    topic = SessionTopic(traffic, batches, BROKERS, in_use)
+    found = simulate_trial([topic], [delayed(each) for each in BROKERS], 1)
+    assert found.record_count.sum() / found.batch_count.sum() == pytest.approx(len(traffic) / len(batches), rel=0.15)
 
 
 def test_a_cut_holds_what_was_sent_then():

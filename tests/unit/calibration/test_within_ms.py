@@ -75,3 +75,22 @@ def test_a_burst_takes_microseconds_and_steady_records_lie_anywhere():
     steady = place_within_ms(at_ms, Pattern.STEADY, 4) % NS
     assert abs(steady.mean() - NS / 2) < 0.02 * NS
     assert np.histogram(steady, 10, (0, NS))[0].min() > 700
+
+
+@pytest.mark.parametrize("step_us", [5, 10, 20])
+def test_the_pace_of_bursts_follows_from_how_often_a_millisecond_ends_in_one(step_us):
+    begin_us = np.arange(0, 124_000_000, 31_000) + np.random.default_rng(3).integers(0, 1_000, 4_000)
+    at_us = (begin_us[:, None] + np.arange(40) * step_us).ravel()
+    placed = place_within_ms(at_us // 1_000, Pattern.BURST, 5)
+    assert np.median(np.diff(placed)) / 1_000 == pytest.approx(step_us, rel=0.15)
+
+
+def test_records_that_come_between_bursts_lie_anywhere():
+    rng = np.random.default_rng(4)
+    alone_ms = np.setdiff1d(rng.integers(0, 60_000, 30_000), np.arange(0, 60_000, 40))
+    at_ms = np.sort(np.append(alone_ms, np.repeat(np.arange(0, 60_000, 40), 30)))
+    placed = place_within_ms(at_ms, Pattern.BURST, 6)
+    alone = placed[np.isin(at_ms, alone_ms)] % NS
+    assert np.histogram(alone, 10, (0, NS))[0].min() > 0.09 * len(alone)
+    bursts = placed[~np.isin(at_ms, alone_ms)].reshape(-1, 30)
+    assert (np.ptp(bursts, axis=1) == 39_000).all()

@@ -192,6 +192,7 @@ def _series(
 
 def _describe_series(series: Series) -> str:
     keyed = f", {series.keyed_percent} % keyed" if series.keyed_percent else ""
-    bursts = f" of {series.burst_records}" if series.pattern == "bursts" else ""
+    bursts = f" of {series.burst_records}" if series.burst_records > 1 else ""
+    bursts += f" {series.burst_step_us:g} us apart" if series.burst_step_us else ""
     sizes = "about " if series.varied_bytes else ""
     return f"{series.pattern}{bursts} at {series.rate_per_s}/s x {sizes}{series.mean_bytes} B for {series.seconds} s{keyed}"
