@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults scheduled fuzz years ranges sbom check bench serve capture fidelity wheel lock
+.PHONY: help setup run test test-unit test-integration mutants faults scheduled fuzz years ranges sbom check bench serve capture fidelity wheel lock draw
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,9 @@ capture: $(READY) ## record the committed capture anew (12 minutes of real Kafka
 
 fidelity: $(READY) ## simulated and replayed against real producers (20 minutes of real Kafka; ARGS=--recorded: minutes)
 	@$(BIN)/python -m tests.lab.fidelity $(ARGS)
+
+draw: $(READY) ## pairs that no code has met, recorded and judged on first sight (ARGS="--minutes 25")
+	@$(BIN)/python -m tests.lab.fidelity.pairs.draw $(ARGS)
 
 wheel: $(READY) ## a wheel in dist/ with everything under the package partition_health
 	@$(BIN)/python .ci/package.py

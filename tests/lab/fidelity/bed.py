@@ -38,10 +38,12 @@ class Bed:
     cluster: Cluster
     proxy: Proxy
 
-    def create_topic(self, topic: str, leaders: Sequence[int]) -> None:
-        """A topic without replicas whose partition i is led by ``leaders[i]``."""
+    def create_topic(self, topic: str, leaders: Sequence[int], replicas: int = 1) -> None:
+        """A topic whose partition i is led by ``leaders[i]``; further replicas lie on the brokers after it."""
         admin = AdminClient({"bootstrap.servers": self.cluster.internal_bootstrap})
-        request = NewTopic(topic, num_partitions=len(leaders), replica_assignment=[[leader] for leader in leaders])
+        count = len(self.cluster.brokers)
+        assignment = [[(leader + number) % count for number in range(replicas)] for leader in leaders]
+        request = NewTopic(topic, num_partitions=len(leaders), replica_assignment=assignment)
         admin.create_topics([request])[topic].result(30)
 
     def log_directory(self, topic: str, partition: int, leader: int) -> Path:

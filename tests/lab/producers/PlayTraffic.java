@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * SERIES_FILE holds a long and two ints per record, big-endian: nanoseconds from the start, bytes of the value, number
  * of the key (-1: none). Values are one letter repeated, or the lines of LINES_FILE in turn, cut or repeated. Before
  * the series two other producers of this process send to WARM_UP_TOPIC, flat out one record per request and then the
- * series' first seconds, so that the client is compiled; it says "warm" and waits for START_FILE, which has the start as
+ * series' first seconds, so that the client is compiled ("-": none do); it says "warm" and waits for START_FILE, which has the start as
  * epoch milliseconds. LATENCIES_FILE gets two longs per record: nanoseconds from the start when send() was called, and
  * until its callback (-1: failed).
  */
@@ -35,7 +35,9 @@ public class PlayTraffic {
 
     public static void main(String[] args) throws Exception {
         PlayTraffic play = new PlayTraffic(args[3], args.length > 6 ? args[6] : null);
-        play.warmUp(args[0], args[2]);
+        if (!args[2].equals("-")) {
+            play.warmUp(args[0], args[2]);
+        }
         System.out.println("warm");
         while (!Files.exists(Path.of(args[4]))) {
             Thread.sleep(20);

@@ -20,6 +20,7 @@ BEFORE, AFTER = "before", "after"
 SIDES = (BEFORE, AFTER)
 SECONDS = 60
 RDKAFKA = "librdkafka"
+_DELAYS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Pair:
         delays: Of brokers' Produce responses, the same in both runs.
         leaders: Partition i is led by broker ``leaders[i]``.
         text: Values are lines of text, which compress as text does, instead of one letter repeated.
+        replicas: Of each partition.
+        cold: The JVM has just started when it sends.
     """
 
     name: str
@@ -58,6 +61,8 @@ class Pair:
     delays: tuple[Delay, ...]
     leaders: tuple[int, ...] = EVEN
     text: bool = False
+    replicas: int = 1
+    cold: bool = False
 
     def clients(self, side: str) -> tuple[Client, ...]:
         """Who sends on that side."""
@@ -71,8 +76,11 @@ class Pair:
     def describe(self) -> str:
         """Traffic and bed in a line."""
         loads = "; ".join(_describe_series(series) for series in self.traffic)
-        delays = ", ".join(f"broker {delay.broker} +{delay.delay_ms:g} ms" for delay in self.delays)
-        return f"{loads} | {delays or 'no delay'} | leaders {','.join(map(str, self.leaders))}"
+        delays = ", ".join(f"broker {delay.broker} +{delay.delay_ms:g} ms" for delay in self.delays[:_DELAYS_SHOWN])
+        more = f" and {rest} more" if (rest := len(self.delays) - _DELAYS_SHOWN) > 0 else ""
+        bed = f" | {self.replicas} replicas" if self.replicas > 1 else ""
+        bed += " | cold" if self.cold else ""
+        return f"{loads} | {delays or 'no delay'}{more} | leaders {','.join(map(str, self.leaders))}{bed}"
 
 
 def encode_pair(pair: Pair) -> dict[str, Any]:
@@ -90,6 +98,8 @@ def decode_pair(data: Mapping[str, Any]) -> Pair:
         tuple(Delay(**each) for each in data["delays"]),
         tuple(data["leaders"]),
         data["text"],
+        data.get("replicas", 1),
+        data.get("cold", False),
     )
 
 

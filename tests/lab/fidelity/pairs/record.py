@@ -64,6 +64,24 @@ class Run:
         return self.capture / f"scrapes/librdkafka/load-{number}"
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Where runs are recorded: their bed, how it is described, a folder to work in, and one for archives."""
+
+    bed: Bed
+    described: dict[str, Any]
+    root: Path
+    output: Path
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How long a run took, and the processor time that others used meanwhile."""
+
+    wall_s: float
+    foreign_cpu_s: float
+
+
 def replace_pairs(pairs: Sequence[Pair], output: Path) -> None:
     """Records pairs and takes those that lay there before away, once there are new ones."""
     before = set(output.glob(f"*{ENDING}"))
@@ -81,41 +99,44 @@ def record_pairs(pairs: Sequence[Pair], output: Path, sides: Sequence[str] = SID
         with start_bed(root, settings=SETTINGS) as bed:
             say("warming the brokers")
             warm_up(bed)
-            described = describe_bed()
+            stage = Stage(bed, describe_bed(), root, output)
             for pair in pairs:
                 for side in sides:
-                    name = f"{pair.name}-{side}"
-                    try:
-                        folder = record_side(bed, pair, side, root / name, described)
-                    except LabError as failure:
-                        say(f"{name} left out: {failure}")
-                        continue
-                    archive = output / f"{name}{ENDING}"
-                    pack(folder, archive)
-                    archives.append(archive)
-                    facts = json.loads((folder / "manifest.json").read_text())
-                    figures = {figure: value for figure, value in facts["figures"].items() if figure != "partitions"}
-                    size_mb, foreign_cpu_s = archive.stat().st_size / 1e6, facts["foreign_cpu_s"]
-                    say(f"{name}: {size_mb:.2f} MB, others' processor time {foreign_cpu_s} s, {figures}")
-                    shutil.rmtree(root / name)
+                    archives += record_side(stage, [pair], side)
             return archives
     finally:
         shutil.rmtree(root)
 
 
-def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[str, Any]) -> Path:
-    """One run; returns the folder to pack.
+def record_side(stage: Stage, pairs: Sequence[Pair], side: str) -> list[Path]:
+    """One side of pairs that are sent at the same time, under the delays of the first; an archive for each.
 
-    Raises:
-        LabError: A producer failed, was not ready at the start, or had not ended a minute after its time.
+    A run of which a producer failed, was not ready at the start, or had not ended a minute after its time is left out.
     """
-    run = Run(pair, side, f"{pair.name}-{side}", folder)
-    run.capture.mkdir(parents=True)
-    for name in (run.topic, f"{run.topic}-warm-up"):
-        bed.create_topic(name, pair.leaders)
-    meter, started = CpuMeter(bed), time.monotonic()
-    start_ms = _play(bed, run)
-    wall_s, foreign_cpu_s = time.monotonic() - started, meter.foreign_cpu_s()
+    runs = [Run(pair, side, f"{pair.name}-{side}", stage.root / f"{pair.name}-{side}") for pair in pairs]
+    for run in runs:
+        run.capture.mkdir(parents=True)
+        for name in (run.topic, f"{run.topic}-warm-up"):
+            stage.bed.create_topic(name, run.pair.leaders, run.pair.replicas)
+    meter, started = CpuMeter(stage.bed), time.monotonic()
+    archives = []
+    try:
+        played = _play(stage.bed, runs)
+        measured = Measured(time.monotonic() - started, meter.foreign_cpu_s())
+        for run, start_ms in played:
+            _keep(stage, run, start_ms, measured)
+            archives.append(stage.output / f"{run.topic}{ENDING}")
+            pack(run.capture, archives[-1])
+    except LabError as failure:
+        say(f"{side} of {', '.join(pair.name for pair in pairs)} left out: {failure}")
+    for run in runs:
+        shutil.rmtree(run.folder)
+    return archives
+
+
+def _keep(stage: Stage, run: Run, start_ms: int, measured: Measured) -> None:
+    """Copies what lies on disk, and writes the manifest."""
+    pair, bed = run.pair, stage.bed
     _copy_logs(bed, run)
     (run.capture / "tools").mkdir()
     described_topic = bed.cluster.run_tool("kafka-topics", "--describe", "--topic", run.topic)
@@ -124,57 +145,74 @@ def record_side(bed: Bed, pair: Pair, side: str, folder: Path, described: dict[s
     facts = {
         "format": 1,
         "pair": encode_pair(pair),
-        "side": side,
+        "side": run.side,
         "topic": run.topic,
         "cluster_id": bed.cluster.cluster_id,
-        "bed": described,
+        "bed": stage.described,
         "clock": {
             "start_ms": start_ms,
             "end_ms": start_ms + 1000 * pair.seconds,
             "recorded_until_ms": read_clock_ms(),
         },
-        "foreign_cpu_s": round(foreign_cpu_s, 2),
-        "wall_s": round(wall_s, 1),
-        "is_quiet": foreign_cpu_s <= QUIET_CPU_SHARE * wall_s,
+        "foreign_cpu_s": round(measured.foreign_cpu_s, 2),
+        "wall_s": round(measured.wall_s, 1),
+        "is_quiet": measured.foreign_cpu_s <= QUIET_CPU_SHARE * measured.wall_s,
         "figures": measure_run(run.capture, run.topic, pair.leaders, latencies),
     }
     (run.capture / "manifest.json").write_text(json.dumps(facts, indent=1) + "\n")
-    return run.capture
+    figures = {figure: value for figure, value in facts["figures"].items() if figure != "partitions"}
+    say(f"{run.topic}: others' processor time {facts['foreign_cpu_s']} s, {figures}")
 
 
-def _play(bed: Bed, run: Run) -> int:
-    """Starts the clients, watches their exporters while they send, and ends them; returns the start's instant."""
-    ports = free_ports(len(run.pair.traffic))
+def _play(bed: Bed, runs: Sequence[Run]) -> list[tuple[Run, int]]:
+    """Starts all clients, watches their exporters while they send, and ends them; those without a failure, and their start."""
+    ports = iter(free_ports(sum(len(run.pair.traffic) for run in runs)))
     bed.plan_delays((), 0)
-    clients = [_start(bed, run, number, port) for number, port in enumerate(ports)]
-    targets = [
-        Target(port, run.capture / f"scrapes/producers/load-{number}", SCRAPE_S)
-        for number, port in enumerate(ports)
-        if run.pair.clients(run.side)[number].version != RDKAFKA
-    ]
+    clients: dict[str, list[Process]] = {}
+    targets = []
+    for run in runs:
+        own = [next(ports) for _ in run.pair.traffic]
+        clients[run.topic] = [_start(bed, run, number, port) for number, port in enumerate(own)]
+        targets += [
+            Target(port, run.capture / f"scrapes/producers/load-{number}", SCRAPE_S)
+            for number, port in enumerate(own)
+            if run.pair.clients(run.side)[number].version != RDKAFKA
+        ]
+    processes = [process for started in clients.values() for process in started]
     try:
-        for client in clients:
-            wait_until(lambda client=client: "warm" in client.tail().splitlines(), "warm-up", client, WARM_UP_S)
-        for target in targets:
-            target.fetch()  # the first page costs a second; not while the traffic runs
-        start_ms = read_clock_ms() + START_AFTER_MS
-        end_ms = start_ms + 1000 * run.pair.seconds
-        bed.plan_delays(run.pair.delays, start_ms)
+        start_ms = _send(bed, runs, processes, targets)
+    finally:
+        for process in processes:
+            process.stop()
+    failed = {topic: client.tail() for topic, own in clients.items() for client in own if not _is_complete(client)}
+    for topic, said in failed.items():
+        say(f"{topic} left out: {said}")
+    return [(run, start_ms) for run in runs if run.topic not in failed]
+
+
+def _send(bed: Bed, runs: Sequence[Run], processes: Sequence[Process], targets: Sequence[Target]) -> int:
+    """Lets all clients send once they are warm, and returns the start's instant when they have ended."""
+    for process in processes:
+        wait_until(lambda process=process: "warm" in process.tail().splitlines(), "warm-up", process, WARM_UP_S)
+    for target in targets:
+        target.fetch()  # the first page costs a second; not while the traffic runs
+    start_ms = read_clock_ms() + START_AFTER_MS
+    end_ms = start_ms + 1000 * max(run.pair.seconds for run in runs)
+    bed.plan_delays(runs[0].pair.delays, start_ms)
+    for run in runs:
         (run.folder / "start.partial").write_text(str(start_ms))
         (run.folder / "start.partial").rename(run.start_file)
-        with scraping(targets, start_ms - SCRAPE_BEFORE_MS, end_ms + 60_000):
-            sleep_until(end_ms)
-            for client in clients:
-                wait_until(lambda client=client: "sent acked=" in client.tail(), "end", client)
-        for target in targets:
-            target.scrape()
-    finally:
-        for client in clients:
-            client.stop()
-    for client in clients:
-        if "late by" in client.tail() or " failed=0" not in client.tail():
-            raise LabError(f"{client.name}: {client.tail()}")
+    with scraping(targets, start_ms - SCRAPE_BEFORE_MS, end_ms + 60_000):
+        sleep_until(end_ms)
+        for process in processes:
+            wait_until(lambda process=process: "sent acked=" in process.tail(), "end", process)
+    for target in targets:
+        target.scrape()
     return start_ms
+
+
+def _is_complete(client: Process) -> bool:
+    return "late by" not in client.tail() and " failed=0" in client.tail()
 
 
 def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
@@ -190,7 +228,8 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
         (place / "lines.txt").write_text(make_text(pair.traffic[number].mean_bytes))
         lines = [str(place / "lines.txt")]
     files = [str(place / name) for name in ("client.properties", "series.bin", "latencies.bin")]
-    words = [files[0], topic, f"{topic}-warm-up", files[1], str(run.start_file), files[2]]
+    warm_up_topic = "-" if pair.cold else f"{topic}-warm-up"
+    words = [files[0], topic, warm_up_topic, files[1], str(run.start_file), files[2]]
     if client.version == RDKAFKA:
         # It reports its statistics by itself, no exporter needed.
         command = [sys.executable, str(PRODUCERS / "rdkafka_traffic.py"), *words, str(run.statistics(number))]
