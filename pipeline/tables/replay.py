@@ -126,7 +126,11 @@ BACK_TESTS = Table(
         string("partitioner", "Strategy in use, replayed; of the producer that sent most, or NULL.", nullable=True),
         string("partitioner_source", "How it is known: `configured`, `inferred` or `none`."),
         string("client", "Client and version that were simulated; '' for none."),
-        double("confidence", "How sure the strategy is, 0 to 1; 1 where configured.", "ratio"),
+        double(
+            "confidence",
+            "Chance that it is the strategy in use, 1 if configured; variants that look alike share it.",
+            "ratio",
+        ),
         string("runner_up", "The strategy that comes next; '' for none."),
         Column("settings", "map<string,string>", "Simulated settings by Kafka's names, with sources.", nullable=False),
         bigint("session_count", "Producer sessions.", "sessions"),

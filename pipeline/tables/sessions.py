@@ -34,7 +34,12 @@ PRODUCER_SESSIONS = Table(
             nullable=True,
         ),
         string("source", "How it is known: `configured`, `inferred` from the batches, or `none`."),
-        double("confidence", "Chance that it is the strategy in use; 1 if configured.", "ratio", nullable=False),
+        double(
+            "confidence",
+            "Chance that it is the strategy in use, 1 if configured; variants that look alike share it.",
+            "ratio",
+            nullable=False,
+        ),
         string("runner_up", "The next best strategy; '' for none."),
         string("client", "`kafka-clients`, `librdkafka`, or ''."),
         string("client_version", "Version that stands for the range; '' for none."),

@@ -212,7 +212,8 @@ def main() -> None:
     found = [identify(case) for case in cases]
     with redirect_stdout(StringIO()) as text:
         print(
-            "partitioners found in simulated sessions of 1,500 records/s; as many uniform as adaptive, 1 of 10 is assumed"
+            f"partitioners found in simulated sessions{f' drawn by seed {arguments.seed}' if arguments.drawn else ''};"
+            " as many uniform as adaptive"
         )
         print_confusion(found)
         print_calibration(found)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 
+import numpy as np
 import pytest
 
+from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.pairs.compare import (
     RIGHT_WAY,
     WRONG_WAY,
@@ -14,12 +17,15 @@ from tests.lab.fidelity.pairs.compare import (
     format_rows,
     measure_peak,
 )
+from tests.lab.fidelity.pairs.draw import open_draw
+from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
 from tests.lab.fidelity.pairs.misses import BACK_TEST
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
 from tests.lab.fidelity.pairs.report import format_trust
 from tests.lab.fidelity.pairs.tables import PairTable
 from tests.lab.fidelity.rows import HOLDS, MISSES
+from tests.lab.process import LabError
 
 
 def run(*, shares=(40, 30, 30), records_per_batch=10.0, throughput=1000.0, p50=5.0, p99=50.0):
@@ -172,3 +178,49 @@ def test_a_seed_draws_the_same_pairs_again():
     for pair in pairs:
         assert decode_pair(encode_pair(pair)) == pair
         assert len(pair.clients(BEFORE)) == len(pair.clients(AFTER)) == len(pair.traffic)
+
+
+def test_any_round_of_a_blind_draw_can_be_drawn_again_by_itself():
+    """Pairs of a round meet the same delays; over some rounds every kind of setting comes up."""
+    rounds = [draw_round(7, number, 2) for number in range(40)]
+    assert draw_round(7, 3, 2) == rounds[3] != draw_round(8, 3, 2)
+    for one, other in rounds:
+        assert one.delays == other.delays
+        assert decode_pair(encode_pair(one)) == one
+    pairs = [pair for both in rounds for pair in both]
+    assert {pair.replicas for pair in pairs} == {1, 2, 3}
+    assert {max(pair.leaders) for pair in pairs} == {2, 3, 4}
+    assert {len(pair.traffic) for pair in pairs} == {1, 2, 3, 4}
+    assert {pair.before[0].version for pair in pairs} == {"3.2.3", "3.9.1", "4.1.1", "librdkafka"}
+    assert {series.pattern for pair in pairs for series in pair.traffic} == set(PATTERNS)
+    assert all(sum(series.rate_per_s for series in pair.traffic) <= MOST_PER_S for pair in pairs)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("sizes", ["exponential", "lognormal", "two-humped"])
+def test_a_series_keeps_its_rate_length_and_mean_size(pattern, sizes):
+    series = Series(
+        pattern, 2_000, 20, burst_records=20, mean_bytes=400, varied_bytes=True, sizes=sizes, burst_step_us=5
+    )
+    records = series.make()
+    assert len(records) == 40_000
+    assert (np.diff(records["due_ns"].astype(np.int64)) >= 0).all()
+    assert records["due_ns"].max() == pytest.approx(20e9, rel=0.06)
+    assert records["value_bytes"].mean() == pytest.approx(400, rel=0.15)
+
+
+def test_a_draw_goes_on_with_its_seed_and_stops_where_the_product_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "pipeline/code.py").write_text("1\n")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], check=True)
+    begun = open_draw(tmp_path / "draw")
+    assert open_draw(tmp_path / "draw") == begun
+    assert open_draw(tmp_path / "other")["seed"] != begun["seed"]
+    (tmp_path / "pipeline/code.py").write_text("2\n")
+    with pytest.raises(LabError, match="not blind"):
+        open_draw(tmp_path / "draw")
+    with pytest.raises(LabError, match="not blind"):
+        open_draw(tmp_path / "third")
