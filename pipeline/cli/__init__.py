@@ -46,6 +46,11 @@ EXAMPLES = {
     "partition": ("partition order-1 order-2 --partitions 12", "partition order-1 --strategy all --partitions 12"),
     "simulate": ("simulate --list", "simulate kip-794-1mb --plot kip-794.png"),
     "replay": ("replay /mnt/broker-1 /mnt/broker-2 --metrics /mnt/scrapes/producers",),
+    "what-if": (
+        "what-if --lose-broker 3 --grow orders=3",
+        "what-if --add-broker 4:rack-b --plan plan.json",
+        "what-if --reassignment plan.json --json",
+    ),
     "report": ("report --last 7d --open", "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),
     "mute": ("mute", 'mute --subject "broker 1" --until 2026-12-01 --reason expansion', "mute K-JKT62CWA --lift"),
     "outbox": ("outbox", "outbox --retry all --send"),
