@@ -54,7 +54,7 @@ class Slice:
     def write_config(self, folder, **settings):
         """A configuration whose tables and mails lie in `folder`; `settings` are further keys of it."""
         folder.mkdir(parents=True, exist_ok=True)
-        document = yaml.safe_load(self.demo.config.read_text()) | FEW | settings
+        document = yaml.safe_load(self.demo.config.read_text()) | FEW | {"spark": {}} | settings
         cluster = document["clusters"]["demo"]
         cluster["topics"] = ["orders", KEYED_TOPIC]
         cluster["gate"] = {"k": 2, "n": 2}

@@ -73,7 +73,7 @@ def settings(port, log_port):
 def backfilled(described, capture_slice, tmp_path_factory):
     """Task states and the configuration, after the backfill and the replay and health runs that its asset events cause."""
     folder = tmp_path_factory.mktemp("scheduled")
-    config = capture_slice.write_config(folder, late_after="PT5S")  # a JVM alone takes longer
+    config = capture_slice.write_config(folder, late_after="PT5S", spark={"always": True})  # a JVM alone takes longer
     home = described["home"].copy_to(folder / "airflow", config, **settings(*free_ports(2)))
     windows = capture_slice.windows
     first, last = (datetime.fromtimestamp(w.start_ms / 1000, UTC).isoformat() for w in (windows[0], windows[-1]))
