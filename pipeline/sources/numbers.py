@@ -54,7 +54,10 @@ class Number(Enum):
         "gold.rule_measures, gold.verdicts, gold.incidents, gold.alert_outbox",
         "each rule where the numbers it is about are known, and as they are",
     )
-    RECOMMENDATIONS = "gold.recommendations: moves and their effects", "of changes of clients: by the replay"
+    RECOMMENDATIONS = (
+        "gold.recommendations: moves and their effects, gold.promises: what became of them",
+        "of changes of clients: by the replay",
+    )
     BATCH_HEADERS = (
         "silver.record_batches: producer ids, codecs, checksums",
         "consumers throw them away; these sources keep them",
