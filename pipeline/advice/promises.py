@@ -19,6 +19,7 @@ from pipeline.model.recommendation import Recommendation
 
 WATCHED_WINDOWS = 24  # after which a promise is judged no more: by then much else has changed
 BAR_SHARE = 0.015  # a share may be off by what a back-test allows
+WIDEST_SHARE = 0.04  # what a range counts for to either side: one that says little is no reason to call a promise kept
 BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brokers are many
 
 
@@ -230,7 +231,9 @@ def _compare(promise: Promise, corrected: CorrectedRatios, watched: WatchedAdvic
     bar = min(BAR_SHARE, BAR_OF_FAIR * fair)
     chance = ((now["chance_ratio"] or 1.0) - 1) * fair
     error = (actual - corrected.ratio) * fair
-    off = max(actual - corrected.high, corrected.low - actual, 0.0) * fair
+    above = min(corrected.high - corrected.ratio, WIDEST_SHARE / fair)
+    below = min(corrected.ratio - corrected.low, WIDEST_SHARE / fair)
+    off = max(actual - corrected.ratio - above, corrected.ratio - below - actual, 0.0) * fair
     gain, gained = (corrected.without - corrected.ratio) * fair, (corrected.without - actual) * fair
     found = replace(
         promise,

@@ -81,6 +81,13 @@ OUTCOMES = {
     "as predicted": (window(2, (350, 350, 300)), {}, "kept", 1.05),
     "within the range and 1.5 points": (window(2, (384, 316, 300)), {}, "kept", 1.05),
     "higher": (window(2, (450, 300, 250)), {}, "broken", 1.05),
+    # 10 points off, in a range that says next to nothing
+    "higher, in a wide range": (
+        window(2, (450, 300, 250)),
+        {"advice": replace(ADVICE, predicted_ratio_low=0.6, predicted_ratio_high=1.6)},
+        "broken",
+        1.05,
+    ),
     "lower": (window(2, (300, 350, 350)), {}, "broken", 1.05),
     "as if nothing had been done": (window(2, (600, 200, 200)), {}, "broken", 1.05),
     # three times the volume, spread as predicted
