@@ -16,6 +16,11 @@ from pipeline.storage.rows import query_rows
 from pipeline.tables import TABLES
 
 AnswerRow = dict[str, Any]
+LINES_TOGETHER = 5
+"""Brokers whose lines can be told apart on one plot; of more, each has a strip of its own."""
+STRIPS_SHOWN = 12
+BAND = ("lowest", "highest")
+"""Columns over all brokers, where not all have a column of their own or lines would cover each other."""
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 _BY_NAME = {table.name: table for table in TABLES}
 
@@ -79,11 +84,17 @@ class Asker:
 
 
 def pivot_columns(brokers: Sequence[int], expression: str) -> str:
-    """Columns of a statement that give each broker a column of its own.
+    r"""Columns of a statement: one for each broker, of many for the first, with the lowest and the highest of all.
 
     >>> print(pivot_columns([1], "share"))
     max(CASE WHEN broker_id = 1 THEN share END) AS broker_1
+    >>> print(pivot_columns(range(40), "share").rpartition("\n")[2].strip())
+    min(share) AS lowest, max(share) AS highest
     """
-    return ",\n       ".join(
-        f"max(CASE WHEN broker_id = {broker} THEN {expression} END) AS broker_{broker}" for broker in brokers
-    )
+    columns = [
+        f"max(CASE WHEN broker_id = {broker} THEN {expression} END) AS broker_{broker}"
+        for broker in brokers[:STRIPS_SHOWN]
+    ]
+    if len(brokers) > LINES_TOGETHER:
+        columns.append(f"min({expression}) AS {BAND[0]}, max({expression}) AS {BAND[1]}")
+    return ",\n       ".join(columns)

@@ -21,7 +21,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.model.number_text import format_between, format_clock, format_ms, format_percent
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Answer, Asker, pivot_columns
+from pipeline.report.answers import LINES_TOGETHER, STRIPS_SHOWN, Answer, Asker, pivot_columns
 from pipeline.report.brokers import draw_causes, draw_latency, draw_room, draw_shares, draw_waiting
 from pipeline.report.marks import RowChart
 from pipeline.report.quality import draw_abstentions, draw_judged, draw_quarantine, draw_sources
@@ -117,7 +117,7 @@ def _known(*charts: RowChart | None) -> tuple[RowChart, ...]:
 def _brokers_section(
     asker: Asker, shares: Answer, strip: TimeStrip, span: TimeWindow, run: RunContext, *, broker: int
 ) -> ReportSection:
-    loudest = [row["broker_id"] for row in asker.ask("loudest", queries.LOUDEST).rows]
+    brokers = [row["broker_id"] for row in asker.ask("loudest", queries.LOUDEST).rows]
     above = [
         row["broker_id"]
         for row in shares.rows
@@ -128,14 +128,15 @@ def _brokers_section(
     if first is not None:
         levels = [(first["expected_share"], "fair", ""), (first["expected_share"] * first["limit_value"], "limit", "")]
     lines: tuple[LineChart, ...] = ()
-    if loudest:
+    if brokers:
+        columns = {"columns": pivot_columns(brokers, "share")}
         lines = (
             draw_lines(
-                asker.ask("share_lines", queries.SHARE_LINES, {"columns": pivot_columns(loudest, "share")}),
+                asker.ask("share_lines", queries.SHARE_LINES, columns),
                 span,
                 run.window_ms,
                 title="Shares over the windows",
-                says="Tinted: incidents. Dashed: fair share; solid: limit.",
+                says=f"Tinted: incidents. Dashed: fair share; solid: limit.{_describe_strips(brokers, 'highest above their fair shares')}",
                 hot=[f"broker_{broker}" for broker in above],
                 levels=levels,
                 spans=strip.bars,
@@ -156,6 +157,20 @@ def _brokers_section(
     )
 
 
+def _describe_strips(brokers: Sequence[int], how: str) -> str:
+    """Which brokers have strips, where there are too many for one plot."""
+    if len(brokers) <= LINES_TOGETHER:
+        return ""
+    which = (
+        f"the {STRIPS_SHOWN} of {len(brokers)} brokers that were {how}"
+        if len(brokers) > STRIPS_SHOWN
+        else "each broker"
+    )
+    return (
+        f" A strip for {which}: its newest value and its highest. Grey: from the lowest to the highest of all brokers."
+    )
+
+
 def _topics_section(asker: Asker, shares: Answer, broker: int) -> ReportSection:
     fair = next((row["expected_share"] for row in shares.rows if row["broker_id"] == broker), 0.0)
     topics = asker.ask("topics", queries.TOPICS, {"broker": f"{broker}", "expected_share": f"{fair!r}"})
@@ -169,7 +184,7 @@ def _topics_section(asker: Asker, shares: Answer, broker: int) -> ReportSection:
 
 def _latency_section(asker: Asker, strip: TimeStrip, span: TimeWindow, run: RunContext) -> ReportSection:
     latency = asker.ask("latency", queries.LATENCY)
-    brokers = [row["broker_id"] for row in latency.rows][:8]
+    brokers = [row["broker_id"] for row in asker.ask("slowest", queries.SLOWEST).rows]
     lines: tuple[LineChart, ...] = ()
     if brokers:
         columns = {"columns": pivot_columns(brokers, "request_latency_avg_ms")}
@@ -179,7 +194,7 @@ def _latency_section(asker: Asker, strip: TimeStrip, span: TimeWindow, run: RunC
                 span,
                 run.window_ms,
                 title="Mean request latency over the windows",
-                says="Tinted: incidents.",
+                says=f"Tinted: incidents.{_describe_strips(brokers, 'slowest')}",
                 hot=[],
                 spans=strip.bars,
                 format_value=format_ms,

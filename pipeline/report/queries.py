@@ -56,9 +56,8 @@ SELECT broker_id, max(share_ratio) AS highest_ratio
 FROM gold.broker_share
 WHERE {_PERIOD}
 GROUP BY broker_id
-ORDER BY highest_ratio DESC NULLS LAST, broker_id
-LIMIT 8"""
-"""Which brokers the lines over windows are of."""
+ORDER BY highest_ratio DESC NULLS LAST, broker_id"""
+"""Brokers by the highest share ratio of the period: the first have strips where not all have."""
 
 SHARE_LINES = f"""\
 SELECT window_start, {{columns}}
@@ -66,6 +65,14 @@ FROM gold.broker_share
 WHERE {_PERIOD}
 GROUP BY window_start
 ORDER BY window_start"""
+
+SLOWEST = f"""\
+SELECT broker_id, max(request_latency_avg_ms) AS highest_ms
+FROM gold.latency
+WHERE {_PERIOD} AND client_id = '*' AND request_latency_avg_ms IS NOT NULL
+GROUP BY broker_id
+ORDER BY highest_ms DESC, broker_id"""
+"""The same by the longest mean latency."""
 
 LATENCY_LINES = f"""\
 SELECT window_start, {{columns}}

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
-from pipeline.report.answers import Answer, AnswerRow
+from pipeline.report.answers import BAND, Answer, AnswerRow
 from pipeline.report.marks import Scale
 from pipeline.rules import format_measure
 
-_MOST_TICKS = 5
+_MOST_TICKS = 4
 _HEIGHT = 100
 VERDICTS = {
     "fail": "a rule fails",
@@ -50,21 +50,26 @@ class TimeStrip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One broker over the windows: `path` in a box of 1000 by 100, its top the largest value."""
+    """One broker over the windows: `path` in a box of 1000 by 100, its top the largest value of all brokers."""
 
     name: str
     kind: str
     path: str
+    says: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChart:
-    """Lines over the windows; `levels` are lines across: height in per cent, class, text."""
+    """Lines over the windows; `levels` are lines across: height in per cent, class, text.
+
+    With a `band`, from the lowest to the highest broker, every line has a strip of its own that shows the band too.
+    """
 
     answer: Answer
     title: str
     says: str
     lines: tuple[Line, ...]
+    band: str
     levels: tuple[tuple[float, str, str], ...]
     spans: tuple[Stretch, ...]
     ticks: tuple[Stretch, ...]
@@ -140,35 +145,45 @@ def draw_lines(
     spans: tuple[Stretch, ...] = (),
     format_value: Callable[[float], str],
 ) -> LineChart:
-    """A line per column after the first, broken where windows are missing; `hot` columns stand out."""
-    names = answer.columns[1:]
-    known = [row[name] for row in answer.rows for name in names if row[name] is not None]
+    """A line per broker, broken where windows are missing; `hot` columns stand out."""
+    names = [name for name in answer.columns[1:] if name not in BAND]
+    known = [row[name] for row in answer.rows for name in answer.columns[1:] if row[name] is not None]
     levels = tuple(levels)
-    top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
     hot = set(hot)
-    kinds = {name: "hot" if name in hot else f"line{place % 8}" for place, name in enumerate(sorted(names))}
+    has_strips = BAND[0] in answer.columns
+    top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
+    upright = Scale(min(known) if has_strips else 0.0, top)  # a strip is too low to spend half of it below all values
+    kinds = {
+        name: "hot" if name in hot else f"line{0 if has_strips else place}" for place, name in enumerate(sorted(names))
+    }
     axis = Scale(span.start_ms, span.end_ms)
     lines = tuple(
         Line(
             name=name.replace("_", " "),
             kind=kinds[name],
             path=_path(
-                [(milliseconds_of(row["window_start"]), row[name]) for row in answer.rows], axis, window_ms, top
+                [(milliseconds_of(row["window_start"]), row[name]) for row in answer.rows], axis, window_ms, upright
             ),
+            says=_describe_line([row[name] for row in answer.rows if row[name] is not None], format_value),
         )
         for name in names
     )
-    grid = tuple((round(100 - 100 * value / top, 2), "grid", format_value(value)) for value in round_values(top))
-    drawn = tuple((round(100 - 100 * value / top, 2), kind, text) for value, kind, text in levels)
+    grid = tuple((round(_HEIGHT - upright.at(value), 2), "grid", format_value(value)) for value in round_values(top))
+    drawn = tuple((round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in levels)
     return LineChart(
         answer=answer,
         title=title,
-        says=says,
+        says=f"{says} Strips reach from {format_value(upright.low)} to {format_value(top)}." if has_strips else says,
         lines=lines,
+        band=_band(answer, axis, window_ms, upright) if has_strips else "",
         levels=grid + drawn,
         spans=spans,
         ticks=time_ticks(span),
     )
+
+
+def _describe_line(values: list[float], format_value: Callable[[float], str]) -> str:
+    return f"{format_value(values[-1])}, at most {format_value(max(values))}" if values else "not known"
 
 
 def round_values(top: float) -> list[float]:
@@ -182,14 +197,26 @@ def round_values(top: float) -> list[float]:
     return [step * count for count in range(1, int(top / step) + 1) if step * count < 0.97 * top]
 
 
-def _path(points: list[tuple[int, float | None]], axis: Scale, window_ms: int, top: float) -> str:
+def _band(answer: Answer, axis: Scale, window_ms: int, upright: Scale) -> str:
+    """The area from the lowest to the highest broker: a step as wide as its window."""
+    low, high = BAND
+    return "".join(
+        f"M{10 * axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"
+        f"H{10 * axis.at(start_ms + window_ms):.1f}V{_HEIGHT - upright.at(row[low]):.2f}H{10 * axis.at(start_ms):.1f}Z"
+        for row in answer.rows
+        if row[low] is not None
+        for start_ms in [milliseconds_of(row["window_start"])]
+    )
+
+
+def _path(points: list[tuple[int, float | None]], axis: Scale, window_ms: int, upright: Scale) -> str:
     parts, previous_ms = [], None
     for start_ms, value in points:
         if value is None:
             previous_ms = None
             continue
         is_next = previous_ms is not None and start_ms - previous_ms <= window_ms
-        x, y = 10 * axis.at(start_ms + window_ms / 2), _HEIGHT * (1 - value / top)
+        x, y = 10 * axis.at(start_ms + window_ms / 2), _HEIGHT - upright.at(value)
         # a point alone is a line without length, which a round cap makes a dot
         parts.append(f"{'L' if is_next else f'M{x:.1f} {y:.2f}L'}{x:.1f} {y:.2f}")
         previous_ms = start_ms

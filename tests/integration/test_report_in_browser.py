@@ -43,8 +43,11 @@ OVERFLOWING = """() => [...document.querySelectorAll('body *')]
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    write_warehouse(folder / "warehouse", topics=HOSTILE, client=HOSTILE[1], key=HOSTILE[0])
+    return write_html(tmp_path_factory.mktemp("report"), brokers=3)
+
+
+def write_html(folder, brokers):
+    write_warehouse(folder / "warehouse", topics=HOSTILE, client=HOSTILE[1], key=HOSTILE[0], brokers=brokers)
     end_ms = T0_MS + 6 * HOUR_MS
     (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
     report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
@@ -100,6 +103,17 @@ def test_the_report_fits_and_can_be_read(width, look, open_page):
     assert faint == []
     assert said == []
     assert "pwned" not in page.title()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_strips_of_many_brokers_fit_and_can_be_read(width, open_page, tmp_path):
+    page, said = open_page(width)
+    page.set_content(write_html(tmp_path, brokers=14), wait_until="load")
+    assert page.locator("[data-chart=share_lines] .strip-row path.line").count() == 12
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERFLOWING) == []
+    assert [text for ratio, text in page.evaluate(CONTRASTS) if ratio < LEAST_CONTRAST] == []
+    assert said == []
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,30 @@ def edges(row):
     return at, at + width
 
 
+def test_of_many_brokers_each_has_a_strip_in_the_range_of_all(tmp_path):
+    write_warehouse(tmp_path / "warehouse", brokers=14, hot=3)
+    page = read_page(render(gather(write_config(tmp_path))))
+    _, columns, rows = read_answers(page)["share_lines"]
+    chart = page.one("article", data_chart="share_lines")
+    strips = [strip for strip in chart.all("div", class_="strip-row") if strip.attributes["class"] == "strip-row"]
+    assert [strip.one("b").text for strip in strips] == [name.replace("_", " ") for name in columns[1:13]]
+    assert columns[1] == "broker_3"
+    assert columns[13:] == ["lowest", "highest"]
+    fair, hot = 1 / 14, 1.5 / 14
+    assert [float(row[-1]) for row in rows] == pytest.approx([fair] * 3 + [hot] * 3, rel=1e-5)
+    assert [float(row[-2]) for row in rows] == pytest.approx([fair] * 3 + [fair * (1 - 0.5 / 13)] * 3, rel=1e-5)
+    path = strips[0].one("path", class_="line").attributes["d"]
+    assert "hot" in strips[0].one("path", class_="line").attributes["class"]
+    heights = [float(place) for place in re.findall(r"[ML][\d.]+ ([\d.]+)", path)][1:]
+    low, top = fair * (1 - 0.5 / 13), hot * 1.06
+    assert heights == pytest.approx([100 * (top - share) / (top - low) for share in [fair] * 3 + [hot] * 3], abs=0.01)
+    assert strips[0].one("small").text == "11 %, at most 11 %"
+    band = chart.one("path", class_="band")
+    assert {use.attributes["href"] for use in chart.all("use")} == {f"#{band.attributes['id']}"}
+    edges = re.findall(r"M[\d.]+ ([\d.]+)H[\d.]+V([\d.]+)H[\d.]+Z", band.attributes["d"])
+    assert edges[-1] == (f"{heights[-1]:.2f}", "100.00")
+
+
 def test_the_heat_map_has_every_partition_and_frames_the_brokers_own(page):
     chart = page.one("article", data_chart="partitions")
     cells = list(chart.one("div", class_="heat").all("i"))
