@@ -1,7 +1,8 @@
 """Airflow plugin: what tasks need around them.
 
 It creates the one-writer pool when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
-a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in Airflow's pages.
+a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in
+Airflow's pages, and those of a run on the run's page.
 """
 
 from __future__ import annotations
@@ -68,5 +69,11 @@ class PartitionHealthPlugin(AirflowPlugin):
     listeners = [sys.modules[__name__]]  # noqa: RUF012
     fastapi_apps = [{"app": reports_app, "url_prefix": URL_PREFIX, "name": "partition_health"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        {"name": "Partition health", "href": f"{URL_PREFIX}/", "destination": "nav", "url_route": "partition-health"}
+        {"name": "Partition health", "href": f"{URL_PREFIX}/", "destination": "nav", "url_route": "partition-health"},
+        {
+            "name": "Report",
+            "href": f"{URL_PREFIX}/run/{{DAG_ID}}/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "partition-health-run",
+        },
     ]

@@ -6,13 +6,19 @@ It only reads files. A report is served in a sandbox of its own origin: even a s
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import ConfigError
+from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
+
 URL_PREFIX = "/partition-health"
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
+DAGS_OF_WINDOWS = ("ingest", "replay", "health")
 MOST_LISTED = 500
+EVER = TimeWindow(0, 2**53)
 _TITLE = re.compile(r"<title>([A-Z]+) ")
 _HEAD_BYTES = 2_000
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
@@ -27,11 +33,14 @@ async def reports_app(scope: Any, receive: Any, send: Any) -> None:
 
 @cache
 def make_app() -> Any:
-    """The application: `/` lists, `/NAME` shows."""
+    """The application: `/` lists, `/NAME` shows, `/run/DAG/RUN` leads to what a run is about."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+    from airflow.api_fastapi.common.db.common import SessionDep
     from airflow.api_fastapi.core_api.security import requires_access_dag
-    from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import HTMLResponse
+    from airflow.models.dagrun import DagRun
+    from fastapi import Depends, FastAPI, HTTPException, Request
+    from fastapi.responses import HTMLResponse, RedirectResponse, Response
+    from sqlalchemy import select
 
     may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, "health"))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
@@ -42,6 +51,20 @@ def make_app() -> Any:
 
         listed = list_reports(reports_folder())
         return HTMLResponse(render_list(listed), headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
+
+    @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_look])
+    def show_run(request: Request, session: SessionDep, dag_id: str, run_id: str) -> Response:
+        from pipeline.report.page import render_list
+
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        listed = []
+        if run is not None and dag_id in DAGS_OF_WINDOWS:
+            listed = list_reports(reports_folder(), find_span(run.partition_key, run.conf))
+        root = f"{request.scope['root_path']}/"
+        if len(listed) == 1:
+            return RedirectResponse(f"{root}{listed[0][0]}", 303, headers=_HEADERS)
+        page = render_list(listed, root)
+        return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
 
     @app.get("/{name}", dependencies=[may_look])
     def show_report(name: str) -> HTMLResponse:
@@ -60,9 +83,21 @@ def reports_folder() -> Path:
     return load_config().report_path("any", 0).parent
 
 
-def list_reports(folder: Path) -> list[tuple[str, str, str, str]]:
-    """File name, cluster, window and badge of reports, the newest window first."""
+def find_span(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
+    """The windows a run is about; None where it names none."""
+    from dags.runs import requested_span  # Airflow's SDK
+    from pipeline.config_file import load_config
+
+    try:
+        return requested_span(load_config(), partition_key, conf or {})
+    except ConfigError:
+        return None
+
+
+def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str, str, str, str]]:
+    """File name, cluster, window and badge of reports about windows in a span, the newest window first."""
     paths = [path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name)]
+    paths = [path for path in paths if span is not None and span.start_ms <= _start_ms(path) < span.end_ms]
     paths.sort(key=lambda path: path.stem[-17:], reverse=True)
     found = []
     for path in paths[:MOST_LISTED]:
@@ -71,3 +106,9 @@ def list_reports(folder: Path) -> list[tuple[str, str, str, str]]:
         window = path.stem[-17:].replace("T", " ").removesuffix("Z")
         found.append((path.name, path.stem[:-18], f"{window[:13]}:{window[14:]} UTC", title[1] if title else ""))
     return found
+
+
+def _start_ms(path: Path) -> int:
+    """When a report's window starts, by its name."""
+    day, _, time = path.stem[-17:].partition("T")
+    return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))

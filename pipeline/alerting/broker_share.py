@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pipeline.alerting.actions import action_attachments, actions_section, execute_section, format_predicted
 from pipeline.alerting.causes import NAME_LENGTH, causes_section, keys_section, name_cause, partitions_section
@@ -63,6 +64,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         headline = _headline_resolved(evidence)
         if change.peak_value is not None:
             figures.append(Figure(label="at the peak", value=format_ratio(change.peak_value)))
+    brokers = _brokers_section(evidence)
     return describe_incident(
         evidence,
         badge=BADGES[change.state],
@@ -78,13 +80,14 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
             _impact_section(evidence),
             promises_section(evidence.promises, is_open=change.is_open),
             actions_section(actions, expected_share=fair),
-            _brokers_section(evidence),
+            replace(brokers, picture=None),
             *why,
             execute_section(actions),
             _trend_section(evidence),
             _confidence_section(evidence),
             *_rows_sections(evidence),
         ),
+        shown=(replace(brokers, table=None),),
         attachments=action_attachments(actions),
     )
 

@@ -74,6 +74,14 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
     return f"{largest}{topic}{part}"
 
 
+def advise_cause(evidence: BrokerShareEvidence) -> str:
+    """What to look at where no action is recommended; "" where the cause is unknown."""
+    if evidence.causes is None:
+        return ""
+    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes)[1]
+    return _MEANINGS[meaning].partition("; ")[2]
+
+
 def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
     """The exact split of the excess, and what its largest term means; None where unknown."""
     if evidence.causes is None:

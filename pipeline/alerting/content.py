@@ -77,13 +77,24 @@ class Attachment:
     """A file that comes with a mail; its name consists of letters, digits, `-`, `_`, `.`."""
 
     name: str
-    subtype: Literal["csv", "json", "plain"]
+    subtype: Literal["csv", "html", "json", "plain"]
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What fits on a phone: a sentence, (question, answer) pairs, and what may stand below them."""
+
+    headline: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[MailSection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail: a badge of one word, a title, first sentences, two to four numbers, sections, small print, files.
+    """A whole mail: a badge of one word, the brief, small print, files; and the details, which come as files.
+
+    The details are a title, first sentences, two to four numbers, and sections.
 
     `key` is that of the change it reports, see `IncidentChange.key`, and `incident_id` that of its incident; a digest has its
     own. `tells` are the keys of all changes it reports.
@@ -98,12 +109,20 @@ class Content:
     tone: Literal["alarm", "calm"]
     badge: str
     subject_line: str
+    brief: Brief
     title: str
     headline: str
     figures: tuple[Figure, ...]
     sections: tuple[MailSection, ...]
     footer: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    has_details: bool = False  # whether they say more than the brief
+    report: str = ""  # path or address of the report about its window
+
+    @property
+    def small_print(self) -> tuple[str, ...]:
+        """The footer, with where the report is."""
+        return (*self.footer, f"All of this window, drawn: {self.report}") if self.report else self.footer
 
 
 def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:

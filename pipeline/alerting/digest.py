@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pipeline.alerting.content import (
     DIGEST,
     Attachment,
+    Brief,
     Content,
     Figure,
     MailColumn,
@@ -34,6 +35,11 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
     digest_id, start_ms = _digest_id(cluster, ordered), ordered[0].window_start_ms
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
+    query = incidents_query(cluster, start_ms)
+    sections = (
+        _table_section(ordered),
+        MailSection(title="See the rows", text=("Paste into `partition-health sql`:",), code=query),
+    )
     return Content(
         cluster=cluster,
         key=f"{digest_id}-{DIGEST}",
@@ -44,6 +50,17 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         tone="alarm" if len(ordered) > counts["resolved"] else "calm",
         badge="DIGEST",
         subject_line=f"[DIGEST] {format_name(cluster, 60)}: {counted} incidents in the window from {since} #{digest_id}",
+        brief=Brief(
+            headline=f"{count} incidents of cluster {name} changed at once",
+            facts=(
+                ("Since", f"the window from {since}"),
+                ("What", counted),
+                ("Gravest", f"{format_name(ordered[0].subject)}, {ordered[0].rule.replace('_', ' ')}"),
+                ("Why", "so many at once usually have one cause"),
+                ("Do first", "look for a broker that is down, a reassignment, a source that does not arrive"),
+            ),
+            sections=sections,
+        ),
         title=f"{name} · {count} changes",
         headline=(
             f"{count} incidents of cluster {name} changed in the window from {since}: {counted}. So many at once usually "
@@ -51,14 +68,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
             f"{format_name(ordered[0].subject)}."
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
-        sections=(
-            _table_section(ordered),
-            MailSection(
-                title="See the rows",
-                text=("Paste into `partition-health sql`:",),
-                code=incidents_query(cluster, start_ms),
-            ),
-        ),
+        sections=sections,
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
             "the configuration says from how many on. All times are UTC.",

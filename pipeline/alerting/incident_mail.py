@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from pipeline.alerting.brief import describe_brief
 from pipeline.alerting.content import Attachment, Content, Figure, MailSection
 from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.queries import source_status_query, verdicts_query
@@ -32,12 +34,18 @@ def describe_incident(
     headline: str,
     figures: tuple[Figure, ...],
     sections: Iterable[MailSection | None],
+    shown: tuple[MailSection, ...] | None = None,
     attachments: tuple[Attachment, ...] = (),
 ) -> Content:
-    """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail."""
+    """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail.
+
+    `sections` are the details. Without `shown`, which stands below the brief, the brief says the same: only queries are left to show.
+    """
     change = evidence.change
     events = tuple(format_name(event, _REASON_LIMIT) for event in evidence.events)
     happened = MailSection(title="What happened in this window", text=events) if events else None
+    details = tuple(section for section in (happened, *sections) if section is not None)
+    below = tuple(section for section in details if section.code) if shown is None else shown
     return Content(
         cluster=evidence.cluster,
         key=change.key,
@@ -48,12 +56,15 @@ def describe_incident(
         tone="alarm" if change.is_open else "calm",
         badge=badge,
         subject_line=f"{subject_line} #{change.incident_id}",
+        brief=replace(describe_brief(evidence), sections=below),
         title=f"{format_name(evidence.cluster)} · {title}",
         headline=headline,
         figures=figures,
-        sections=tuple(section for section in (happened, *sections) if section is not None),
+        sections=details,
         footer=_small_print(evidence),
         attachments=attachments,
+        has_details=shown is not None,
+        report=format_name(evidence.report, _LINK_LIMIT) if evidence.report else "",
     )
 
 
@@ -71,8 +82,6 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
         f"gets much worse, goes on for long, and is resolved. {zone}"
     ]
-    if evidence.report:
-        lines.append(f"All of this window, drawn: {format_name(evidence.report, _LINK_LIMIT)}")
     if change.is_open:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(

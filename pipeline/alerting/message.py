@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import textwrap
@@ -15,11 +16,12 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from functools import cache
+from itertools import zip_longest
 
 import jinja2
 from markupsafe import Markup, escape
 
-from pipeline.alerting.content import DIGEST, Content, render_table
+from pipeline.alerting.content import DIGEST, Attachment, Content, MailSection, Picture, render_table
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name, format_slug
@@ -29,6 +31,7 @@ ID_DOMAIN = "partition-health.local"
 WINDOW_HEADER = "X-Partition-Health-Window"
 _SUBJECT_LIMIT = 200
 _TEXT_WIDTH = 76
+_QUESTION_WIDTH = 11
 _NBSP = "\N{NO-BREAK SPACE}"
 _UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|h|min|UTC|[kMGTP]?B)\b|%)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -73,7 +76,9 @@ def message_of(
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders content as `alternative(text/plain, related(text/html, image/png ...))`, with attachments in `mixed`.
+    """Renders content as `mixed(alternative(text/plain, related(text/html, image/png ...)), attachments ...)`.
+
+    The body is the brief; the details come as `details.html`, and as `details.txt` where a server drops HTML files.
 
     The same arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it.
 
@@ -100,25 +105,26 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     return message_of(content, message.as_bytes(), channel=MAIL_CHANNEL, now_ms=now_ms, recipients=recipients)
 
 
-def render_text(content: Content) -> str:
-    """The plain-text part: all of the content but the pictures."""
-    return _templates().get_template("mail.txt.j2").render(content=content)
+def render_text(content: Content, *, is_brief: bool = False) -> str:
+    """The brief, or the details, as plain text: all of it but the pictures."""
+    return _templates().get_template("mail.txt.j2").render(content=content, is_brief=is_brief)
 
 
-def render_html(content: Content, cids: dict[str, str]) -> str:
-    """The HTML part, given the Content-ID of each picture by its name."""
-    return _templates().get_template("mail.html.j2").render(content=content, cids=cids)
+def render_html(content: Content, sources: dict[str, str], *, is_brief: bool = False) -> str:
+    """The brief, or the details, as HTML, given the address of each picture by its name."""
+    return _templates().get_template("mail.html.j2").render(content=content, sources=sources, is_brief=is_brief)
 
 
 def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
-    pictures = [section.picture for section in content.sections if section.picture is not None]
+    pictures = _pictures(content.brief.sections)
     digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
     cids = {picture.name: f"{picture.name}.{digest}@{ID_DOMAIN}" for picture in pictures}
-    message.set_content(render_text(content), cte="quoted-printable")
-    message.add_alternative(render_html(content, cids), subtype="html", cte="quoted-printable")
-    _, html = message.iter_parts()
+    message.set_content(render_text(content, is_brief=True), cte="quoted-printable")
+    html = render_html(content, {name: f"cid:{cid}" for name, cid in cids.items()}, is_brief=True)
+    message.add_alternative(html, subtype="html", cte="quoted-printable")
+    _, related = message.iter_parts()
     for picture in pictures:
-        html.add_related(
+        related.add_related(
             picture.png,
             "image",
             "png",
@@ -128,14 +134,34 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
         )
     message.set_boundary(f"alternative-{digest}")
     if pictures:
-        html.set_boundary(f"related-{digest}")
-    for attachment in content.attachments:
+        related.set_boundary(f"related-{digest}")
+    details = (
+        Attachment(name="details.html", subtype="html", text=render_details(content)),
+        Attachment(name="details.txt", subtype="plain", text=render_text(content)),
+    )
+    attachments = (*(details if content.has_details else ()), *content.attachments)
+    for attachment in attachments:
         maintype = "application" if attachment.subtype == "json" else "text"
         message.add_attachment(
             attachment.text.encode(), maintype, attachment.subtype, filename=attachment.name, cte="base64"
         )
-    if content.attachments:
+    if attachments:
         message.set_boundary(f"mixed-{digest}")
+
+
+def render_details(content: Content) -> str:
+    """The details as one HTML file that holds its pictures."""
+    return render_html(
+        content,
+        {
+            picture.name: f"data:image/png;base64,{base64.b64encode(picture.png).decode('ascii')}"
+            for picture in _pictures(content.sections)
+        },
+    )
+
+
+def _pictures(sections: Sequence[MailSection]) -> list[Picture]:
+    return [section.picture for section in sections if section.picture is not None]
 
 
 @cache
@@ -148,12 +174,29 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(wrap=_wrap, text_table=render_table, dated=_dated, rich=_rich)
+    environment.globals["details_of"] = _details_of
+    environment.filters.update(
+        name=format_name, wrap=_wrap, fact=_fact, text_table=render_table, dated=_dated, rich=_rich
+    )
     return environment
 
 
-def _wrap(text: str) -> str:
-    wrapped = textwrap.fill(_unbroken(text), _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False)
+def _details_of(content: Content) -> str:
+    """Where the details and the report are."""
+    attached = "details.html, attached (details.txt: the same as text)" if content.has_details else ""
+    return "; ".join(part for part in (attached, f"report {content.report}" if content.report else "") if part)
+
+
+def _fact(question: str, answer: str) -> str:
+    """A question and its answer, wrapped to the right of it."""
+    wrapped = _wrap(answer, _TEXT_WIDTH - _QUESTION_WIDTH).splitlines() or [""]
+    return "\n".join(
+        f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in zip_longest([question], wrapped, fillvalue="")
+    )
+
+
+def _wrap(text: str, width: int = _TEXT_WIDTH) -> str:
+    wrapped = textwrap.fill(_unbroken(text), width, break_long_words=False, break_on_hyphens=False)
     return wrapped.replace(_NBSP, " ")
 
 

@@ -103,8 +103,8 @@ def _for_slack(content: Content) -> dict[str, object]:
         texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
         blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in texts]})
     blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
-    if content.footer:
-        small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.footer]
+    if content.small_print:
+        small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.small_print]
         blocks.append({"type": "context", "elements": small})
     return {"text": _escape(subject_line_of(content)), "blocks": blocks}
 

@@ -240,11 +240,11 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
     )
 
 
-def render_list(reports: Sequence[tuple[str, str, str, str]]) -> str:
-    """A page that links reports: file name, cluster, window and badge of each."""
+def render_list(reports: Sequence[tuple[str, str, str, str]], root: str = "") -> str:
+    """A page that links reports, which lie at `root`: file name, cluster, window and badge of each."""
     environment = _templates()
     style = environment.get_template("report.css.j2").render(palette=palette)
-    return environment.get_template("list.html.j2").render(reports=reports, style=style)
+    return environment.get_template("list.html.j2").render(reports=reports, root=root, style=style)
 
 
 def _source_hash(text: str) -> str:

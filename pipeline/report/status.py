@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pipeline.alerting.actions import format_predicted
-from pipeline.alerting.causes import name_cause
+from pipeline.alerting.brief import describe_brief
 from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 from pipeline.alerting.incidents import open_before
 from pipeline.jobs.raise_incidents.evidence import gather_evidence
 from pipeline.model.incident import IncidentChange
-from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
+from pipeline.model.number_text import format_clock, format_name, format_span
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
-from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
+from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
@@ -93,53 +92,12 @@ def _sentence(change: IncidentChange) -> str:
 
 
 def _describe(evidence: IncidentEvidence) -> Status:
-    change = evidence.change
-    since = format_clock(change.since_ms)
-    lasted = format_span(evidence.window.end_ms - change.since_ms)
-    if isinstance(evidence, BrokerShareEvidence):
-        return _describe_share(
-            evidence, f"{since} ({lasted}), in {evidence.above_count} of the last {evidence.gate.n} windows"
-        )
-    subject = format_name(change.subject)
-    if change.rule == SOURCE_ARRIVAL:
-        return Status(
-            tone="unknown",
-            badge="BLIND",
-            headline=f"The pipeline is blind: source {subject} does not arrive as expected",
-            facts=(
-                ("Since", f"{since} ({lasted})"),
-                ("Missing", format_name(evidence.reason, _REASON_LENGTH)),
-                ("Do first", f"{evidence.command('doctor')} tries every source and says why one cannot be reached"),
-            ),
-        )
-    value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
+    brief = describe_brief(evidence)
+    is_blind = evidence.change.rule == SOURCE_ARRIVAL
     return Status(
-        tone="alarm",
-        badge="FAIL",
-        headline=f"{subject[:1].upper()}{subject[1:]}: {RULES[change.rule].meaning} "
-        f"({value}limit {format_measure(change.rule, change.limit_value)})",
-        facts=(
-            ("Since", f"{since} ({lasted})"),
-            ("Why", format_name(evidence.reason, _REASON_LENGTH)),
-            ("Do first", RULES[change.rule].advice),
-        ),
-    )
-
-
-def _describe_share(evidence: BrokerShareEvidence, since: str) -> Status:
-    (share, ratio), fair = evidence.share, evidence.broker.expected_share
-    facts = [("Since", since)]
-    if cause := name_cause(evidence):
-        facts.append(("Why", cause))
-    for first in evidence.recommendations[:1]:
-        enough = "enough to resolve it" if first.is_enough else "not enough alone"
-        predicted = f"share then {format_predicted(first, fair)}, {enough}"
-        facts.append(("Do first", f"{first.title.replace('`', '')}: {predicted}"))
-    return Status(
-        tone="alarm",
-        badge="FAIL",
-        headline=f"Broker {evidence.broker_id} carries {format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would "
-        f"be fair ({format_ratio(ratio)}, limit {format_ratio(evidence.change.limit_value)})",
-        facts=tuple(facts),
-        broker=evidence.broker_id,
+        tone="unknown" if is_blind else "alarm",
+        badge="BLIND" if is_blind else "FAIL",
+        headline=brief.headline,
+        facts=brief.facts,
+        broker=evidence.broker_id if isinstance(evidence, BrokerShareEvidence) else None,
     )

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
+from urllib.parse import quote
 
 NAME = "demo-2026-11-21T09-43Z.html"
+RUNS = {
+    "one_window": ("health", "2026-11-21T09:43:00Z", None),
+    "scheduled__2026-11-21T09:05:00+00:00": ("ingest", "2026-11-21T09:43:00Z", None),
+    "other_window": ("health", "2026-11-21T09:44:00Z", None),
+    "ranged": ("replay", None, {"window": "2026-11-21T09:00:00Z/PT2H"}),
+    "nothing": ("health", None, None),
+    "of_others": ("payroll", "2026-11-21T09:43:00Z", {"window": 7}),
+}
+"""DAG, partition key and parameters of runs, by their ids."""
 PATHS = ("", NAME, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsecret.html", "%2e%2e/secret.html", "demo.html")
 
 
@@ -20,6 +31,7 @@ def main() -> None:
     app = FastAPI()
     manager = init_auth_manager(app)
     init_plugins(app)
+    add_runs()
     client = TestClient(app, raise_server_exceptions=False)
     found = {}
     for role in (None, "nobody", "viewer"):
@@ -33,12 +45,38 @@ def main() -> None:
             "list": answers[""].text,
             "report": answers[NAME].text,
             "policies": [answers[path].headers.get("Content-Security-Policy") for path in ("", NAME)],
+            "runs": {run_id: ask_run(client, run_id, headers) for run_id in (*RUNS, "unknown")},
             "written": [
                 getattr(client, verb)(f"/partition-health/{NAME}", headers=headers).status_code
-                for verb in ("post", "put", "delete")
+                for verb in ("post", "put", "delete", "patch")
+            ],
+            "runs_written": [
+                getattr(client, verb)("/partition-health/run/health/one_window", headers=headers).status_code
+                for verb in ("post", "put", "delete", "patch")
             ],
         }
     json.dump(found, sys.stdout)
+
+
+def ask_run(client, run_id, headers):
+    """Status, and where it leads or which reports it lists."""
+    dag_id = RUNS.get(run_id, ("health",))[0]
+    path = f"/partition-health/run/{dag_id}/{quote(run_id, safe='')}"
+    answer = client.get(path, headers=headers, follow_redirects=False)
+    return [answer.status_code, answer.headers.get("Location") or re.findall(r'href="(.*?)"', answer.text)]
+
+
+def add_runs():
+    """Puts the runs into Airflow's database."""
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+    from airflow.utils.types import DagRunType  # noqa: PLC0415
+
+    with create_session() as session:
+        for run_id, (dag_id, partition_key, conf) in RUNS.items():
+            run = DagRun(dag_id=dag_id, run_id=run_id, run_type=DagRunType.MANUAL, conf=conf)
+            run.partition_key = partition_key
+            session.add(run)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dags.reports_page import list_reports
 from tests.dags.conftest import EMPTY
 from tests.dags.open_reports import NAME, PATHS
 
+OTHER = "demo-2026-11-21T10-00Z.html"
 REPORT = "<!doctype html>\n<title>FAIL demo · partition health</title>\n"
 
 
@@ -18,7 +19,8 @@ def answers(described, tmp_path_factory):
     config = folder / "partition-health.yaml"
     config.write_text(yaml.safe_dump(EMPTY | {"report": {"folder": "shown"}}))
     (folder / "shown").mkdir()
-    (folder / "shown" / NAME).write_text(REPORT)
+    for name in (NAME, OTHER):
+        (folder / "shown" / name).write_text(REPORT)
     for name in ("secret.html", "shown/secret.html", "shown/demo.html"):
         (folder / name).write_text("secret")
     return described["home"].copy_to(folder / "airflow", config).run_script("open_reports")
@@ -42,7 +44,25 @@ def test_a_viewer_looks_and_finds_reports_alone(answers):
 
 @pytest.mark.parametrize("role", ["None", "nobody", "viewer"])
 def test_nobody_writes(answers, role):
-    assert answers[role]["written"] == [405, 405, 405]
+    assert answers[role]["written"] == [405] * 4
+    assert answers[role]["runs_written"] == [405] * 4
+
+
+def test_a_run_leads_to_the_reports_of_its_windows(answers):
+    """Of one it leads on to it; of none, and of a run of others, it lists nothing."""
+    shown = [303, f"/partition-health/{NAME}"]
+    both = [200, [f"/partition-health/{OTHER}", f"/partition-health/{NAME}"]]
+    assert answers["viewer"]["runs"] == {
+        "one_window": shown,
+        "scheduled__2026-11-21T09:05:00+00:00": shown,
+        "other_window": [200, []],
+        "ranged": both,
+        "nothing": [200, []],
+        "of_others": [200, []],
+        "unknown": [200, []],
+    }
+    for role, status in (("None", 401), ("nobody", 403)):
+        assert {status for status, _ in answers[role]["runs"].values()} == {status}
 
 
 def test_a_report_is_in_a_sandbox_without_airflows_origin(answers):

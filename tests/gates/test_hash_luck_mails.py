@@ -21,6 +21,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.gates.rows import at, gate_run, rows_of
+from tests.mail_parts import attached
 
 RECORDS, RECORD_BYTES, MINUTES = 100, 100, 4
 
@@ -126,7 +127,7 @@ def test_a_broker_hot_by_hash_luck_gives_one_mail_that_says_so(run, shape):
     assert [(row["subject"], row["state"]) for row in incidents] == [(f"broker {broker}", "new")]
     (queued,) = outbox
     message = email.message_from_bytes(queued["payload"], policy=email.policy.default)
-    text = " ".join(message.get_body(("plain",)).get_content().split())
+    text = " ".join(attached(message).split())
     assert f"({ratio:.2f}x, limit 1.20x)" in " ".join(str(message["Subject"]).split())
     assert "The cause: hash luck, most in topic orders." in text
     assert "It is hot by hash luck: without it it would be at 1.00x, below the limit of 1.20x." in text

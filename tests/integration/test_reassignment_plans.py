@@ -28,6 +28,7 @@ from pipeline.storage.window_status import trust_windows
 from tests.integration.live.runs import wait_for_checkpoints
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
+from tests.mail_parts import attached
 
 pytestmark = pytest.mark.timeout(600)
 TARGET = 1.1
@@ -201,8 +202,8 @@ def mail(spark, cluster, tmp_path):
 
 def test_a_plan_from_a_mail_verifies_and_brings_the_shares_where_the_mail_said(cluster, mail, tmp_path):
     assert mail["Subject"].startswith("[FAIL] lab broker 1 carries ")
-    text = mail.get_body(("plain",)).get_content()
-    files = {part.get_filename(): part.get_content().decode() for part in mail.iter_attachments()}
+    text = attached(mail)
+    files = {part.get_filename(): part.get_payload(decode=True).decode() for part in mail.iter_attachments()}
     folder = tmp_path / "downloads"
     folder.mkdir()
 

@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.model.window import milliseconds_of, parse_instant
 from tests.lab.facts import measure_share_ratios
+from tests.mail_parts import attached
 from tests.spark.capture_runs import plan, run_all, stored
 
 LIMIT, RESOLVES_AT, K, N = 1.20, 1.10, 3, 4
@@ -52,7 +53,7 @@ def read_mails(ran):
     mails = {}
     for _, place in ran.deliveries:
         message = email.message_from_bytes(Path(place).read_bytes(), policy=email.policy.default)
-        text = message.get_body(("plain",)).get_content()
+        text = attached(message)
         assert {part.get_content_type() for part in message.walk()} >= {"text/html", "image/png"}
         mails[re.match(r"\[(\w+)\]", text)[1]] = (message["Subject"], text)
     assert len(mails) == len(ran.deliveries) == len(list(ran.config.outbox.glob("*")))

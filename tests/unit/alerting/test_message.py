@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import unicodedata
 from dataclasses import replace
 from email import message_from_bytes
@@ -16,6 +17,7 @@ from pipeline.alerting.evidence import HotPartition, ShareCauses, TopicExcess, e
 from pipeline.alerting.message import render_html, render_message, render_text
 from pipeline.config_file import load_config
 from pipeline.model.verdict import BrokerLoad
+from tests.mail_parts import attached
 from tests.unit.alerting.examples import (
     LOADS,
     MINUTE_MS,
@@ -44,11 +46,15 @@ def parse(message):
 
 
 def text_of(message):
-    return parse(message).get_body(("plain",)).get_content().replace("\r\n", "\n")
+    return attached(parse(message), "details.txt")
 
 
 def html_of(message):
-    return parse(message).get_body(("html",)).get_content().replace("\r\n", "\n")
+    return attached(parse(message), "details.html")
+
+
+def brief_of(message, part="plain"):
+    return parse(message).get_body((part,)).get_content().replace("\r\n", "\n")
 
 
 class Reader(HTMLParser):
@@ -115,30 +121,36 @@ def tuple_of_defects(part):
     return part
 
 
-def test_structure_is_text_beside_html_with_its_picture_inline():
+def test_structure_is_text_beside_html_with_its_picture_inline_and_the_details_as_files():
     parsed = parse(render(new_evidence()))
     picture = next(part for part in parsed.walk() if part.get_content_type() == "image/png")
 
-    assert [part.get_content_type() for part in parsed.walk()] == [
-        "multipart/alternative",
-        "text/plain",
-        "multipart/related",
-        "text/html",
-        "image/png",
+    assert [(part.get_content_type(), part.get_filename()) for part in parsed.walk()] == [
+        ("multipart/mixed", None),
+        ("multipart/alternative", None),
+        ("text/plain", None),
+        ("multipart/related", None),
+        ("text/html", None),
+        ("image/png", "broker_shares.png"),
+        ("text/html", "details.html"),
+        ("text/plain", "details.txt"),
     ]
     assert picture.get_content_disposition() == "inline"
     assert picture.get_content().startswith(b"\x89PNG")
-    assert f"cid:{picture['Content-ID'].strip('<>')}" in html_of(render(new_evidence()))
+    seen = Reader(brief_of(render(new_evidence()), "html"))
+    pointed = {value for tag, name, value in seen.attributes if (tag, name) == ("img", "src")}
+    assert pointed == {f"cid:{picture['Content-ID'].strip('<>')}"}
 
 
-def test_windows_before_add_a_second_picture_to_which_the_html_points():
+def test_windows_before_add_a_second_picture_which_the_details_hold():
     earlier = tuple(broker_load(broker, 1 / 3, minute=minute) for broker in (1, 2, 3) for minute in (4, 5))
     message = render(new_evidence(earlier=earlier))
-    cids = {p["Content-ID"].strip("<>") for p in parse(message).walk() if p.get_content_type() == "image/png"}
 
-    pointed = {value for tag, name, value in Reader(html_of(message)).attributes if (tag, name) == ("img", "src")}
-    assert pointed == {f"cid:{cid}" for cid in cids}
-    assert len(cids) == 2
+    (pointed,) = (value for tag, name, value in Reader(html_of(message)).attributes if (tag, name) == ("img", "src"))
+    assert base64.b64decode(pointed.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+    assert [part.get_filename() for part in parse(message).walk() if part.get_content_maintype() == "image"] == [
+        "broker_shares.png"
+    ]
     assert "share over fair share by window: 1.00x, 1.00x, 1.65x." in " ".join(text_of(message).split())
 
 
@@ -185,7 +197,7 @@ SAID_WHEN_RESOLVED = [
 @pytest.mark.parametrize(
     ("evidence", "sentences"), [(new_evidence(), SAID_WHEN_NEW), (resolved_evidence(), SAID_WHEN_RESOLVED)]
 )
-def test_both_parts_say_all_of_it(evidence, sentences):
+def test_both_files_say_all_of_it(evidence, sentences):
     message = render(evidence)
     text, html = " ".join(text_of(message).split()), Reader(html_of(message)).text
 
@@ -200,6 +212,64 @@ def test_no_markup_shows_as_text():
     assert "Paste into partition-health sql :" in seen.text
     assert "</" not in seen.text
     assert "code" in seen.tags
+
+
+ANSWERS_WHEN_NEW = [
+    "Broker 1 carries 55.0 % of the bytes, 33.3 % would be fair (1.65x, limit 1.20x)",
+    "Since 2026-11-21 09:04 UTC (3 minutes), in 3 of the last 4 windows",
+    "Why partition skew, most in topic orders",
+    "Effect producers wait 23 ms for it, 2.1 ms for the others",
+    "Do first set linger.ms=5 on producers of orders",
+    "Predicted share then 35.0 % [34.0, 37.0], enough to resolve it; copies nothing",
+    "Details details.html, attached",
+]
+ANSWERS_WHEN_RESOLVED = [
+    "Broker 1 is well again: 34.0 % of the bytes, 33.3 % would be fair (1.02x)",
+    "Over since 2026-11-21 09:11 UTC",
+    "Began 2026-11-21 09:04 UTC (7 minutes)",
+    "At most 1.65x, limit 1.20x",
+    "Do nothing",
+]
+LINES_OF_A_SCREEN = 14
+
+
+@pytest.mark.parametrize(
+    ("evidence", "answers"),
+    [
+        (new_evidence(recommendations=(new_recommendation(),)), ANSWERS_WHEN_NEW),
+        (resolved_evidence(), ANSWERS_WHEN_RESOLVED),
+    ],
+)
+def test_the_body_answers_what_since_when_why_and_what_to_do_on_one_screen(evidence, answers):
+    message = render(evidence)
+    shown, _, small_print = brief_of(message).partition("\n-- \n")
+    assert len(shown.splitlines()) <= LINES_OF_A_SCREEN
+    text, html = " ".join(shown.split()), Reader(brief_of(message, "html")).text
+    for parts in (text, html):
+        places = [parts.index(answer) for answer in answers]
+        assert places == sorted(places)
+    assert "Owner: platform team." in small_print
+    assert max(map(len, shown.splitlines())) <= 76
+
+
+def test_without_an_action_the_cause_says_where_to_look():
+    said = "Do first look at keys, partitioner and batching of the producers (no action was found"
+    assert said in " ".join(brief_of(render(new_evidence())).split())
+    assert "Do first" not in brief_of(render(new_evidence(causes=None)))
+
+
+def test_what_happened_in_the_window_stands_before_what_to_do():
+    event = "broker 2 was out of the cluster for 30 s"
+    text = " ".join(brief_of(render(new_evidence(events=(event, "another")))).split())
+    assert text.index(f"Happened {event}") < text.index("Do first")
+    assert event in text_of(render(new_evidence(events=(event, "another"))))
+
+
+def test_the_details_run_nothing_and_fetch_nothing_even_outside_the_mail_program():
+    policies = [value for tag, name, value in Reader(html_of(render(new_evidence()))).attributes if name == "content"]
+    assert [value for value in policies if value.startswith("default-src 'none'")] == [
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    ]
 
 
 def test_the_text_part_can_be_read_alone():
@@ -347,13 +417,16 @@ def test_hostile_names_stay_text(name):
         partitions=(replace(hostile.partitions[0], topic="x"),),
     )
     message = render(hostile)
+    brief, expected = (Reader(brief_of(one, "html")) for one in (message, render(harmless)))
+    assert brief.tags == expected.tags
+    assert [name for _, name, _ in brief.attributes] == [name for _, name, _ in expected.attributes]
     seen, expected = Reader(html_of(message)), Reader(html_of(render(harmless)))
 
     assert seen.tags == expected.tags
     assert [name for _, name, _ in seen.attributes] == [name for _, name, _ in expected.attributes]
     assert parse(message).keys() == parse(render(harmless)).keys()
     assert len(message.subject_line) <= 200
-    for shown in (message.subject_line, text_of(message), seen.text):
+    for shown in (message.subject_line, text_of(message), seen.text, brief_of(message), brief.text):
         hidden = {c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n"}
         assert hidden == set()
 
@@ -422,6 +495,12 @@ def test_commands_name_the_configuration_the_incident_was_found_with(tmp_path):
 def test_a_mail_names_the_report_of_its_window():
     address = "https://reports.example.org/demo-2026-11-21T09-43Z.html"
     content = describe_broker_share(new_evidence(report=address))
-    assert f"All of this window, drawn: {address}" in " ".join(render_text(content).split())
-    assert address in render_html(content, dict.fromkeys(("broker_shares", "shares_over_windows"), "x"))
-    assert "drawn:" not in render_text(describe_broker_share(new_evidence()))
+    for is_brief in (True, False):
+        named = f"report {address}" if is_brief else f"All of this window, drawn: {address}"
+        assert named in " ".join(render_text(content, is_brief=is_brief).split())
+        assert address in render_html(
+            content, dict.fromkeys(("broker_shares", "shares_over_windows"), "x"), is_brief=is_brief
+        )
+        bare = render_text(describe_broker_share(new_evidence()), is_brief=is_brief)
+        assert "drawn:" not in bare
+        assert "report " not in bare

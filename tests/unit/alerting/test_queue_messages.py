@@ -26,6 +26,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.mail_parts import attached
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 
 
@@ -99,12 +100,11 @@ def test_a_thousand_at_once_are_one_mail_that_holds_them_all(tmp_path):
     deliver_alerts.run(run.config, None, now_ms=run.now_ms)
     (path,) = (tmp_path / "outbox").iterdir()
     mail = message_from_bytes(path.read_bytes(), policy=default)
-    (attached,) = mail.iter_attachments()
 
     assert told.startswith("D-")
     assert mail["Subject"].startswith("[DIGEST] demo: 1,000 new incidents in the window from 2026-11-21 09:00 UTC")
-    assert {row["subject"] for row in csv.DictReader(io.StringIO(attached.get_content()))} == names
-    assert attached.get_filename() == "incidents.csv"
+    assert {row["subject"] for row in csv.DictReader(io.StringIO(attached(mail, "incidents.csv")))} == names
+    assert [part.get_filename() for part in mail.iter_attachments()] == ["incidents.csv"]
     assert "975 more are in the attached incidents.csv." in mail.get_body(("plain",)).get_content()
     assert len(path.read_bytes()) < 200_000
 

@@ -1,0 +1,125 @@
+"""What a person needs at 3 a.m.: what, since when, why, what to do first and what that changes. Mail and report begin with it."""
+
+from __future__ import annotations
+
+from pipeline.alerting.actions import format_predicted
+from pipeline.alerting.causes import advise_cause, name_cause
+from pipeline.alerting.content import Brief
+from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
+from pipeline.config.source import is_record_source
+from pipeline.model.number_text import (
+    format_bytes,
+    format_clock,
+    format_ms,
+    format_name,
+    format_percent,
+    format_ratio,
+    format_span,
+)
+from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
+
+_REASON_LENGTH = 600
+
+
+def describe_brief(evidence: IncidentEvidence) -> Brief:
+    """The brief about one change of an incident."""
+    change = evidence.change
+    if isinstance(evidence, BrokerShareEvidence):
+        brief = _describe_share(evidence)
+    elif change.rule == SOURCE_ARRIVAL:
+        brief = _describe_source(evidence)
+    else:
+        brief = _describe_rule(evidence)
+    happened = [("Happened", format_name(event, _REASON_LENGTH)) for event in evidence.events]
+    place = next((at for at, (question, _) in enumerate(brief.facts) if question.startswith("Do")), len(brief.facts))
+    return Brief(headline=brief.headline, facts=(*brief.facts[:place], *happened, *brief.facts[place:]))
+
+
+def _since(evidence: IncidentEvidence) -> str:
+    since_ms = evidence.change.since_ms
+    return f"{format_clock(since_ms)} ({format_span(evidence.window.end_ms - since_ms)})"
+
+
+def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
+    """That it is over, and how bad it was."""
+    change = evidence.change
+    facts = [
+        ("Over", f"since {format_clock(evidence.window.end_ms)}"),
+        ("Began", _since(evidence)),
+    ]
+    if change.peak_value is not None:
+        limit = format_measure(change.rule, change.limit_value)
+        facts.append(("At most", f"{format_measure(change.rule, change.peak_value)}, limit {limit}"))
+    return (*facts, ("Do", "nothing"))
+
+
+def _describe_share(evidence: BrokerShareEvidence) -> Brief:
+    (share, ratio), fair, change = evidence.share, evidence.broker.expected_share, evidence.change
+    shares = f"{format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would be fair"
+    if not change.is_open:
+        headline = f"Broker {evidence.broker_id} is well again: {shares} ({format_ratio(ratio)})"
+        return Brief(headline=headline, facts=_over(evidence))
+    facts = [("Since", f"{_since(evidence)}, in {evidence.above_count} of the last {evidence.gate.n} windows")]
+    if cause := name_cause(evidence):
+        facts.append(("Why", cause))
+    if (latency := evidence.latency) is not None:
+        facts.append(
+            (
+                "Effect",
+                f"producers wait {format_ms(latency.request_latency_avg_ms)} for it, "
+                f"{format_ms(latency.peers_avg_ms)} for the others",
+            )
+        )
+    if evidence.recommendations:
+        first = evidence.recommendations[0]
+        enough = "enough to resolve it" if first.is_enough else "not enough alone"
+        copies = f"copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
+        facts += [
+            ("Do first", first.title.replace("`", "")),
+            ("Predicted", f"share then {format_predicted(first, fair)}, {enough}; {copies}"),
+        ]
+    elif advice := advise_cause(evidence):
+        facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))
+    return Brief(
+        headline=f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {format_ratio(change.limit_value)})",
+        facts=tuple(facts),
+    )
+
+
+def _describe_source(evidence: IncidentEvidence) -> Brief:
+    source = format_name(evidence.change.subject)
+    if not evidence.change.is_open:
+        *over, _ = _over(evidence)
+        do = ("Do", f"to have the windows in between judged: {evidence.command('run')} --window {evidence.span}")
+        return Brief(headline=f"Source {source} arrives again", facts=(*over, do))
+    effect = (
+        "brokers' shares of these windows are not judged"
+        if is_record_source(evidence.change.subject)
+        else "shares are judged without it; what it alone reports is unknown"
+    )
+    return Brief(
+        headline=f"The pipeline is blind: source {source} does not arrive as expected",
+        facts=(
+            ("Since", _since(evidence)),
+            ("Missing", format_name(evidence.reason, _REASON_LENGTH)),
+            ("Effect", effect),
+            ("Do first", f"{evidence.command('doctor')} tries every source and says why one cannot be reached"),
+        ),
+    )
+
+
+def _describe_rule(evidence: IncidentEvidence) -> Brief:
+    change, rule = evidence.change, RULES[evidence.change.rule]
+    subject = format_name(change.subject, 120)
+    subject = f"{subject[:1].upper()}{subject[1:]}"
+    if not change.is_open:
+        return Brief(headline=f"{subject} is well again: no longer that {rule.meaning}", facts=_over(evidence))
+    value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
+    return Brief(
+        headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",
+        facts=(
+            ("Since", _since(evidence)),
+            ("Why", format_name(evidence.reason, _REASON_LENGTH)),
+            ("Do first", rule.advice),
+        ),
+    )
