@@ -77,6 +77,7 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
         facts += [
             ("Do first", first.title.replace("`", "")),
             ("Predicted", f"share then {format_predicted(first, fair)}, {enough}; {copies}"),
+            ("Basis", first.text.replace("`", "")),
         ]
     elif advice := advise_cause(evidence):
         facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))

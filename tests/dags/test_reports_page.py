@@ -50,8 +50,8 @@ def test_nobody_writes(answers, role):
 
 def test_a_run_leads_to_the_reports_of_its_windows(answers):
     """Of one it leads on to it; of none, and of a run of others, it lists nothing."""
-    shown = [303, f"/partition-health/{NAME}"]
-    both = [200, [f"/partition-health/{OTHER}", f"/partition-health/{NAME}"]]
+    shown = [303, f"../../{NAME}"]
+    both = [200, [f"../../{OTHER}", f"../../{NAME}"]]
     assert answers["viewer"]["runs"] == {
         "one_window": shown,
         "scheduled__2026-11-21T09:05:00+00:00": shown,

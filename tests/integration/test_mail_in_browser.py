@@ -103,15 +103,28 @@ def show():
         yield show
 
 
+def rendered(content):
+    return render_message(content, sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS).payload
+
+
+def check(shown, sections):
+    assert shown.outside == []
+    assert shown.broken == []
+    assert [(ratio, text) for ratio, text in shown.contrasts if ratio < LEAST_CONTRAST] == []
+    assert all(section.title in shown.text for section in sections)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", MAILS)
 def test_a_mail_fits_shows_its_pictures_and_can_be_read(name, width, scheme, show):
     content = MAILS[name]()
-    mail = render_message(content, sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS)
-    shown = show(mail.payload, width, scheme)
+    check(show(rendered(content), width, scheme), content.brief.sections)
+    if content.has_details:
+        check(show(rendered(content), width, scheme, attachment="details.html"), content.sections)
 
-    assert shown.outside == []
-    assert shown.broken == []
-    assert [(ratio, text) for ratio, text in shown.contrasts if ratio < LEAST_CONTRAST] == []
-    assert all(section.title in shown.text for section in content.sections)
+
+@pytest.mark.parametrize("name", sorted(set(MAILS) - {"hostile names"}))
+def test_the_answers_are_on_the_first_screen_of_a_phone(name, show):
+    """Screen: 844 CSS pixels of a common phone, less 180 for the mail program's own bars."""
+    assert 0 < show(rendered(MAILS[name]()), min(WIDTHS), "light").answers_end_px < 664

@@ -1,7 +1,7 @@
 """Mails as a browser shows them: the HTML part with its pictures, in the system's Chromium.
 
 `python -m tests.lab.browser FOLDER MAIL.eml… REPORT.html…` writes screenshots: of mails at two widths, light and dark; of a report
-its first screen on a desk, light, and on a phone, dark.
+its first screen on a desk, light, and on a phone, dark, and the charts that answer a question each.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from typing import NamedTuple
 
 from playwright.sync_api import sync_playwright
 
+from tests.mail_parts import attached
+
 WIDTHS = (600, 380)
 SCHEMES = ("light", "dark")
+REPORT_CHARTS = {"causes": "causes", "replay": "replay", "back_tests": "back-tests", "sources": "sources"}
+"""File names of charts in `docs/questions`."""
+MOST_CHART_PX = 405
 REPORT_SCREENS = ((1200, 1500, "light"), (380, 1100, "dark"))
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, level AA, for text of any size."""
@@ -52,6 +57,10 @@ _OUTSIDE = """() => [...document.querySelectorAll('body *')]
 _BROKEN = "() => [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80))"
 
 
+_ANSWERS_END = """() => [...document.querySelectorAll('table.brief tr')].slice(0, -1)
+  .reduce((end, row) => Math.max(end, row.getBoundingClientRect().bottom), 0)"""
+
+
 def find_chromium():
     """Path of the system's Chromium, or None."""
     return next(
@@ -67,17 +76,21 @@ class Shown(NamedTuple):
         broken: Pictures that did not load.
         contrasts: (contrast, text) of every visible text.
         text: Everything visible.
+        answers_end_px: Where the last answer of the brief ends, before where the details are; 0 without a brief.
     """
 
     outside: list[str]
     broken: list[str]
     contrasts: list[tuple[float, str]]
     text: str
+    answers_end_px: float
 
 
-def html_with_pictures(payload):
-    """The HTML part of a mail, its inline pictures put into it."""
+def html_with_pictures(payload, attachment=None):
+    """The HTML part of a mail, its inline pictures put into it; or an HTML file that comes with it."""
     mail = message_from_bytes(payload, policy=default)
+    if attachment is not None:
+        return attached(mail, attachment)
     html = mail.get_body(("html",)).get_content()
     for part in mail.walk():
         if part.get_content_maintype() == "image":
@@ -88,11 +101,11 @@ def html_with_pictures(payload):
 
 @contextlib.contextmanager
 def running_browser():
-    """Yields `show(payload, width, scheme, screenshot=None) -> Shown`. No page reaches the network."""
+    """Yields `show(payload, width, scheme, screenshot=None, attachment=None) -> Shown`. No page reaches the network."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
 
-        def show(payload, width, scheme, screenshot=None):
+        def show(payload, width, scheme, screenshot=None, attachment=None):
             context = browser.new_context(
                 viewport={"width": width, "height": _HEIGHT},
                 color_scheme=scheme,
@@ -101,7 +114,7 @@ def running_browser():
             )
             try:
                 page = context.new_page()
-                page.set_content(html_with_pictures(payload), wait_until="load")
+                page.set_content(html_with_pictures(payload, attachment), wait_until="load")
                 if screenshot is not None:
                     page.screenshot(path=screenshot, full_page=True)
                 return Shown(
@@ -109,6 +122,7 @@ def running_browser():
                     broken=page.evaluate(_BROKEN),
                     contrasts=[tuple(found) for found in page.evaluate(CONTRASTS)],
                     text=page.inner_text("body"),
+                    answers_end_px=page.evaluate(_ANSWERS_END),
                 )
             finally:
                 context.close()
@@ -125,6 +139,12 @@ def write_report_screenshots(folder, path):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(path.resolve().as_uri(), wait_until="load")
             page.screenshot(path=folder / f"{path.stem}-{width}-{scheme}.png")
+        page = browser.new_page(viewport={"width": 1000, "height": 900})
+        page.goto(path.resolve().as_uri(), wait_until="load")
+        for chart, name in REPORT_CHARTS.items():
+            box = page.locator(f"article[data-chart={chart}]").bounding_box()
+            clip = box | {"height": min(box["height"], MOST_CHART_PX)}
+            page.screenshot(path=folder / f"{path.stem}-{name}.png", clip=clip, full_page=True)
         browser.close()
 
 

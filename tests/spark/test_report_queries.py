@@ -19,7 +19,7 @@ from pipeline.tables import TABLES
 from tests.report_page import read_answers, read_page
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
-QUESTIONS = Path(__file__).parents[2] / "docs/QUESTIONS.md"
+QUESTIONS = "".join(page.read_text() for page in sorted(Path(__file__).parents[2].glob("docs/questions/*.md")))
 NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
     "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
@@ -44,7 +44,7 @@ def test_every_chart_is_compared(answers):
     assert set(answers) == CHARTS
 
 
-@pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", QUESTIONS.read_text(), re.DOTALL))
+@pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", QUESTIONS, re.DOTALL))
 def test_the_statements_of_the_questions_run(statement, answers, spark):
     assert answers
     assert spark.sql(statement).count() > 0

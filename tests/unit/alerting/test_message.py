@@ -221,6 +221,7 @@ ANSWERS_WHEN_NEW = [
     "Effect producers wait 23 ms for it, 2.1 ms for the others",
     "Do first set linger.ms=5 on producers of orders",
     "Predicted share then 35.0 % [34.0, 37.0], enough to resolve it; copies nothing",
+    "Basis The replay says so.",
     "Details details.html, attached",
 ]
 ANSWERS_WHEN_RESOLVED = [
@@ -230,7 +231,7 @@ ANSWERS_WHEN_RESOLVED = [
     "At most 1.65x, limit 1.20x",
     "Do nothing",
 ]
-LINES_OF_A_SCREEN = 14
+LINES_OF_A_SCREEN = 16
 
 
 @pytest.mark.parametrize(

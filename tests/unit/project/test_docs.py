@@ -13,7 +13,7 @@ import pytest
 from tests.rules_paper import PAPER, with_table
 
 ROOT = Path(__file__).parents[3]
-PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docker/*.md")])
+PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docker/*.md")])
 
 
 def anchors_of(paper: Path) -> set[str]:

@@ -10,9 +10,11 @@ import pytest
 import yaml
 
 from pipeline.cli import COMMANDS, build_parser
+from pipeline.cli import main as run_command
 from pipeline.config_file import load_config
 from pipeline.sources.live.settings import ClientSettings
 from tests.lab.measured_clients import EXPORTED
+from tests.report_tables import write_config, write_warehouse
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
@@ -34,12 +36,45 @@ def test_every_command_is_shown_with_options_that_it_has():
     assert set(called) == {f"pipeline.cli.{name.replace('-', '_')}" for name in COMMANDS}
 
 
-def test_commands_that_questions_show_have_these_options():
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/QUESTIONS.md").read_text(), re.DOTALL)
-    shown = [shlex.split(line, comments=True)[1:] for block in blocks for line in block.splitlines()]
-    assert {build_parser(words[0]).parse_args(words).run.__module__ for words in shown} == {
-        f"pipeline.cli.{name}" for name in ("report", "replay", "mute", "doctor", "tables")
-    }
+PAGES = sorted((ROOT / "docs/questions").glob("*.md"))
+
+
+def commands_of(page):
+    """Words of each command in a page's blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
+    return [shlex.split(line, comments=True)[1:] for block in blocks for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A configuration with judged windows; brokers' logs and scrapes lie nowhere, as on a reader's machine."""
+    folder = tmp_path_factory.mktemp("questions")
+    write_warehouse(folder / "warehouse")
+    write_config(folder)
+    return folder / "partition-health.yaml"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page, judged, capsys):
+    """Exit codes: `doctor` finds an empty log directory (2), `replay` no logs (3)."""
+    expected = {"doctor": 2, "replay": 3}
+    for words in commands_of(page):
+        config = [] if words[0] in {"tables", "replay"} else ["--config", str(judged)]
+        code = run_command([*words, *config])
+        assert code == expected.get(words[0], 0), (words, capsys.readouterr())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_command_query_and_picture_and_links_the_glossary(page):
+    text = page.read_text()
+    assert len(text.splitlines()) <= 65
+    for part in ("```sh\n", "```sql\n", "](../pictures/", "](../GLOSSARY.md)"):
+        assert part in text, part
+
+
+def test_pages_show_these_commands():
+    called = {build_parser(words[0]).parse_args(words).run.__module__ for page in PAGES for words in commands_of(page)}
+    assert called == {f"pipeline.cli.{name}" for name in ("report", "replay", "mute", "doctor", "tables")}
 
 
 @pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md", "docs/ACCURACY.md", "docs/PERFORMANCE.md"])
