@@ -59,7 +59,7 @@ def make_app() -> Any:
         with create_session() as session:
             run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
             is_ours = dag_id in DAGS_OF_WINDOWS
-            span = find_span(run.partition_key, run.conf) if is_ours and run is not None else None
+            span = span_of_run(run.partition_key, run.conf) if is_ours and run is not None else None
         listed = list_reports(reports_folder(), span)
         root = "../../"  # a slash in a run's id is encoded: the browser counts two folders
         if len(listed) == 1:
@@ -84,7 +84,7 @@ def reports_folder() -> Path:
     return load_config().report_path("any", 0).parent
 
 
-def find_span(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
+def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
     """The windows a run is about; None where it names none."""
     from dags.runs import requested_span  # Airflow's SDK
     from pipeline.config_file import load_config

@@ -13,7 +13,7 @@ RUNS = {
     "one_window": ("health", "2026-11-21T09:43:00Z", None),
     "scheduled__2026-11-21T09:05:00+00:00": ("ingest", "2026-11-21T09:43:00Z", None),
     "other_window": ("health", "2026-11-21T09:44:00Z", None),
-    "ranged": ("replay", None, {"window": "2026-11-21T09:00:00Z/PT2H"}),
+    "ranged": ("replay", None, {"window": "2026-11-21T09:00:00Z/PT3H"}),
     "nothing": ("health", None, None),
     "of_others": ("payroll", "2026-11-21T09:43:00Z", {"window": 7}),
 }

@@ -9,7 +9,7 @@ from dags.reports_page import list_reports
 from tests.dags.conftest import EMPTY
 from tests.dags.open_reports import NAME, PATHS
 
-OTHER = "demo-2026-11-21T10-00Z.html"
+OTHER = "demo-2026-11-21T11-00Z.html"
 REPORT = "<!doctype html>\n<title>FAIL demo · partition health</title>\n"
 
 

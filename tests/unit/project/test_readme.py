@@ -56,12 +56,12 @@ def judged(tmp_path_factory):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, judged, capsys):
-    """Exit codes: `doctor` finds an empty log directory (2), `replay` no logs (3)."""
-    expected = {"doctor": 2, "replay": 3}
+    """Exit codes: `replay` finds no logs (3); what `doctor` finds is the machine's (0 or 2)."""
+    expected = {"doctor": {0, 2}, "replay": {3}}
     for words in commands_of(page):
         config = [] if words[0] in {"tables", "replay"} else ["--config", str(judged)]
         code = run_command([*words, *config])
-        assert code == expected.get(words[0], 0), (words, capsys.readouterr())
+        assert code in expected.get(words[0], {0}), (words, capsys.readouterr())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
