@@ -30,7 +30,7 @@ def read_events(run_id):
             .join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
             .where(AssetEvent.source_run_id == run_id)
         )
-        return dict(found.tuples())
+        return dict(found.all())
 
 
 def read_lineage():
