@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 from pyspark.sql import SparkSession
@@ -26,18 +26,13 @@ from pipeline.storage.spark_errors import SparkErrors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """Result of a step for one cluster: versions of tables written, a line per note and failed warning, the health gate's verdict."""
+    """Result of a step for one cluster: a line per table, note and failed warning, and the health gate's verdict."""
 
-    versions: Mapping[str, int] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_healthy: bool = True
     verdict: str = ""
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """A line per table written."""
-        return tuple(f"{name} at version {version}" for name, version in self.versions.items())
 
 
 Step = Callable[[SparkSession, RunContext], StepReport]
@@ -86,7 +81,7 @@ def _report(
 ) -> StepReport:
     done = tuple(reports)
     return StepReport(
-        versions={name: version for job in done for name, version in job.table_versions.items()},
+        written=tuple(f"{name} at version {version}" for job in done for name, version in job.table_versions.items()),
         notes=tuple(note for job in done for note in job.notes),
         warnings=tuple(check.describe() for gate in checked for check in gate.warnings),
         is_healthy=is_healthy,
