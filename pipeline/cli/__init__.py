@@ -25,6 +25,7 @@ _SIGPIPE_EXIT_CODE = 141
 COMMANDS = {
     "init": "from an address to a verdict: writes the configuration of a cluster and runs one window",
     "run": "the whole pipeline without Airflow: ingest, gates, health, mails",
+    "collect": "reads this broker's disks into a landing folder, for a run elsewhere",
     "inspect": "what is in these logs: segments, partitions, brokers, problems",
     "partition": "which partition each client would choose for a key",
     "simulate": "what another producer version or setting would do: shares, batches, latencies",

@@ -19,6 +19,7 @@ from pipeline.config.report import Report, report_name
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
+from pipeline.config.storage import Storage
 from pipeline.model.window import instant_of
 from pipeline.tables import KEPT, TABLES
 from pipeline.tables.keys import EXPIRING
@@ -73,7 +74,7 @@ class Cluster(Section):
         alone = {source.kind for source in sources if source.bears_records and source.completes not in ways}
         if len(alone) > 1 or any(source.is_only_one and ways[source.kind] > 1 for source in sources):
             raise ValueError(
-                "records come from log_directories, from texts of dump_log or from one live_cluster, not from several; "
+                "records come from log_directories, from collected, from texts of dump_log or from one live_cluster, not from several; "
                 "only log_directories may have one live_cluster with them"
             )
         return sources
@@ -123,6 +124,7 @@ class PipelineConfig(Section):
         metrics: Where measures go as metrics for Prometheus.
         retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`); without an entry,
             and in the tables that incidents stand on, for ever. `keys.retention` holds for hashes of keys.
+        storage: How an object store is reached.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -143,6 +145,7 @@ class PipelineConfig(Section):
     report: Report = Report()
     metrics: Metrics = Metrics()
     retention: dict[str, Duration] = Field(default_factory=dict)
+    storage: Storage = Storage()
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:

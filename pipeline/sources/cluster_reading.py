@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import EarlierState
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -26,6 +27,7 @@ def read_cluster(
     *,
     earlier: Sequence[EarlierState] = (),
     newest: TimeWindow | None = None,
+    storage: Storage = NO_STORAGE,
 ) -> ClusterReading:
     """Reads every configured source of a cluster; what is wrong with one never hides another.
 
@@ -37,7 +39,13 @@ def read_cluster(
         text.describe(described)
     records = sources_of(cluster, RecordSource)
     question = ClusterQuestion(
-        name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms, earlier=earlier, newest=newest
+        name=name,
+        topics=cluster.topics,
+        windows=windows,
+        as_of_ms=as_of_ms,
+        earlier=earlier,
+        newest=newest,
+        storage=storage,
     )
     kinds = {source.kind for source in records}
     alone = [source for source in records if source.completes not in kinds]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import EarlierState
 from pipeline.model.window import TimeWindow
 
@@ -15,7 +16,8 @@ NAMED = 5  # so many missing items are named, the others counted
 class ClusterQuestion:
     """Question about a cluster: topics (all where empty), windows, the run's now, states seen by other runs.
 
-    `newest` is the window whose state is what is observed now; None where all windows are of before.
+    `newest` is the window whose state is what is observed now; None where all windows are of before. `storage` says how
+    an object store is reached.
     """
 
     name: str
@@ -24,6 +26,7 @@ class ClusterQuestion:
     as_of_ms: int
     earlier: Sequence[EarlierState]
     newest: TimeWindow | None = None
+    storage: Storage = NO_STORAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 if TYPE_CHECKING:
     from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
+    from pipeline.sources.collected.reading import Host
     from pipeline.sources.files.cluster_rows import Moving
     from pipeline.sources.live.reading import LiveReading
 
@@ -108,6 +109,7 @@ class ClusterReading:
     topics: tuple[str, ...] = ()
     has_records: bool = True  # records can be read, not only batches or offsets
     live: LiveReading | None = None
+    collected: tuple[Host, ...] | None = None  # what collectors on the brokers' hosts read
     # the window whose state is what was observed; None where all of the run's are of before
     newest: TimeWindow | None = None
 

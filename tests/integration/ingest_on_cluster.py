@@ -20,8 +20,9 @@ from pipeline.runs import plan_runs
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, scan
+from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import plan_segment_tasks
+from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.storage.session import create_session, stop_session
 

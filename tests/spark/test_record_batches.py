@@ -14,8 +14,9 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, scan
+from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import plan_segment_tasks
+from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from tests.lab.facts import HEADER
 from tests.spark.capture_runs import MINUTE_MS

@@ -8,7 +8,8 @@ from pyspark import SparkContext
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.engine import HeldValues, InProcess, choose_engine, count_held
-from pipeline.sources.records.pieces import Kind, Piece, read_few, scan
+from pipeline.sources.records.pieces import Kind, Piece
+from pipeline.sources.records.scan import read_few, scan
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 from pipeline.storage.on_demand import SparkOnDemand
 

@@ -46,7 +46,13 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
     """
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
     reading = read_cluster(
-        run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=find_newest_window(run)
+        run.cluster_name,
+        run.cluster,
+        run.windows,
+        run.as_of_ms,
+        earlier=earlier,
+        newest=find_newest_window(run),
+        storage=run.config.storage,
     )
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=_read_clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:

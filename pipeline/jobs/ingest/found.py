@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
+from pipeline.sources.collected.manifest import CollectedAs
+from pipeline.sources.collected.reading import choose_copies, plan_collected_tasks
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
@@ -27,8 +29,9 @@ from pipeline.sources.metrics.metric_source import (
 )
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
-from pipeline.sources.records.pieces import Kind, ReadTask, Scan, scan
+from pipeline.sources.records.pieces import Kind, ReadTask
 from pipeline.sources.records.record_scan import plan_segment_tasks
+from pipeline.sources.records.scan import Scan, scan
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.transforms.counters import SampleSettings
@@ -77,9 +80,11 @@ def read_input(
     reads = plan_reads(replicas, run.span)
     settings = _choose_settings(run, reading, reads)
     plan = partial(_plan_tasks, reading, metrics, reads, settings)
-    read_bytes = sum(read.size_bytes for read in (reads if reading.live is None else reading.live.reads))
+    logs = () if reading.collected is not None else reads if reading.live is None else reading.live.reads
+    read_bytes = sum(log.size_bytes for log in logs)  # what is collected was read before
     scanned = scan(spark, plan, few=few_rows, seconds=_S_PER_BYTE * read_bytes)
     summaries = scanned.small(Kind.SUMMARIES).to_pylist()
+    summaries.sort(key=lambda row: row["batch_count"] or 0)  # of a file collected in stretches the last row counts
     if reading.live is not None:
         summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
@@ -139,7 +144,11 @@ def _plan_tasks(
 ) -> list[ReadTask]:
     leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
     tasks: list[ReadTask] = []
-    if reading.live is None:
+    if reading.collected is not None:
+        known = reading.history.state_at(settings.as_of_ms).leaders
+        copies = choose_copies(reading.collected, known, reading.topics)
+        tasks += plan_collected_tasks(copies, settings, CollectedAs.of(settings), leaders)
+    elif reading.live is None:
         tasks += plan_segment_tasks(reads, settings, leaders, least)
     else:
         tasks += plan_range_tasks(reading.live, settings, leaders, least)

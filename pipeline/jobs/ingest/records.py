@@ -17,7 +17,8 @@ from pipeline.runs import RunContext
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
-from pipeline.sources.records.pieces import Kind, Parts
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.scan import Parts
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
 from pipeline.transforms.arrivals import join_arrivals

@@ -13,7 +13,8 @@ from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
-from pipeline.sources.records.pieces import Kind, Parts
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.scan import Parts
 from pipeline.storage.delta import replace_spread_rows
 from pipeline.storage.frames import fit_rows
 from pipeline.storage.rows import merge_rows, replace_rows

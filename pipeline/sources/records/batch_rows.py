@@ -16,7 +16,7 @@ from pipeline.model.log import Codec
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
+from pipeline.sources.records.segment_scan import LogName, RecordLog, ScannedSegment
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
 
@@ -73,7 +73,7 @@ class LeaderEpochs:
                     newest[place] = max(newest.get(place, 0), begun.epoch)
         return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest)
 
-    def only(self, logs: Iterable[RecordLog]) -> LeaderEpochs:
+    def only(self, logs: Iterable[RecordLog | LogName]) -> LeaderEpochs:
         """The part about some logs: what a task needs."""
         places = {(log.topic, log.topic_id, log.partition) for log in logs}
         keys = {(topic, partition) for topic, _, partition in places}
@@ -83,7 +83,7 @@ class LeaderEpochs:
             None if self.newest is None else {key: self.newest[key] for key in keys if key in self.newest},
         )
 
-    def lead(self, log: RecordLog, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
+    def lead(self, log: RecordLog | LogName, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
         """Returns the leader at each epoch of a log; -1 where unknown.
 
         Legacy batches bear no epoch: they are the leader's where only one broker is known to have led.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ from pipeline.sources.files.dumped_logs import scan_dump
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign_event_times
+
+
+class LogName(NamedTuple):
+    """Which partition a log is of; a topic made anew under its old name has another id."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
 
 RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
@@ -48,7 +57,12 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
         return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
-    scanned = place_batches(headers, as_of_ms, read.base_offset, read.next_base_offset)
+    return with_file_facts(read, place_batches(headers, as_of_ms, read.base_offset, read.next_base_offset))
+
+
+def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:
+    """Batches of a file with what only files have: a high watermark, and formats without timestamps."""
+    headers = scanned.headers
     if len(headers) and (scanned.times.event_time_ms == NO_TIMESTAMP).all():
         reason = "no batch has a timestamp (record format 0): its batches belong to no window"
         problem = Problem(path=read.path, position=None, reason=reason, severity="suspect")

@@ -49,7 +49,7 @@ SUMMARY_SCHEMA = pa.schema(
 def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, is_file: bool) -> pa.Table:
     """Rows of `SUMMARY_SCHEMA` about one log."""
     rows = [problem_row(log, problem) for problem in scanned.problems]
-    rows += [_segment_row(log, scanned)] if is_file else []
+    rows += [segment_row(log, scanned)] if is_file else []
     rows += _window_rows(log, scanned, window_ms)
     return pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA)
 
@@ -75,7 +75,8 @@ def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
+def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
+    """The row of a whole file."""
     sums, rows = sum_headers(scanned.headers), scanned.headers.rows
     return {
         **_head(log, "segment"),

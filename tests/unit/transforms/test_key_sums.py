@@ -19,8 +19,9 @@ from pipeline.runs import RunContext
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import Question
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
-from pipeline.sources.records.pieces import Kind, Parts, _split
+from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
+from pipeline.sources.records.scan import Parts, _split
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.keys import KEY_HASHES

@@ -34,10 +34,10 @@ def test_all_files_are_kinds_and_each_has_its_own_rank():
     assert set(KINDS) == {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
     assert len({source.rank for source in KINDS.values()}) == len(KINDS)
     assert [kind for kind, source in KINDS.items() if source.bears_records] == [
-        *("log_directories", "live_cluster", "dump_log")
+        *("log_directories", "collected", "live_cluster", "dump_log")
     ]
     live = ("live_cluster", "live_cluster, read: offsets", "live_cluster, with log_directories")
-    assert ("log_directories", *live, "dump_log", "topics_describe", "metrics") == COLUMNS
+    assert ("log_directories", "collected", *live, "dump_log", "topics_describe", "metrics") == COLUMNS
 
 
 def asks_for_a_kind(node: ast.AST) -> bool:

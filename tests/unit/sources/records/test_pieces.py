@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pipeline.sources.records.pieces import Kind, Piece, _split, join_pieces
+from pipeline.sources.records.pieces import Kind, Piece, join_pieces
+from pipeline.sources.records.scan import _split
 
 
 def keys(*ids):

@@ -1,0 +1,96 @@
+"""`collect`: reads this host's log directories into a landing folder, for a run elsewhere. No Spark, no JVM."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import uuid
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.config.storage import is_remote
+from pipeline.config_file import load_config
+from pipeline.errors import ConfigError
+from pipeline.model.window import milliseconds_of, parse_duration, parse_instant
+from pipeline.sources.collected.collector import CollectorReport, Order, Pace, collect
+from pipeline.sources.collected.stored_folder import StoredFolder
+
+_MB = 1_000_000
+_DESCRIPTION = """\
+Reads what is new in a broker's own log directories, from where it last stopped, and writes what a run needs of it to a
+landing folder: batches, sums by key id, arrivals, leaders. A source of kind `collected` takes it up. Uses the deployment's
+configuration (window, keys, topics) and secret. Writes nothing beside the logs; call it as often as windows end.
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or a tree of them")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")
+    add_config_option(parser)
+    parser.add_argument("--cluster", metavar="NAME", help="of the configuration; needed where it has several")
+    parser.add_argument("--host", default="", metavar="NAME", help="this host's folder; else its brokers' ids")
+    parser.add_argument("--rate", type=float, default=50, metavar="MB", help="read at most so many MB/s (default 50)")
+    parser.add_argument(
+        "--keep", type=parse_duration, default=timedelta(days=7), metavar="TIME", help="keep parts so long (P7D)"
+    )
+    parser.add_argument("--as-of", type=parse_instant, metavar="TIME", help="now, for recordings")
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collects once, at low priority."""
+    os.nice(19)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    config = load_config(args.config)
+    names = list(config.clusters)
+    cluster = args.cluster or (names[0] if len(names) == 1 else None)
+    if cluster not in names:
+        raise ConfigError(f"--cluster: expected one of {', '.join(names)}")
+    if args.rate <= 0:
+        raise ConfigError(f"--rate {args.rate:g}: expected more than 0")
+    order = Order(
+        paths=args.paths,
+        config=config,
+        cluster=cluster,
+        host=args.host,
+        keep_ms=milliseconds_of(args.keep),
+        as_of_ms=time.time_ns() // 1_000_000 if args.as_of is None else milliseconds_of(args.as_of),
+        run_id=uuid.uuid4().hex,
+    )
+    landing = StoredFolder(args.to if is_remote(args.to) else str(Path(args.to).absolute()), config.storage)
+    pace = Pace(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
+    done = collect(order, landing, pace)
+    sys.stdout.write(json.dumps(_document(done), indent=1) + "\n" if args.json else _as_text(done))
+    return 0
+
+
+def _document(done: CollectorReport) -> dict[str, object]:
+    written = sum(done.written_bytes.values())
+    return {
+        "host": done.host,
+        "partition_count": done.partition_count,
+        "read_bytes": done.read_bytes,
+        "written_bytes": written,
+        "written_by_kind": dict(sorted(done.written_bytes.items())),
+        "written_ratio": written / done.read_bytes if done.read_bytes else None,
+        "problem_count": done.problem_count,
+    }
+
+
+def _as_text(done: CollectorReport) -> str:
+    written = sum(done.written_bytes.values())
+    lines = [f"{done.host}: {done.partition_count} partitions led, {done.read_bytes:,} bytes of log read"]
+    per_gb = f", {1e9 * written / done.read_bytes / 1e6:.2f} MB per GB" if done.read_bytes else ""
+    lines.append(f"{written:,} bytes written{per_gb}")
+    lines += [f"  {size:>12,}  {kind}" for kind, size in sorted(done.written_bytes.items())]
+    lines += [f"{done.problem_count} problems; the run that takes this up names them"] if done.problem_count else []
+    return "\n".join(lines) + "\n"

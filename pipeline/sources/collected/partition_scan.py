@@ -1,0 +1,197 @@
+"""One partition's log, read from where the last collection stopped: what a scan of its files gives, in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.codec.log.header_sums import sum_headers
+from pipeline.codec.log.scans import Flaw, HeaderScan
+from pipeline.codec.log.segment import scan_headers
+from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
+from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
+from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
+from pipeline.sources.records.pieces import Kind, Piece
+from pipeline.sources.records.record_scan import scan_file_records
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, segment_row, summarise_scan
+
+UNIT_BYTES = 128 << 20
+"""About how much of a log is read at once."""
+_NOBODY = LeaderEpochs({}, {})  # who led is known where the rows are taken up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUnit:
+    """What a stretch of a segment gave."""
+
+    pieces: tuple[Piece, ...]
+    progress: LogProgress
+    read_bytes: int
+
+
+def read_partition(
+    reads: Iterable[SegmentRead],
+    progress: LogProgress | None,
+    settings: ScanSettings,
+    *,
+    name: Callable[[str], str],
+    unit_bytes: int = UNIT_BYTES,
+) -> Iterator[ReadUnit]:
+    """Reads what is committed of a log and not collected yet, stretch by stretch.
+
+    `reads`: the partition's segments, in order of offsets. `name`: what a path is called in the rows.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    for read in reads:
+        while progress is None or not 0 <= read.next_base_offset <= progress.next_offset:
+            try:
+                unit = _read_stretch(read, progress, settings, name(read.path), unit_bytes)
+            except FileNotFoundError:
+                break  # retention took it
+            if unit is None:
+                return
+            progress = unit.progress
+            yield unit
+
+
+def _read_stretch(
+    read: SegmentRead, progress: LogProgress | None, settings: ScanSettings, name: str, unit_bytes: int
+) -> ReadUnit | None:
+    """The next stretch of a segment; None where it has no more that is committed."""
+    known = progress if progress is not None and progress.base_offset == read.base_offset else None
+    next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
+    headers, start, end = _scan_on(read, known, next_offset, unit_bytes)
+    found, is_end = _cut(headers, read, is_last=end == headers.file_bytes)
+    if not len(found) and not is_end:
+        return None
+    next_base_offset = read.next_base_offset if is_end else -1
+    scanned = place_batches(found, settings.as_of_ms, next_offset, next_base_offset)
+    scanned = with_file_facts(read, replace(scanned, times=_time(found, known, settings.as_of_ms)))
+    totals = _add(known, read, scanned)
+    return ReadUnit(
+        pieces=tuple(_make_pieces(read, scanned, settings, totals, name)),
+        progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset),
+        read_bytes=headers.valid_bytes - start,
+    )
+
+
+def _scan_on(
+    read: SegmentRead, known: LogProgress | None, next_offset: int, unit_bytes: int
+) -> tuple[HeaderScan, int, int]:
+    """Headers from `next_offset` on, and the positions from and up to which they were looked for.
+
+    The batch read last is looked at again: where it is not at its place, the cleaner has rewritten the file.
+    """
+    path = Path(read.path)
+    file_bytes = path.stat().st_size
+    if known is not None and known.position < file_bytes:
+        end = min(known.position + unit_bytes, file_bytes)
+        headers = scan_headers(path, start=known.position, end=end)
+        if len(headers) and int(headers.last_offset[0]) + 1 == next_offset:
+            return replace(headers, rows=headers.rows[1:]), known.position, end
+    is_begun = next_offset > read.base_offset
+    end = file_bytes if is_begun else min(unit_bytes, file_bytes)
+    headers = scan_headers(path, end=end)
+    is_new = headers.base_offset >= (next_offset if is_begun else headers.base_offset)
+    return replace(headers, rows=headers.rows[is_new]), 0, end
+
+
+def _cut(headers: HeaderScan, read: SegmentRead, *, is_last: bool) -> tuple[HeaderScan, bool]:
+    """The batches below the high watermark, and whether the segment has no more to come."""
+    is_sound = headers.rows["flaw"] == Flaw.NONE
+    count = len(headers)
+    if read.high_watermark >= 0:
+        count = min(np.flatnonzero(is_sound & (headers.base_offset >= read.high_watermark)).tolist(), default=count)
+    if read.is_active:  # what is not sound at its end may be half written
+        count = max((np.flatnonzero(is_sound[:count]) + 1).tolist(), default=0)
+    is_end = is_last and count == len(headers) and not read.is_active
+    end = headers.file_bytes if is_end else int((headers.position + headers.size_bytes)[:count].max(initial=0))
+    problems = tuple(p for p in headers.problems if p.position is None or p.position < end or is_end)
+    return replace(headers, rows=headers.rows[:count], problems=problems), is_end
+
+
+def _time(headers: HeaderScan, known: LogProgress | None, as_of_ms: int) -> EventTimes:
+    """Event times as of a scan of the whole file, but that batches to come have no say."""
+    before = np.array([] if known is None else known.stamps_ms, np.int64)
+    times = assign_event_times(np.concatenate([before, headers.max_timestamp_ms.astype(np.int64)]), as_of_ms)
+    event_time_ms = times.event_time_ms[len(before) :]
+    behind_ms = (-1 if known is None else known.newest_ms) - event_time_ms
+    lateness_ms = np.where(event_time_ms < 0, 0, np.maximum(times.lateness_ms[len(before) :], behind_ms))
+    return EventTimes(event_time_ms, times.is_outlier[len(before) :], lateness_ms)
+
+
+def _advance(
+    read: SegmentRead, scanned: ScannedSegment, known: LogProgress | None, totals: SegmentTotals, next_offset: int
+) -> LogProgress:
+    headers = scanned.headers
+    stamps = (*(() if known is None else known.stamps_ms), *headers.max_timestamp_ms.tolist())
+    is_sound = headers.rows["flaw"] == Flaw.NONE
+    sound = headers.rows[is_sound]
+    return LogProgress(
+        topic=read.topic,
+        topic_id=read.topic_id,
+        partition=read.partition,
+        next_offset=max(next_offset, *(sound["last_offset"][-1:] + 1).tolist(), 0),
+        base_offset=read.base_offset,
+        position=int(sound["position"][-1]) if len(sound) else 0 if known is None else known.position,
+        newest_ms=int(scanned.times.event_time_ms.max(initial=-1 if known is None else known.newest_ms)),
+        stamps_ms=stamps[-NEIGHBOURS:],
+        totals=totals,
+        collected_at_ms=-1,
+    )
+
+
+def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) -> SegmentTotals:
+    """The segment's row over all of it that was collected."""
+    row = segment_row(read, scanned)
+    producers = set(sum_headers(scanned.headers).producer_ids)
+    if known is not None:
+        before = known.totals.row
+        producers |= set(known.totals.producer_ids)
+        for column, join in _JOINED.items():
+            both = [value for value in (before[column], row[column]) if value is not None]
+            row[column] = join(both) if both else None
+    row["producer_id_count"] = len(producers)
+    return SegmentTotals(row=row, producer_ids=tuple(sorted(producers)))
+
+
+def _union(lists: Iterable[str]) -> str:
+    return ",".join(sorted({item for one in lists for item in one.split(",") if item}))
+
+
+_JOINED: dict[str, Callable[[list[Any]], Any]] = {
+    **dict.fromkeys(("first_offset", "min_timestamp_ms"), min),
+    **dict.fromkeys(("last_offset", "max_timestamp_ms"), max),
+    **dict.fromkeys(
+        ("batch_count", "record_count", "control_batch_count", "missing_offset_count", "crc_error_count"), sum
+    ),
+    **dict.fromkeys(("magic", "codecs"), _union),
+}
+"""How the columns of two stretches' rows are put together."""
+
+
+def _make_pieces(
+    read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings, totals: SegmentTotals, name: str
+) -> Iterator[Piece]:
+    own = pa.Table.from_pylist([totals.row], schema=SUMMARY_SCHEMA)
+    windows = summarise_scan(read, scanned, settings.window_ms, is_file=False)
+    yield Piece(Kind.SUMMARIES, _named(pa.concat_tables([own, windows]), name))
+    yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, settings, _NOBODY, base_offset=read.base_offset))
+    for piece in scan_file_records(read, scanned, settings):
+        yield Piece(piece.kind, _named(piece.rows, name)) if "path" in piece.rows.column_names else piece
+
+
+def _named(rows: pa.Table, name: str) -> pa.Table:
+    place = rows.column_names.index("path")
+    return rows.set_column(place, rows.schema.field(place), pc.if_else(pc.is_valid(rows["path"]), name, rows["path"]))

@@ -1,0 +1,105 @@
+"""What `partition-health collect` brought from the brokers' hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pipeline.config.storage import Location, is_remote
+from pipeline.model.finding import Finding
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import LogTree
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
+from pipeline.sources.source import ClusterReading, Described, RecordSource
+
+
+class Collected(RecordSource):
+    """A landing folder to which collectors on the brokers' hosts write; what it gives is what their disks give.
+
+    Attributes:
+        path: The folder, or `s3a://bucket/path`.
+    """
+
+    rank = 15
+    column = "collected"
+    provides = LogDirectories.provides
+
+    kind: Literal["collected"]
+    path: Location
+
+    @property
+    def locations(self) -> tuple[Path, ...]:
+        """The folder, where it is on a file system."""
+        return () if is_remote(self.path) else (Path(self.path),)
+
+    def probe(self) -> Iterator[Finding]:
+        """Tries to find hosts in it; of an object store it says only where it is."""
+        if is_remote(self.path):
+            yield Finding(name="", is_ok=True, found=self.path)
+        yield from super().probe()
+
+    @classmethod
+    def read_cluster(
+        cls, sources: Sequence[Collected], question: ClusterQuestion, described: Described
+    ) -> ClusterReading:
+        """Puts the hosts' disks together; leaders are those of the longest metadata log, else as of log directories."""
+        from pipeline.sources.collected.reading import read_hosts
+        from pipeline.sources.collected.stored_folder import StoredFolder
+        from pipeline.sources.files.cluster_rows import count_directories
+        from pipeline.sources.files.cluster_state import infer_from_replicas
+        from pipeline.sources.files.log_directories import refuse_doubles
+
+        problems: list[Problem] = []
+        hosts = [
+            host for source in sources for host in read_hosts(StoredFolder(source.path, question.storage), problems)
+        ]
+        states = [host.manifest.state for host in hosts]
+        directories, doubles = refuse_doubles(found for state in states for found in state.log_directories)
+        tree = LogTree(directories=directories)
+        known = [state for state in states if state.metadata_length is not None]
+        history = (
+            max(known, key=lambda state: state.metadata_length or (-1, 0)).history
+            if known
+            else described.history or infer_from_replicas(tree)
+        )
+        replicas = sorted(
+            (replica for state in states for replica in state.replicas),
+            key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
+        )
+        partitions = history.state_at(question.as_of_ms).partitions
+        found = (problem for state in states for problem in state.problems)
+        return ClusterReading(
+            record_source=cls.column,
+            tree=tree,
+            history=history,
+            replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
+            directory_counts=count_directories(tree),
+            problems={cls.column: (*problems, *found, *doubles)},
+            collected=tuple(hosts),
+        )
+
+    def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
+        """Expected are the brokers registered at the window's end, arrived those whose host was read since."""
+        found = {
+            directory.broker_id
+            for host in reading.collected or ()
+            if host.manifest.collected_at_ms >= window.end_ms
+            for directory in host.manifest.state.directories
+        }
+        expected = set(reading.history.state_at(window.end_ms).brokers) | set(reading.directory_counts)
+        late = [
+            f"{host.manifest.host} (until {format_instant(max(0, host.manifest.collected_at_ms))})"
+            for host in reading.collected or ()
+            if host.manifest.collected_at_ms < window.end_ms
+        ]
+        parts = [part.newest_ms for host in reading.collected or () for part in host.manifest.parts]
+        newest = max(parts, default=-1)
+        return SourceAvailability(
+            len(expected),
+            len(found & set(reading.directory_counts)),
+            name_some("not collected since the window's end:", late),
+            newest_ms if newest < 0 else newest,
+        )

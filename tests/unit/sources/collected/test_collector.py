@@ -1,0 +1,363 @@
+"""A log collected in any number of runs, that die at any write, gives what its files give when they are read once.
+
+Oracle: `scan_file` over the whole files, as a run on the disks reads them.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from pipeline.config_file import load_config
+from pipeline.errors import ConfigError, InputError
+from pipeline.model.log import Codec, Record
+from pipeline.sources.collected.collector import Order, Pace, collect, collector_settings
+from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, read_manifest
+from pipeline.sources.collected.reading import choose_copies, plan_collected_tasks, read_hosts
+from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.segment_plan import plan_reads
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.pieces import SCHEMAS, Kind
+from pipeline.sources.records.record_scan import scan_file
+from tests.batches import START_MS, make_batch, make_marker
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+FIRST_MS = START_MS - START_MS % HOUR_MS
+NOW_MS = FIRST_MS + 5 * HOUR_MS
+NOBODY = LeaderEpochs({}, {})
+CONFIG = """
+warehouse: w
+outbox: o
+keys: {secret: secret}
+clusters: {demo: {sources: [{kind: collected, path: landing}]}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "partition-health.yaml").write_text(CONFIG)
+    (tmp_path / "secret").write_text("a7" * 32)
+    (tmp_path / "secret").chmod(0o600)
+    return load_config(tmp_path / "partition-health.yaml")
+
+
+def make_batches(first_offset, number):
+    """Batches of three hours with keys, of several producers, late ones, one a year off and a transaction among them."""
+    found, offset = [], first_offset
+    for i in range(number):
+        at_ms = FIRST_MS + i * 3 * HOUR_MS // number - (i % 7) * 1000
+        at_ms -= 365 * DAY_MS if i == number // 2 else 0
+        records = [
+            Record(offset=offset + j, timestamp_ms=at_ms + j, key=b"k%d" % (i * j % 11), value=b"v" * (10 + i))
+            for j in range(1 + i % 5)
+        ]
+        in_transaction = i % 9 == 4
+        found.append(
+            make_batch(
+                records,
+                codec=Codec.ZSTD if i % 2 else Codec.NONE,
+                attributes=0x10 if in_transaction else 0,
+                producer_id=1000 + i % 3,
+                producer_epoch=0,
+                base_sequence=offset,
+            )
+        )
+        offset = records[-1].offset + 1
+        if in_transaction:
+            found.append(make_marker(offset, commit=i % 2 == 0, producer_id=1000 + i % 3, timestamp_ms=at_ms))
+            offset += 1
+        offset += i % 4 == 3 and i + 1 < number  # a gap, as compaction leaves
+    return found, offset
+
+
+class Disk:
+    """One broker's log directory with one partition, as a broker leaves it on the disk."""
+
+    def __init__(self, root, broker_id=1):
+        self.root, self.log = root, root / "orders-0"
+        self.log.mkdir(parents=True)
+        (root / "meta.properties").write_text(
+            f"version=1\nnode.id={broker_id}\ncluster.id=c\ndirectory.id=d{broker_id}\n"
+        )
+        (self.log / "partition.metadata").write_text("version: 0\ntopic_id: gDY-1ROJSyK2s_UOjvrR2g")
+
+    def write(self, base_offset, data, high_watermark=None):
+        (self.log / f"{base_offset:020d}.log").write_bytes(data)
+        if high_watermark is not None:
+            (self.root / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {high_watermark}\n")
+
+
+@dataclass(frozen=True)
+class DyingFolder(StoredFolder):
+    """Dies before or after a write, as a process that is killed there."""
+
+    dies_at: int = 0
+    is_after: bool = False
+    writes: count = field(default_factory=count)
+
+    def write(self, name, content):
+        if self.dies_at == next(self.writes):
+            if self.is_after:
+                super().write(name, content)
+            raise KeyboardInterrupt
+        super().write(name, content)
+
+
+NUMBERS = count()
+
+
+def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
+    order = Order(
+        **{"keep_ms": 7 * DAY_MS, "unit_bytes": 4096, "commit_bytes": 8192, **fields},
+        paths=[disk.root],
+        config=config,
+        cluster="demo",
+        host=host,
+        as_of_ms=as_of_ms,
+        run_id=f"{next(NUMBERS):06d}",
+    )
+    return collect(order, folder, Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
+
+
+def collected(config, landing):
+    """Pieces that a run takes up."""
+    settings = collector_settings(config, "demo", NOW_MS)
+    copies = choose_copies(read_hosts(landing, []), {})
+    for task in plan_collected_tasks(copies, settings, CollectedAs.of(settings), NOBODY):
+        yield from task.run()
+
+
+def read_once(config, disk):
+    """Pieces of the whole files."""
+    settings = collector_settings(config, "demo", NOW_MS)
+    for read in plan_reads(discover_logs([disk.root]).iter_partitions()):
+        yield from scan_file(read, settings, NOBODY)
+
+
+def add_up(pieces):
+    """What tables are made of: batches, sums over keys, records that arrived, files."""
+    found = {kind: [] for kind in SCHEMAS}
+    for piece in pieces:
+        found[piece.kind] += piece.rows.to_pylist()
+    sums = {kind: Counter() for kind in (Kind.KEYS, Kind.ARRIVALS, Kind.OTHERS)}
+    counts = ("record_count", "size_bytes", "late_record_count", "outlier_record_count", "aborted_record_count")
+    names = ("window_start_ms", "minute_start_ms", "key_id", "producer_id", "timestamp_type", "kind")
+    for kind, total in sums.items():
+        for row in found[kind]:
+            for column in counts:
+                total[column, *(row.get(name) for name in names)] += row.get(column) or 0
+    segments = {}
+    for row in found[Kind.SUMMARIES]:
+        if row["row_kind"] == "segment":
+            name = row.pop("path").rpartition("/")[2]
+            segments[name] = max(segments.get(name, row), row, key=lambda known: known["batch_count"])
+    return {
+        "batches": Counter(tuple(row.values()) for row in found[Kind.BATCHES]),
+        "segments": segments,
+        **{kind: +total for kind, total in sums.items()},
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_that_grows_and_rolls_between_runs_gives_what_its_files_give(config, tmp_path, seed):
+    """Files are cut anywhere, mostly in the middle of a batch; offsets above the high watermark wait for a later run."""
+    chance = random.Random(seed)
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    base_offset = 0
+    for number in (40, 40, 12):
+        batches, end = make_batches(base_offset, number)
+        data = b"".join(batches)
+        for written in sorted(chance.sample(range(len(data)), 3)):
+            disk.write(base_offset, data[:written], chance.randint(base_offset, end))
+            run_collector(config, disk, landing)
+        disk.write(base_offset, data, end)
+        base_offset = end
+    run_collector(config, disk, landing)
+    assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
+
+
+def test_a_collector_that_dies_at_any_write_loses_and_doubles_nothing(config, tmp_path):
+    disk = Disk(tmp_path / "disk")
+    batches, _ = make_batches(0, 120)
+    disk.write(0, b"".join(batches))
+    wanted = add_up(read_once(config, disk))
+    for is_after in (False, True):
+        for dies_at in count():
+            landing = tmp_path / f"landing-{is_after}-{dies_at}"
+            try:
+                run_collector(config, disk, DyingFolder(str(landing), dies_at=dies_at, is_after=is_after))
+            except KeyboardInterrupt:
+                run_collector(config, disk, StoredFolder(str(landing)))
+                assert add_up(collected(config, StoredFolder(str(landing)))) == wanted
+            else:
+                break
+        assert dies_at > 3
+
+
+def test_a_killed_process_is_gone_on_with(config, tmp_path):
+    """The kernel kills the collector in the middle of its second commit."""
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    batches, _ = make_batches(0, 120)
+    disk.write(0, b"".join(batches))
+    program = f"""
+import os, signal
+from pathlib import Path
+from pipeline.config_file import load_config
+from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.stored_folder import StoredFolder
+class Killed(StoredFolder):
+    def write(self, name, content):
+        is_begun = self.read("manifest.json.zst") is not None
+        super().write(name, content)
+        if is_begun:
+            os.kill(os.getpid(), signal.SIGKILL)
+order = Order(paths=[Path({str(disk.root)!r})], config=load_config(Path({str(tmp_path / "partition-health.yaml")!r})),
+    cluster="demo", host="", keep_ms={DAY_MS}, as_of_ms={NOW_MS}, run_id="killed", unit_bytes=2048, commit_bytes=2048)
+collect(order, Killed({landing.location!r}), Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert 0 < sum(add_up(collected(config, landing))["batches"].values()) < len(batches)
+    run_collector(config, disk, landing)
+    assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
+
+
+def test_what_retention_takes_later_stays_collected(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    first, middle = make_batches(0, 20)
+    later, end = make_batches(middle, 20)
+    disk.write(0, b"".join(first), end)
+    disk.write(middle, b"".join(later[:5]), end)
+    run_collector(config, disk, landing)
+    disk.write(middle, b"".join(later), end)
+    wanted = add_up(read_once(config, disk))
+    (disk.log / f"{0:020d}.log").unlink()
+    run_collector(config, disk, landing)
+    assert add_up(collected(config, landing)) == wanted
+
+
+def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    batches, end = make_batches(0, 30)
+    disk.write(0, b"".join(batches[:20]), end)
+    run_collector(config, disk, landing)
+    disk.write(0, b"".join(batches[i] for i in range(len(batches)) if i >= 20 or i % 2), end)
+    disk.write(end, b"", end)
+    run_collector(config, disk, landing)
+    offsets = [
+        row["base_offset"]
+        for piece in collected(config, landing)
+        if piece.kind is Kind.BATCHES
+        for row in piece.rows.to_pylist()
+    ]
+    disk.write(0, b"".join(batches), end)
+    wanted = [
+        row["base_offset"]
+        for piece in read_once(config, disk)
+        if piece.kind is Kind.BATCHES
+        for row in piece.rows.to_pylist()
+    ]
+    assert sorted(offsets) == sorted(wanted)
+
+
+def test_of_two_hosts_that_led_the_one_that_was_read_furthest_counts(config, tmp_path):
+    """The new leader's host has not been read since it leads: what the old one brought is all there is, and no less."""
+    landing = StoredFolder(str(tmp_path / "landing"))
+    batches, end = make_batches(0, 30)
+    for broker_id, written in ((1, batches), (2, batches[:10])):
+        disk = Disk(tmp_path / f"disk{broker_id}", broker_id)
+        disk.write(0, b"".join(written), end)
+        run_collector(config, disk, landing)
+    key = ("orders", "gDY-1ROJSyK2s_UOjvrR2g", 0)
+    chosen = choose_copies(read_hosts(landing, []), {key[::2]: 2})
+    assert [(host.manifest.host, keys) for host, keys in chosen] == [("broker-1", {key})]
+
+
+def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a_day(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    disk.write(0, b"".join(make_batches(0, 30)[0]))
+    run_collector(config, disk, landing)
+    host = StoredFolder(f"{landing.location}/broker-1")
+    host.write("parts/left-over.parquet", b"")
+    ((_, written_at_ms),) = [file for file in host.files("parts") if file[0] == "parts/left-over.parquet"]
+    assert len(host.files("parts")) == len(read_manifest(host).parts) + 1 > 4
+    run_collector(config, disk, landing, as_of_ms=written_at_ms + 2 * DAY_MS)
+    assert host.files("parts") == []
+    assert read_manifest(host).parts == ()
+    assert run_collector(config, disk, landing, as_of_ms=written_at_ms + 2 * DAY_MS).read_bytes < 4096
+
+
+def test_other_settings_are_refused_where_they_would_be_mixed(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    disk.write(0, b"".join(make_batches(0, 5)[0]))
+    run_collector(config, disk, landing)
+    (tmp_path / "secret").write_text("b8" * 32)
+    with pytest.raises(ConfigError, match="other settings"):
+        run_collector(config, disk, landing)
+    with pytest.raises(ConfigError, match="one configuration"):
+        list(collected(config, landing))
+    (tmp_path / "partition-health.yaml").write_text(CONFIG.replace("keys: {", "keys: {mode: counts_only, "))
+    with pytest.raises(ConfigError, match="pseudonyms"):
+        run_collector(load_config(tmp_path / "partition-health.yaml"), disk, landing)
+
+
+def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    disk.write(0, b"".join(make_batches(0, 5)[0]))
+    run_collector(config, disk, landing)
+    StoredFolder(f"{landing.location}/broker-1").write(MANIFEST, b"{}")
+    problems = []
+    assert read_hosts(landing, problems) == []
+    assert [problem.path for problem in problems] == [f"{landing.location}/broker-1"]
+    with pytest.raises(InputError, match="no manifest"):
+        run_collector(config, disk, landing)
+
+
+def test_reading_keeps_to_its_rate(config, tmp_path):
+    disk = Disk(tmp_path / "disk")
+    disk.write(0, b"".join(make_batches(0, 120)[0]))
+    waited = []
+    order = Order(
+        paths=[disk.root],
+        config=config,
+        cluster="demo",
+        host="",
+        keep_ms=DAY_MS,
+        as_of_ms=NOW_MS,
+        run_id="1",
+        unit_bytes=2048,
+    )
+    done = collect(
+        order,
+        StoredFolder(str(tmp_path / "landing")),
+        Pace(bytes_per_s=1000, clock=lambda: sum(waited), pause=waited.append),
+    )
+    assert sum(waited) == pytest.approx(done.read_bytes / 1000)
+
+
+def test_no_key_leaves_the_host(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    records = [
+        Record(offset=i, timestamp_ms=FIRST_MS, key=b"secret-key-%d" % i, value=b"secret-value") for i in range(9)
+    ]
+    disk.write(0, make_batch(records))
+    run_collector(config, disk, landing)
+    tables = [piece.rows for piece in collected(config, landing)]
+    assert {"keys", "arrivals"} <= {
+        part.kind for part in read_manifest(StoredFolder(f"{landing.location}/broker-1")).parts
+    }
+    assert not any("secret-" in str(value) for rows in tables for row in rows.to_pylist() for value in row.values())
+
+
+def test_the_command_needs_no_spark(tmp_path):
+    program = "import sys, pipeline.cli.collect; print([m for m in ('pyspark', 'py4j', 'delta', 'airflow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
