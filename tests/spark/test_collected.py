@@ -11,9 +11,9 @@ from pipeline.sources.collected.collector import Order, Pace, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan
 
-TOPICS = ("orders", "audit", "codec-zstd", "regions", "payments")
+TOPICS = ("audit", "codec-zstd", "regions")
 HOSTS = ("0", "1", "2")
-UNIT_BYTES = 256 << 10  # small stretches, so that there are many
+UNIT_BYTES = 128 << 10  # small stretches, so that there are many
 DAY_MS = 86_400_000
 
 
@@ -56,4 +56,4 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
         ingest.run(spark, run)
         found[name] = list_rows(run.warehouse, ("bronze.window_status.source", "bronze.quarantine.source"))
     assert compare(found["disks"], found["collected"]) == {}
-    assert sum(found["collected"]["silver.record_batches"][1].values()) > 100_000
+    assert sum(found["collected"]["silver.record_batches"][1].values()) > 1_000

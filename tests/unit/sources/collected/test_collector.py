@@ -5,6 +5,7 @@ Oracle: `scan_file` over the whole files, as a run on the disks reads them.
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Codec, Record
+from pipeline.model.window import format_instant
 from pipeline.sources.collected.collector import Order, Pace, collect, collector_settings
 from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, read_manifest
 from pipeline.sources.collected.reading import choose_copies, plan_collected_tasks, read_hosts
@@ -186,20 +188,21 @@ def test_a_log_that_grows_and_rolls_between_runs_gives_what_its_files_give(confi
 
 def test_a_collector_that_dies_at_any_write_loses_and_doubles_nothing(config, tmp_path):
     disk = Disk(tmp_path / "disk")
-    batches, _ = make_batches(0, 120)
-    disk.write(0, b"".join(batches))
+    disk.write(0, b"".join(make_batches(0, 45)[0]))
     wanted = add_up(read_once(config, disk))
     for is_after in (False, True):
         for dies_at in count():
             landing = tmp_path / f"landing-{is_after}-{dies_at}"
             try:
-                run_collector(config, disk, DyingFolder(str(landing), dies_at=dies_at, is_after=is_after))
+                run_collector(
+                    config, disk, DyingFolder(str(landing), dies_at=dies_at, is_after=is_after), commit_bytes=4096
+                )
             except KeyboardInterrupt:
                 run_collector(config, disk, StoredFolder(str(landing)))
                 assert add_up(collected(config, StoredFolder(str(landing)))) == wanted
             else:
                 break
-        assert dies_at > 3
+        assert dies_at > 6  # two commits
 
 
 def test_a_killed_process_is_gone_on_with(config, tmp_path):
@@ -357,7 +360,19 @@ def test_no_key_leaves_the_host(config, tmp_path):
     assert not any("secret-" in str(value) for rows in tables for row in rows.to_pylist() for value in row.values())
 
 
-def test_the_command_needs_no_spark(tmp_path):
-    program = "import sys, pipeline.cli.collect; print([m for m in ('pyspark', 'py4j', 'delta', 'airflow') if m in sys.modules])"
+def test_the_command_collects_without_spark_once_and_then_only_what_is_new(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    disk.write(0, b"".join(make_batches(0, 30)[0]))
+    command = ["collect", str(disk.root), "--to", landing.location, "--config", str(tmp_path / "partition-health.yaml")]
+    command += ["--as-of", format_instant(NOW_MS), "--json"]
+    program = f"""
+import sys
+from pipeline.cli import main
+assert main({command!r}) == main({command!r}) == 0
+assert not {{'pyspark', 'py4j', 'delta', 'airflow'}} & {{*sys.modules}}
+"""
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert done.stdout == "[]\n"
+    first, second = json.loads("[" + done.stdout.replace("}\n{", "},{") + "]")
+    assert (first["host"], first["partition_count"]) == ("broker-1", 1)
+    assert first["read_bytes"] > second["read_bytes"] == 0
+    assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
