@@ -43,6 +43,10 @@ COMMANDS = {
 EXAMPLES = {
     "init": ("init --bootstrap-servers broker-1:9092 --prometheus http://prometheus:9090",),
     "run": ("run", "run --window 2026-11-21T09:00:00Z/PT6H --cluster prod --json"),
+    "collect": (
+        "collect /var/lib/kafka/data --to /mnt/landing",
+        "collect /d1/kafka /d2/kafka --to s3a://landing/prod --cluster prod --rate 20",
+    ),
     "inspect": ("inspect /mnt/broker-1 --verify", "inspect 00000000000000000000.log --at 2026-11-21T09:00:00Z"),
     "partition": ("partition order-1 order-2 --partitions 12", "partition order-1 --strategy all --partitions 12"),
     "simulate": ("simulate --list", "simulate kip-794-1mb --plot kip-794.png"),
