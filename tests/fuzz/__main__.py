@@ -1,6 +1,6 @@
 """Fuzzes every target in processes of its own, and writes the table of `docs/RELIABILITY.md`.
 
-``python -m tests.fuzz [--seconds N] [--only NAME] [--seed N]``: a case that fails is kept in the corpus, for the tests to run
+``python -m tests.fuzz [--seconds N] [--only NAME] [--add] [--seed N]``: a case that fails is kept in the corpus, for the tests to run
 it from then on.
 """
 
@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument(
         "--grow", type=int, metavar="N", help="only make N cases for each target, and keep those that say more"
     )
+    parser.add_argument("--add", action="store_true", help="add to the rows there are")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     targets = {name: target for name, target in load_targets().items() if options.only in name}
@@ -58,8 +59,14 @@ def main() -> int:
         sys.stdout.write(format_row(name, found[name]))
         sys.stdout.flush()
     text = PAPER.read_text()
-    rows = read_rows(text, HEAD) | {name: format_row(name, each) for name, each in found.items()}
+    rows = read_rows(text, HEAD)
     rows.pop(ALL, None)
+    for name, each in found.items():
+        before = read_row(rows[name]) if options.add and name in rows else Found(0, 0, 0, 0)
+        together = Found(
+            each.executions + before.executions, each.failures + before.failures, *map(max, each[2:], before[2:])
+        )
+        rows[name] = format_row(name, together)
     total = sum(int(row.split("|")[2].replace(",", "")) for row in rows.values())
     PAPER.write_text(with_rows(text, HEAD, rows | {ALL: f"| {ALL} | {total:,} | | | |\n"}, targets))
     executions = sum(each.executions for each in found.values())
@@ -138,6 +145,14 @@ def format_row(name: str, found: Found) -> str:
     """A target's row of the table."""
     longest = f"{found.longest_s * 1000:,.0f} ms"
     return f"| {name} | {found.executions:,} | {found.failures} | {longest} | {found.grown_mib} MiB |\n"
+
+
+def read_row(row: str) -> Found:
+    """The inverse of `format_row`, to the millisecond."""
+    executions, failures, longest_ms, grown_mib = (
+        int(cell.split()[0].replace(",", "")) for cell in row.split("|")[2:-1]
+    )
+    return Found(executions, failures, longest_ms / 1000, grown_mib)
 
 
 if __name__ == "__main__":
