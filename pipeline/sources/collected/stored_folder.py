@@ -44,7 +44,7 @@ class StoredFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content)
                 return
-            with self._system.open_output_stream(self._path(name)) as file:
+            with self._system.open_output_stream(self._path(name), compression=None) as file:
                 file.write(content)
         except OSError as error:
             raise self._error(name, error) from error
