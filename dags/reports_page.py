@@ -33,7 +33,7 @@ async def reports_app(scope: Any, receive: Any, send: Any) -> None:
 
 @cache
 def make_app() -> Any:
-    """The application: `/` lists, `/NAME` shows, `/run/DAG/RUN` leads to what a run is about."""
+    """Makes the application: `/` lists reports, `/NAME` shows one, `/run/DAG/RUN` leads to those of a run's windows."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from airflow.models.dagrun import DagRun
@@ -85,7 +85,7 @@ def reports_folder() -> Path:
 
 
 def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
-    """The windows a run is about; None where it names none."""
+    """Returns the span of a run's windows; None where it names none."""
     from dags.runs import requested_span  # Airflow's SDK
     from pipeline.config_file import load_config
 
@@ -96,7 +96,7 @@ def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> Ti
 
 
 def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str, str, str, str]]:
-    """File name, cluster, window and badge of reports about windows in a span, the newest window first."""
+    """Lists reports about windows in a span, newest first: file name, cluster, window and badge."""
     paths = [path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name)]
     paths = [path for path in paths if span is not None and span.start_ms <= _start_ms(path) < span.end_ms]
     paths.sort(key=lambda path: path.stem[-17:], reverse=True)
@@ -110,6 +110,6 @@ def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str
 
 
 def _start_ms(path: Path) -> int:
-    """When a report's window starts, by its name."""
+    """Parses the start of a report's window from its file name."""
     day, _, time = path.stem[-17:].partition("T")
     return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def serve_settings(host: str, port: int, url: str) -> dict[str, str]:
-    """Airflow's own settings, as environment variables, for a server on a busy machine."""
+    """Returns Airflow's settings, as environment variables, for a server on a busy machine."""
     return {
         "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": str(port),

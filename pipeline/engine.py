@@ -1,4 +1,4 @@
-"""Spark where the work is worth its start; else this process in its place: a JVM and its workers cost 20 CPU-s to start."""
+"""Chooses Spark for large work and this process for small: starting a JVM and its workers costs 20 CPU-s."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ class InProcess:
 
 
 class OnDemand(ABC):
-    """A `SparkSession` that starts when something of it is first used."""
+    """A `SparkSession` that starts on first use."""
 
     @property
     @abstractmethod
     def is_wanted(self) -> bool:
-        """All work is for it, be it small."""
+        """Whether all work uses it, however small."""
 
 
 def choose_engine(spark: SparkSession, seconds: float) -> SparkSession:
-    """Spark, or this process for work of about so many seconds of one core that is not worth Spark's start."""
+    """Chooses Spark, or this process for work of few seconds of one core."""
     if isinstance(spark, OnDemand) and seconds <= _MOST_S and not spark.is_wanted:
         return cast("SparkSession", InProcess())
     return spark
 
 
 def count_held() -> tuple[int, int]:
-    """How many of the values that this process works on are done, and of how many."""
+    """Counts the values done and the values in all that this process works on."""
     return _done, _planned

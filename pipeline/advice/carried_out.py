@@ -1,4 +1,4 @@
-"""Tells whether advice was carried out between two windows: by leaders, partition counts, producer sessions and keys."""
+"""Progress of advice between two windows, seen in leaders, partition counts, producer sessions and keys."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class PromiseWindow:
 
 
 class CarriedOut(NamedTuple):
-    """The part of an advice that is done, 0 to 1; None, and why, where nothing shows it."""
+    """Part of a recommendation that is carried out, 0 to 1; None, and why, where nothing shows it."""
 
     ratio: float | None
     reason: str = ""
 
 
 def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
-    """Replicas that a plan asks for by partition, the leader first; nothing where the advice is no plan."""
+    """Lists the replicas a plan asks for by partition, the leader first; empty where the advice is no plan."""
     if advice.reassignment_json is not None:
         return parse_reassignment(advice.reassignment_json)
     if advice.election_json is None:
@@ -65,7 +65,7 @@ def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple
 
 
 def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
-    """Changes of a candidate, by name and value."""
+    """Lists the changes of a candidate, by name and value."""
     named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
     return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
 
@@ -73,7 +73,7 @@ def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
 def measure_progress(
     advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Mapping[str, Candidate]
 ) -> CarriedOut:
-    """The part of an advice, given for the window `then`, that is done at the end of the window `now`."""
+    """Measures which part of a recommendation for the window `then` is carried out at the end of the window `now`."""
     if advice.election_json is not None:
         return _compare_placement(list_moves(advice, then), now)
     if advice.action == "rekey":
@@ -98,7 +98,7 @@ def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindo
 
 
 def _compare_sessions(candidate: Candidate, topic: str, then: PromiseWindow, now: PromiseWindow) -> CarriedOut:
-    """By records. A session that goes on has its settings: what batches seem to show otherwise is chance."""
+    """Weighs sessions by records. A session that continues keeps its settings: other inferences are chance."""
     rows = now.sessions.get(topic, ())
     total = sum(row["record_count"] for row in rows)
     if not total:
@@ -117,7 +117,7 @@ def _session(row: Row) -> tuple[int, int]:
 
 
 def _shows(row: Row, candidate: Candidate, compared: Row) -> bool | None:
-    """Tells whether a session has the changes of a candidate; None where its batches leave that open."""
+    """Returns whether a session has the changes of a candidate; None where its batches leave that open."""
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
         answers.append(compared.get("is_as_in_use"))
@@ -130,7 +130,7 @@ def _shows(row: Row, candidate: Candidate, compared: Row) -> bool | None:
 
 
 def _shows_setting(row: Row, name: str, value: str | None) -> bool | None:
-    """By the value stored; another one rules it out only where the bounds that the batches give do."""
+    """Compares the stored value; another value rules the change out only outside the bounds from the batches."""
     held, source = dict(row["settings"]).get(name), dict(row["setting_sources"]).get(name, "")
     if held is None or value is None or source.startswith("unknown"):
         return None

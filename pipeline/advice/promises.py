@@ -25,7 +25,7 @@ BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brok
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedAdvice:
-    """Advice on its way to be judged: the window it was made for, the one that judges it, and how far it is carried out."""
+    """A recommendation to judge: the window it was made for, the window that judges it, and its progress."""
 
     advice: Recommendation
     then: PromiseWindow
@@ -35,12 +35,12 @@ class WatchedAdvice:
 
     @property
     def key(self) -> PromiseKey:
-        """That of its promise."""
+        """Key of its promise."""
         return name_promise(self.advice)
 
     @property
     def is_done(self) -> bool:
-        """All of it is carried out."""
+        """Whether all of it is carried out."""
         return (self.progress.ratio or 0.0) >= WHOLE
 
     @property
@@ -64,12 +64,12 @@ class CorrectedRatios(NamedTuple):
 
 
 def name_promise(advice: Recommendation) -> PromiseKey:
-    """The key of an advice's promise."""
+    """Returns the key of a recommendation's promise."""
     return PromiseKey(advice.window_start_ms, advice.subject, advice.action, advice.topic)
 
 
 def choose_watched(advice: Iterable[Recommendation], earlier: Sequence[Promise]) -> list[Recommendation]:
-    """Of each kind the newest advice, and all that was carried out and not undone: one promise each, oldest first."""
+    """Chooses the newest advice of each kind, and all that was carried out and not undone; oldest first."""
     newest_of = {promise.key: promise for promise in sorted(earlier, key=lambda one: one.window_start_ms)}
     done = {key for key, one in newest_of.items() if one.carried_out_ms is not None and not one.is_undone}
     by_key = {name_promise(one): one for one in advice}
@@ -92,7 +92,7 @@ def judge_promise(
 
 
 def _doubt_progress(watched: WatchedAdvice) -> str:
-    """Says why the window does not show the effect of the whole advice; "" where it does."""
+    """Explains why the window does not show the effect of the whole advice; "" where it does."""
     ratio, reason = watched.progress
     if ratio is None:
         return reason
@@ -137,7 +137,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
 def _find_other_change(
     watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
 ) -> str:
-    """Names a change since then that the prediction knew nothing of; "" for none."""
+    """Names a change since then that the prediction does not include; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
         return "the brokers are not the same"
@@ -157,7 +157,7 @@ def _find_other_change(
     if more:
         return f"this was done too: {more[0].advice.title}"
     moved = sum(then.leaders[place] != now.leaders.get(place) for place in then.partitions_of(watched.advice.topic))
-    return f"leaders of {moved} partitions of {format_name(watched.advice.topic)} changed too" if moved else ""
+    return f"leaders of {format_name(watched.advice.topic)} changed too (partitions: {moved})" if moved else ""
 
 
 def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> frozenset[tuple[str, str | None]]:
@@ -166,7 +166,7 @@ def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> 
 
 
 def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
-    """The broker's share ratios on the judging window's traffic; None where one of the windows has none."""
+    """Computes the broker's share ratios on the judging window's traffic; None where a window has no traffic."""
     then, now, broker = watched.then, watched.now, watched.broker_id
     volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
     total = sum(row["size_bytes"] for row in now.shares.values())
@@ -187,7 +187,7 @@ def _place_anew(
     moves: Mapping[Place, tuple[int, ...]],
     volumes: Mapping[str, tuple[int, int]],
 ) -> tuple[float, float, float, float]:
-    """Bytes of the topics on the broker under the leaders as they were, and as planned (nothing is drawn: no range)."""
+    """Computes the topics' bytes on the broker under the old leaders and the planned ones (no draws, so no range)."""
     then, now, broker = watched.then, watched.now, watched.broker_id
     without = planned = 0.0
     for place in places:
@@ -199,7 +199,7 @@ def _place_anew(
 
 
 def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]) -> tuple[float, float, float, float]:
-    """Bytes of the topic on the broker without the change, and with the predicted one, in the topic's new volume."""
+    """Computes the topic's bytes on the broker without and with the predicted change, at the topic's new volume."""
     advice, then, broker = watched.advice, watched.then, watched.broker_id
     before, after = volumes[advice.topic]
     led = sum(then.loads[p] for p in then.partitions_of(advice.topic) if then.leaders[p] == broker)
@@ -211,7 +211,7 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
 
 
 def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
-    """The topic's share on the broker as a candidate replays it that was in use then and is not now; else as it was."""
+    """Returns the topic's share on the broker under the old settings, replayed where a candidate has them."""
     then, now, topic = watched.then, watched.now, watched.advice.topic
     names = [
         name
@@ -225,7 +225,7 @@ def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
 
 
 def _compare(promise: Promise, corrected: CorrectedRatios, watched: WatchedAdvice) -> Promise:
-    """Kept where the share is as predicted, and the advice, not chance, brought it there."""
+    """Decides the outcome: kept where the share is as predicted and the advice, not chance, explains it."""
     now = watched.now.shares[watched.broker_id]
     fair, actual = now["expected_share"], now["share_ratio"]
     bar = min(BAR_SHARE, BAR_OF_FAIR * fair)

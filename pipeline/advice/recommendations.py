@@ -69,7 +69,7 @@ def recommend(
     effects: Sequence[CandidateEffect],
     scores: Mapping[str, PromiseScore] = MappingProxyType({}),
 ) -> tuple[Recommendation, ...]:
-    """Actions for one broker, best first; those whose promises were broken before come last and say so.
+    """Ranks actions for one broker, best first; kinds with broken promises come last and say so.
 
     `scores`: how promises came out, by action.
 

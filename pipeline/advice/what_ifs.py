@@ -1,4 +1,4 @@
-"""The cluster as it would be: brokers added, lost or of another size, topics that grow, a reassignment carried out.
+"""What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment.
 
 What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
 alone: a new broker gets nothing until replicas are moved there. A partition's load follows the partition.
@@ -33,7 +33,7 @@ class ClusterChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedCluster:
-    """Partitions and brokers, as they are or would be."""
+    """Partitions and brokers of a cluster, present or changed."""
 
     partitions: tuple[PlacedPartition, ...]
     brokers: tuple[PlacementBroker, ...]
@@ -60,12 +60,12 @@ class PlacedCluster:
 
     @property
     def leaderless(self) -> tuple[PlacedPartition, ...]:
-        """Partitions that nobody can lead."""
+        """Partitions without an eligible leader."""
         return tuple(partition for partition in self.partitions if partition.leader_id < 0)
 
 
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:
-    """The cluster after a change: reassigned, then with brokers added, resized and lost, then with other traffic.
+    """Applies a change: reassignment first, then brokers added, resized and lost, then traffic.
 
     Raises:
         ConfigError: The change names a broker, rack, topic or partition that is not there, adds a broker that is, or leaves
@@ -114,7 +114,7 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
 
 
 def plan_even(cluster: PlacedCluster, *, target_ratio: float) -> ReassignmentPlan:
-    """A plan that brings every broker below a share ratio, by leaders alone where that is enough."""
+    """Plans to bring every broker below a share ratio, by leaders alone where that suffices."""
     plans = [
         make(cluster.partitions, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, plan_replicas)
     ]
@@ -122,6 +122,6 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float) -> ReassignmentPla
 
 
 def describe_places(partitions: Sequence[PlacedPartition], most: int = 8) -> str:
-    """Names of partitions, the first ones."""
+    """Formats the names of the first partitions."""
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:most])
     return names + (f" and {len(partitions) - most} more" if len(partitions) > most else "")

@@ -36,7 +36,7 @@ class Matcher:
     is_equal: bool
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet it; one whose expression Python does not read never does."""
+        """Returns whether labels meet it; never where Python cannot read the expression."""
         found = labels.get(self.name, "")
         if not self.is_regex:
             return (found == self.value) is self.is_equal
@@ -61,7 +61,7 @@ class Silence:
         return all(matcher.holds({**labels, **self.further_labels}) for matcher in self.matchers)
 
     def describe(self) -> str:
-        """The silence on one line."""
+        """Describes the silence on one line."""
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
         return format_name(said, _REASON_LIMIT)
 
@@ -115,7 +115,7 @@ def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> st
 
 
 def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
-    """The silences that are active now; raises as `post_alert` does."""
+    """Reads the active silences; raises as `post_alert` does."""
     found = _ask(alertmanager, "GET", "silences")
     try:
         return tuple(_silence(one, alertmanager) for one in found if one["status"]["state"] == "active")

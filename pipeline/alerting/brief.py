@@ -1,4 +1,4 @@
-"""What a person needs at 3 a.m.: what, since when, why, what to do first and what that changes. Mail and report begin with it."""
+"""The brief, which opens mail and report: what, since when, why, what to do first and what that changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REASON_LENGTH = 600
 
 
 def describe_brief(evidence: IncidentEvidence) -> Brief:
-    """The brief about one change of an incident."""
+    """Describes one change of an incident in brief."""
     change = evidence.change
     if isinstance(evidence, BrokerShareEvidence):
         brief = _describe_share(evidence)
@@ -41,7 +41,7 @@ def _since(evidence: IncidentEvidence) -> str:
 
 
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
-    """That it is over, and how bad it was."""
+    """Describes the end of an incident and its peak."""
     change = evidence.change
     facts = [
         ("Over", f"since {format_clock(evidence.window.end_ms)}"),

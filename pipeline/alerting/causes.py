@@ -75,7 +75,7 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
 
 
 def advise_cause(evidence: BrokerShareEvidence) -> str:
-    """What to look at where no action is recommended; "" where the cause is unknown."""
+    """Names what to check where no action is recommended; "" where the cause is unknown."""
     if evidence.causes is None:
         return ""
     meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes)[1]

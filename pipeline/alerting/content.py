@@ -83,7 +83,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What fits on a phone: a sentence, (question, answer) pairs, and what may stand below them."""
+    """Content for a phone's screen: a sentence, (question, answer) pairs, and optional text below."""
 
     headline: str
     facts: tuple[tuple[str, str], ...]
@@ -121,7 +121,7 @@ class Content:
 
     @property
     def small_print(self) -> tuple[str, ...]:
-        """The footer, with where the report is."""
+        """Footer with the report's address."""
         return (*self.footer, f"All of this window, drawn: {self.report}") if self.report else self.footer
 
 

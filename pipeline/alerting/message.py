@@ -106,12 +106,12 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
 
 
 def render_text(content: Content, *, is_brief: bool = False) -> str:
-    """The brief, or the details, as plain text: all of it but the pictures."""
+    """Renders the brief, or the details, as plain text without pictures."""
     return _templates().get_template("mail.txt.j2").render(content=content, is_brief=is_brief)
 
 
 def render_html(content: Content, sources: dict[str, str], *, is_brief: bool = False) -> str:
-    """The brief, or the details, as HTML, given the address of each picture by its name."""
+    """Renders the brief, or the details, as HTML, given the address of each picture by its name."""
     return _templates().get_template("mail.html.j2").render(content=content, sources=sources, is_brief=is_brief)
 
 
@@ -150,7 +150,7 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
 
 
 def render_details(content: Content) -> str:
-    """The details as one HTML file that holds its pictures."""
+    """Renders the details as one HTML file with its pictures."""
     return render_html(
         content,
         {
@@ -182,13 +182,13 @@ def _templates() -> jinja2.Environment:
 
 
 def _details_of(content: Content) -> str:
-    """Where the details and the report are."""
+    """Names the attachments and the report's address."""
     attached = "details.html, attached (details.txt: the same as text)" if content.has_details else ""
     return "; ".join(part for part in (attached, f"report {content.report}" if content.report else "") if part)
 
 
 def _fact(question: str, answer: str) -> str:
-    """A question and its answer, wrapped to the right of it."""
+    """Formats a question and its answer, wrapped to the right of it."""
     wrapped = _wrap(answer, _TEXT_WIDTH - _QUESTION_WIDTH).splitlines() or [""]
     return "\n".join(
         f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in zip_longest([question], wrapped, fillvalue="")

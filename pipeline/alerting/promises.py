@@ -1,4 +1,4 @@
-"""Section of a mail about earlier advice: the promised share beside the actual one, and advice nobody carried out."""
+"""Mail section on earlier advice: promised and actual share, and advice not carried out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVEN = 0.005  # a range narrower than this is shown as one number
 
 
 def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
-    """Advice carried out, promised beside actual; advice left alone only once the incident is over. None without any.
+    """Describes advice carried out, promised and actual share; other advice only once the incident is over.
 
     `promises`: rows of the incident's windows.
     """
@@ -48,7 +48,7 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
 
 
 def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
-    """Promises carried out, each as last decided, else as last seen, and of each other kind of advice the newest."""
+    """Chooses promises carried out, each as last decided or last seen, and the newest of each other kind."""
     done: dict[object, Promise] = {}
     left: dict[object, Promise] = {}
     for one in sorted(promises, key=lambda one: (one.window_start_ms, one.promised_ms)):

@@ -98,7 +98,7 @@ def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Patte
 
 @dataclass(frozen=True, eq=False)
 class _Bursts:
-    """Of the milliseconds with records: which hold bursts, and which of these go on in the next one."""
+    """Milliseconds that hold bursts, and those whose burst continues in the next one."""
 
     is_burst: NDArray[np.bool_]
     goes_on: NDArray[np.bool_]
@@ -122,7 +122,7 @@ def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _
 
 
 def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For each millisecond with records the count that is hardly reached by chance, from the seconds' usual ones."""
+    """Bounds the count of each millisecond that chance hardly exceeds, from the typical counts of its second."""
     number = np.unique(occupied_ms // _STRETCH_MS, return_inverse=True)[1]
     ordered = counts[np.lexsort((counts, number))]
     occupied = np.bincount(number)
@@ -141,7 +141,7 @@ def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> 
 def _place_bursts(
     bursts: _Bursts, mine: slice, occupied_ms: NDArray[np.int64], counts: NDArray[np.int64], stream: int
 ) -> NDArray[np.int64]:
-    """Places the records of some milliseconds as bursts: at its end what goes on, at its begin what comes from before."""
+    """Places bursts within their milliseconds: at the end if they continue, at the start if they began before."""
     goes_on = bursts.goes_on[mine]
     comes_on = np.append(mine.start > 0 and bursts.goes_on[mine.start - 1], goes_on[:-1])
     fitting_ns = (NS_PER_MS - _FIRST_STEP_NS) // counts

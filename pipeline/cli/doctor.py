@@ -126,7 +126,7 @@ def try_source(cluster: str, source: Source) -> Iterator[Finding]:
 
 
 def examine_source(cluster: str, source: Source, kinds: Collection[str] = ()) -> Iterator[Finding]:
-    """Tries one source, and says which numbers it gives in a cluster that has sources of these kinds."""
+    """Tries one source, and lists what it provides in a cluster with sources of these kinds."""
     is_ok = True
     for finding in try_source(cluster, source):
         is_ok &= finding.is_ok

@@ -128,7 +128,7 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
 
 
 def find_span(paths: Iterable[Path]) -> tuple[int, int]:
-    """The smallest and the largest timestamp of all topics' records, epoch milliseconds.
+    """Finds the smallest and the largest timestamp of all topics' records, epoch milliseconds.
 
     Raises:
         NothingUsableError: No record has a timestamp.

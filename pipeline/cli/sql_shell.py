@@ -19,7 +19,7 @@ _HISTORY_LENGTH = 1000
 
 
 def read_statements(names: Sequence[str]) -> Iterator[str]:
-    """Statements from stdin until it ends or says `exit`; the tab key offers these names of tables and columns."""
+    """Reads statements from stdin until it ends or `exit`; the tab key completes these names of tables and columns."""
     if sys.stdin.isatty():
         with _line_editing(names):
             yield from split_statements(_typed_lines())

@@ -1,4 +1,4 @@
-"""Aligned columns; on a terminal as wide as it is, verdicts in colour beside their words."""
+"""Aligned columns; on a terminal they fit its width, and verdicts have colour besides their words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 def show_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), indent: int = 0
 ) -> str:
-    """The same for people: on a terminal cells are folded to its width, rows become lists where that does not suffice."""
+    """Formats a table for people: cells fold to a terminal's width, rows become lists where that does not suffice."""
     if not sys.stdout.isatty():
         return textwrap.indent(format_table(header, rows, right=right), " " * indent)
     if len(header) > 2 and len(header) * (_LEAST_WIDTH + 2) > _terminal_width() - indent:
@@ -58,12 +58,12 @@ def show_table(
 
 
 def paint(text: str, verdict: str) -> str:
-    """A text in the colour of a verdict, on a terminal."""
+    """Colours a text by its verdict, on a terminal."""
     return _render(_styled(text, verdict), soft_wrap=True) if sys.stdout.isatty() else text
 
 
 def text_width(most: int) -> int:
-    """How wide a text may be: so many characters, on a terminal no more than it has."""
+    """Returns the width for a text: `most` characters, on a terminal at most its own."""
     return min(most, _terminal_width()) if sys.stdout.isatty() else most
 
 
@@ -90,7 +90,7 @@ def _styled(text: str, verdict: str) -> Any:  # noqa: ANN401 - rich is imported 
 
 
 def _render(drawn: Any, *, soft_wrap: bool = False) -> str:  # noqa: ANN401
-    """What rich prints on this terminal: without colour where `NO_COLOR` is set or the terminal has none."""
+    """Renders with rich for this terminal; without colour where `NO_COLOR` is set or the terminal has none."""
     from rich.console import Console
 
     console = Console(width=_terminal_width(), highlight=False)

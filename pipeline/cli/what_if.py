@@ -1,4 +1,4 @@
-"""`partition-health what-if`: shares and head-room were brokers added, lost or larger, topics busier, or a reassignment done."""
+"""`partition-health what-if`: shares and head-room after a change of brokers, traffic or placement."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _describe(now: PlacedCluster, then: PlacedCluster, plan: ReassignmentPlan) -
 
 
 def _head_room(cluster: PlacedCluster) -> float:
-    """Part of all brokers' capacity that is reached when the fullest one is full."""
+    """Returns the part of all brokers' capacity in use when the fullest broker is full."""
     return min(1.0, 1 / (max(cluster.ratios.values()) or 1.0))
 
 

@@ -1,4 +1,4 @@
-"""How servers are asked over HTTP: identity and certificates, and what a reader of metrics may do.
+"""HTTP access to servers: identity and certificates, and the limits of a reader of metrics.
 
 Secrets never stand in the file: it names environment variables. What a scraper must not do unasked (follow a redirect to
 another host, take any amount of bytes) is off unless allowed here.
@@ -51,7 +51,7 @@ class TlsConfig(Section):
     insecure_skip_verify: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """The same for a client; `ConfigError` where a file cannot be used."""
+        """Makes the TLS context of a client; `ConfigError` where a file cannot be used."""
         try:
             context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
             if self.cert_file is not None:
@@ -66,7 +66,7 @@ class TlsConfig(Section):
 
 
 class HttpLogin(Section):
-    """Who asks a server, and how long an answer may take."""
+    """Identity towards a server, and how long an answer may take."""
 
     basic_auth: BasicAuth | None = None
     bearer_token_variable: str | None = None
@@ -90,7 +90,7 @@ class HttpLogin(Section):
         return environment_secret(self.bearer_token_variable)
 
     def client(self) -> httpx.Client:
-        """A client with this identity that follows no redirect.
+        """Makes a client with this identity that follows no redirect.
 
         Raises:
             ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.

@@ -1,4 +1,4 @@
-"""The configuration's section `metrics`: what is handed to Prometheus after each run."""
+"""The section `metrics`: export to Prometheus after each run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pushgateway(HttpLogin):
 
 
 class Metrics(Section):
-    """Where the measures of the newest judged window go as metrics, and how many series at most.
+    """Targets of the newest judged window's metrics, and limits on their series.
 
     Attributes:
         textfile_folder: Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole.

@@ -29,12 +29,12 @@ class Report(Section):
 
 
 def cluster_slug(cluster: str) -> str:
-    """A cluster in a file's name; names that look alike there are distinguished by a digest."""
+    """Returns a cluster's name as part of a file name; a digest distinguishes similar names."""
     slug = format_slug(cluster)
     digest = "" if slug == cluster else f"-{hashlib.blake2b(cluster.encode(), digest_size=3).hexdigest()}"
     return f"{slug}{digest}"
 
 
 def report_name(cluster: str, window: str) -> str:
-    """Name of a report's file."""
+    """Returns the file name of a report."""
     return f"{cluster_slug(cluster)}-{window}.html"

@@ -1,4 +1,4 @@
-"""The configuration's section `storage`: how an object store is reached. No secret stands in it."""
+"""The section `storage`: connection to an object store. It holds no secret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def is_remote(location: str | Path) -> bool:
-    """Whether a location is in an object store."""
+    """Returns whether a location is in an object store."""
     return "://" in str(location)
 
 
@@ -30,7 +30,7 @@ Location = Annotated[str, AfterValidator(_from_folder)]
 
 
 class Credentials(NamedTuple):
-    """What an object store wants to know of its user; empty where the library is to look for it itself."""
+    """Credentials of an object store; empty where the library looks for them itself."""
 
     key_id: str = ""
     secret: str = ""
@@ -41,7 +41,7 @@ class Credentials(NamedTuple):
 
 
 class Storage(Section):
-    """How an object store is reached.
+    """Connection to an object store.
 
     Attributes:
         endpoint: URL of a store that is not Amazon's, such as `http://minio:9000`.
@@ -55,7 +55,7 @@ class Storage(Section):
     credentials: ConfigPath | None = None
 
     def read_credentials(self) -> Credentials:
-        """Reads them from the file, else from the environment; empty ones where neither has any.
+        """Reads credentials from the file, else from the environment; empty where neither has any.
 
         Raises:
             ConfigError: The file cannot be read or has no keys; what it holds is not shown.

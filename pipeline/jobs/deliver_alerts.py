@@ -106,7 +106,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
 
 
 def _read_silences(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[list[Silence], list[str]]:
-    """Active silences of all Alertmanagers, and what people should know of those that cannot be read."""
+    """Reads the active silences of all Alertmanagers, with a note for each that cannot be read."""
     silences: list[Silence] = []
     notes = []
     for alertmanager in config.mail.alertmanagers if due else ():
@@ -118,7 +118,7 @@ def _read_silences(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple
 
 
 def _find_silence(config: PipelineConfig, message: AlertMessage, silences: Sequence[Silence]) -> Silence | None:
-    """The silence that ends first of those that cover every incident of a message, or None."""
+    """Finds the earliest-ending silence that covers every incident of a message, or None."""
     if not silences:
         return None
     ids = {"-".join(key.split("-")[:2]) for key in (message.tells or message.incident_id).split(",")}

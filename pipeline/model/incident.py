@@ -75,5 +75,5 @@ class AlertMessage:
 
     @property
     def is_silenced(self) -> bool:
-        """A silence held it back, for good unless it is tried again."""
+        """Whether a silence held it back."""
         return self.given_up_at_ms is not None and (self.last_error or "").startswith(SILENCED)

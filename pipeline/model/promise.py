@@ -1,4 +1,4 @@
-"""A recommendation held to its word: what it predicted, whether it was carried out, what came of it. A row of `gold.promises`."""
+"""A promise: a recommendation's prediction, its progress and its outcome. A row of `gold.promises`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PromiseOutcome = Literal["kept", "broken", "not_carried_out", "unknown"]
 
 
 class PromiseKey(NamedTuple):
-    """Names a promise in every window that judges it."""
+    """Key of a promise in every window that judges it."""
 
     promised_ms: int
     subject: str
@@ -22,7 +22,7 @@ class PromiseKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A recommendation as a later window shows it; ratios are share ratios of the broker it is for."""
+    """A recommendation judged by a later window; ratios are share ratios of its broker."""
 
     window_start_ms: int  # window that judges it
     promised_ms: int  # start of the window it was made for
@@ -57,29 +57,29 @@ class Promise:
 
     @property
     def key(self) -> PromiseKey:
-        """The part that stays the same from window to window."""
+        """Key that stays the same from window to window."""
         return PromiseKey(self.promised_ms, self.subject, self.action, self.topic)
 
     @property
     def is_decided(self) -> bool:
-        """It was carried out, and the outcome is known."""
+        """Whether it was carried out and the outcome is known."""
         return self.outcome in {"kept", "broken"}
 
     @property
     def is_undone(self) -> bool:
-        """It was carried out, and is no longer."""
+        """Whether it was carried out and then undone."""
         return self.carried_out_ms is not None and self.carried_out_ratio is not None and self.carried_out_ratio < WHOLE
 
 
 class PromiseScore(NamedTuple):
-    """Promises of one kind of advice that were kept, and that were broken."""
+    """Counts of kept and broken promises of one kind of advice."""
 
     kept_count: int = 0
     broken_count: int = 0
 
     @property
     def is_bad(self) -> bool:
-        """Most were broken, and more than one: a single miss may be anything.
+        """Whether most, and more than one, were broken: a single miss may be chance.
 
         >>> [PromiseScore(kept, broken).is_bad for kept, broken in ((0, 1), (0, 2), (2, 2), (2, 3))]
         [False, True, False, True]
@@ -88,7 +88,7 @@ class PromiseScore(NamedTuple):
 
 
 def score_actions(promises: Iterable[Promise]) -> dict[str, PromiseScore]:
-    """Promises kept and broken by action; each counts once, as most of the windows that decided it say."""
+    """Counts promises kept and broken by action; each counts once, by the majority of its windows."""
     balance: Counter[PromiseKey] = Counter()
     for promise in promises:
         if promise.is_decided:

@@ -243,7 +243,7 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
 
 
 def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], float]) -> float | None:
-    """The mean of the broker that has the least."""
+    """Returns the lowest mean of any broker."""
     found: dict[int, list[float]] = defaultdict(list)
     for node in nodes:
         if node.has_latency:

@@ -84,7 +84,7 @@ class Asker:
 
 
 def pivot_columns(brokers: Sequence[int], expression: str) -> str:
-    r"""Columns of a statement: one for each broker, of many for the first, with the lowest and the highest of all.
+    r"""Writes a statement's columns: one per broker, for many only the first ones, with the minimum and maximum of all.
 
     >>> print(pivot_columns([1], "share"))
     max(CASE WHEN broker_id = 1 THEN share END) AS broker_1

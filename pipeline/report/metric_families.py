@@ -1,4 +1,4 @@
-"""Which measures become metrics: name, labels, meaning, and the SQL that gives them for one window.
+"""Exported metrics: name, labels, meaning, and the SQL that gives them for one window.
 
 A statement groups by its labels, so that no two rows give one series; a topic that was deleted and made anew is one topic.
 
@@ -33,7 +33,7 @@ class GaugeFamily:
 
     @property
     def sql(self) -> str:
-        """The statement; in braces stand cluster, window and limits."""
+        """The statement, with cluster, window and limits in braces."""
         selected = [f"{expression} AS {label}" for label, expression in self.labels.items()]
         selected += [f"{expression} AS {name}" for name, (expression, _) in self.metrics.items()]
         grouped = f" GROUP BY {', '.join(self.labels.values())}" if self.labels else ""

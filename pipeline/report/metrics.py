@@ -30,7 +30,7 @@ _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
 
 
 class WindowMetrics(Collector):
-    """The metrics of a cluster's newest judged window; none where no window was judged."""
+    """Metrics of a cluster's newest judged window; none where no window was judged."""
 
     def __init__(self, run: RunContext) -> None:
         """Takes the run whose cluster and tables they are about."""
@@ -56,7 +56,7 @@ class WindowMetrics(Collector):
 
 
 def publish_metrics(run: RunContext) -> tuple[str, ...]:
-    """Writes the file and pushes, as configured; returns what people should know. A failure stops no run."""
+    """Writes the file and pushes, as configured; returns a note for each failure, which stops no run."""
     config, notes = run.config.metrics, []
     if config.textfile_folder is None and config.pushgateway is None:
         return ()

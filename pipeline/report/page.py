@@ -158,7 +158,7 @@ def _brokers_section(
 
 
 def _describe_strips(brokers: Sequence[int], how: str) -> str:
-    """Which brokers have strips, where there are too many for one plot."""
+    """Describes which brokers have strips, where there are too many for one plot."""
     if len(brokers) <= LINES_TOGETHER:
         return ""
     which = (
@@ -241,7 +241,7 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
 
 
 def render_list(reports: Sequence[tuple[str, str, str, str]], root: str = "") -> str:
-    """A page that links reports, which lie at `root`: file name, cluster, window and badge of each."""
+    """Renders a page that links the reports at `root`: file name, cluster, window and badge of each."""
     environment = _templates()
     style = environment.get_template("report.css.j2").render(palette=palette)
     return environment.get_template("list.html.j2").render(reports=reports, root=root, style=style)

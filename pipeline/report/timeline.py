@@ -145,7 +145,7 @@ def draw_lines(
     spans: tuple[Stretch, ...] = (),
     format_value: Callable[[float], str],
 ) -> LineChart:
-    """A line per broker, broken where windows are missing; `hot` columns stand out."""
+    """Draws a line per broker, broken where windows are missing; `hot` columns stand out."""
     names = [name for name in answer.columns[1:] if name not in BAND]
     known = [row[name] for row in answer.rows for name in answer.columns[1:] if row[name] is not None]
     levels = tuple(levels)
@@ -198,7 +198,7 @@ def round_values(top: float) -> list[float]:
 
 
 def _band(answer: Answer, axis: Scale, window_ms: int, upright: Scale) -> str:
-    """The area from the lowest to the highest broker: a step as wide as its window."""
+    """Draws the area from the lowest to the highest broker, a step per window."""
     low, high = BAND
     return "".join(
         f"M{10 * axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"

@@ -71,7 +71,7 @@ class Source(SourceSettings):
         return {cls.column: cls.provides} if cls.column else {}
 
     def column_with(self, kinds: Collection[str]) -> str:
-        """The heading of what it gives as it is configured, in a cluster that has sources of these kinds."""
+        """Heading of its columns as configured, in a cluster with sources of these kinds."""
         return self.column
 
     @property
@@ -142,7 +142,7 @@ class RecordSource(StateSource):
         """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds what a source of the kind it `completes` cannot know."""
+        """Adds what a source of the kind that it `completes` cannot provide."""
         return reading
 
 

@@ -30,7 +30,7 @@ _MOST_KEPT = 64  # more than one warehouse has tables
 
 
 class _LogState(NamedTuple):
-    """What tells one state of a table's log from another."""
+    """Identity of a state of a table's log."""
 
     last: Path  # its newest commit
     marks: tuple[int, ...]  # inode, time of change and size of that file, and how many files there are
@@ -68,7 +68,7 @@ class StorageErrors:
 
 
 def open_table(path: Path) -> DeltaTable:
-    """The newest version of a table; its log is read where it changed since this process read it.
+    """Opens the newest version of a table; reads its log only where it changed since this process read it.
 
     Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`.
 
@@ -81,7 +81,7 @@ def open_table(path: Path) -> DeltaTable:
 
 
 def take_table(path: Path) -> DeltaTable:
-    """As `open_table`, for a writer: nobody who opens the table from now on is given the same object."""
+    """Opens a table for a writer: no later `open_table` returns the same object."""
     state = _find_state(path)
     with StorageErrors(path, ON_READ):
         if state is not None and state.last.suffix == ".json" and not _is_whole(state.last):
@@ -103,7 +103,7 @@ def _read_table(path: Path) -> DeltaTable:
 
 
 def _drop_torn_checkpoint(log: Path) -> bool:
-    """Drops the newest checkpoint if a power cut came before it was synced: the commits it sums up are still there."""
+    """Drops the newest checkpoint if a power cut tore it: the commits it sums up are still there."""
     checkpoint = max(log.glob(f"*{_CHECKPOINT}"), default=None)
     if checkpoint is None or checkpoint.read_bytes()[-4:] == _END_OF_PARQUET:
         return False
@@ -113,7 +113,7 @@ def _drop_torn_checkpoint(log: Path) -> bool:
 
 
 def keep_table(path: Path, table: DeltaTable) -> None:
-    """Keeps a table for those who open it next, if it is at its newest commit."""
+    """Keeps a table for the next `open_table`, if it is at its newest commit."""
     state = _find_state(path)
     if state is not None and int(state.last.name[:20]) == table.version():
         _kept[path] = state, table
@@ -122,7 +122,7 @@ def keep_table(path: Path, table: DeltaTable) -> None:
 
 
 def find_version(path: Path) -> int:
-    """The newest version of a table by the names in its log, without its state; -1 where there is none."""
+    """Finds the newest version of a table by the file names of its log; -1 where there is none."""
     state = _find_state(path)
     return -1 if state is None else int(state.last.name[:20])
 

@@ -94,7 +94,7 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
 
 
 def drop_expired(warehouse: Path, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
-    """Drops rows that are older than their table's retention; the files go with the next vacuums.
+    """Drops rows older than their table's retention; later vacuums remove the files.
 
     `retention_ms`: how long rows are kept, counted from the end of their date.
 

@@ -1,4 +1,4 @@
-"""Spark's session for a run, started when work comes that is worth it."""
+"""Spark session of a run, started on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.storage.session import count_spark_tasks, is_running, running_sess
 
 
 class SparkOnDemand(OnDemand):
-    """A `SparkSession` that starts when something of it is first used; `choose_engine` does without it where it can."""
+    """A `SparkSession` that starts on first use; `choose_engine` avoids it for small work."""
 
     def __init__(self, config: Spark, *, app_name: str) -> None:
         self._config, self._app_name = config, app_name
@@ -22,7 +22,7 @@ class SparkOnDemand(OnDemand):
 
     @property
     def is_wanted(self) -> bool:
-        """Spark runs in this process already, or all work is for it: by configuration, or because it has a cluster."""
+        """Whether Spark takes all work: it runs already, has a cluster, or is configured so."""
         return is_running() or self._config.always or not self._config.master.startswith("local[")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a session has
@@ -37,5 +37,5 @@ class SparkOnDemand(OnDemand):
 
 
 def count_tasks() -> tuple[int, int]:
-    """How many of the tasks that this process or its session works on are done, and of how many."""
+    """Counts the tasks done and the tasks in all, of this process or its session."""
     return count_held() if any(count_held()) else count_spark_tasks()

@@ -38,7 +38,7 @@ def pending(warehouse: Path) -> list[AlertMessage]:
 
 
 def reported_changes(warehouse: Path, cluster: str) -> dict[str, set[str]]:
-    """Keys of the changes of a cluster that messages report, delivered or not, by channel; silenced ones report none."""
+    """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none."""
     reported: dict[str, set[str]] = defaultdict(set)
     rows = load_rows(
         warehouse,

@@ -115,7 +115,7 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
 
 
 def is_running() -> bool:
-    """Whether a session runs in this process."""
+    """Returns whether a session runs in this process."""
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
 
 

@@ -71,7 +71,7 @@ class Table:
 
     @property
     def dated_by(self) -> str:
-        """The column whose date says how old a row is; of `bronze.log_segments` a row without one does not age."""
+        """Column whose date is a row's age; a row of `bronze.log_segments` without one does not age."""
         return next(name for name in _DATED_BY if name in self.column_names)
 
     def column(self, name: str) -> Column:

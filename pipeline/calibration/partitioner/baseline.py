@@ -218,7 +218,7 @@ _TOLERANCE_MS = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What a producer's metrics say of why its batches waited, on average; None where they do not."""
+    """Reasons for a producer's mean batch wait, from its metrics; None where they show none."""
 
     queue_time_ms: float | None = None  # in the producer
     under_way: float | None = None  # requests, to the busiest broker

@@ -266,7 +266,7 @@ def _weigh_two_turns(
     used_count: int,
     counts: NDArray[np.int64],
 ) -> dict[SwitchRule, _Weight]:
-    """The same defect where some records join a batch: only who opens one passes over a partition (KAFKA-9965).
+    """Weighs KAFKA-9965 where some records join a batch: only a record that opens one skips a partition.
 
     Records that are alone in their milliseconds show it: the next one lies one or two partitions on.
     """

@@ -107,7 +107,7 @@ def format_election(rows: Iterable[tuple[str, int]]) -> str:
 
 @parser
 def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tuple[str, int], tuple[int, ...]]:
-    """Replicas by topic and partition, from the JSON that `kafka-reassign-partitions` reads.
+    """Parses replicas by topic and partition from the JSON that `kafka-reassign-partitions` reads.
 
     Raises:
         InputError: It is not such a document, or a partition has no replica or one twice.

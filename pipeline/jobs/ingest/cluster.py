@@ -50,7 +50,7 @@ def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWind
 
 
 def _broker_rows(name: str, reading: ClusterReading, states: Sequence[WindowState]) -> Iterator[dict[str, Any]]:
-    """What brokers answer about their volumes and configs is of now: it belongs to the newest window."""
+    """Rows of brokers' volumes and configs; they are of now and belong to the newest window."""
     for state in states:
         is_newest = state.window == reading.newest
         disks = disk_columns(reading.replicas, reading.spaces if is_newest else {}, reading.relative)

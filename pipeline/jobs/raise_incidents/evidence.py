@@ -150,7 +150,7 @@ def _recommendations(run: RunContext, windows: Sequence[TimeWindow], subject: st
 
 
 def _promises(run: RunContext, change: IncidentChange, until_ms: int) -> tuple[Promise, ...]:
-    """What became of advice that was given since the incident began."""
+    """Loads the promises since the incident began."""
     span = TimeWindow(min(change.since_ms, change.window_start_ms), until_ms)
     found = run.values(Promise, PROMISES, (span,))
     return tuple(one for one in found if one.subject == change.subject and one.promised_ms >= change.since_ms)

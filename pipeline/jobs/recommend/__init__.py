@@ -90,7 +90,7 @@ def _recommend(
 
 
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
-    """Partitions and brokers of a window, as plans are made from them."""
+    """Loads partitions and brokers of a window, input of the plans."""
     registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
     brokers = [
         PlacementBroker(

@@ -21,7 +21,7 @@ from pipeline.tables.sessions import PRODUCER_SESSIONS
 
 
 class PromiseLedger:
-    """Advice and promises of the windows before, which a run adds to in time order; of its own windows nothing is kept."""
+    """Advice and promises of earlier windows; a run adds to them in time order, without its own windows' old rows."""
 
     def __init__(self, run: RunContext, windows: Sequence[TimeWindow]) -> None:
         self._run = run
@@ -38,7 +38,7 @@ class PromiseLedger:
         self._windows: dict[int, PromiseWindow] = {}
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
-        """Promises that a window judges, and the score of each kind of advice with them."""
+        """Judges the promises of a window; returns them and the score of each kind of advice."""
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]
@@ -59,7 +59,7 @@ class PromiseLedger:
         return judged, scores
 
     def add(self, advice: Sequence[Recommendation]) -> None:
-        """Takes note of a window's advice."""
+        """Adds a window's advice."""
         self._advice += advice
 
     def _read(self, start_ms: int) -> PromiseWindow:
@@ -69,7 +69,7 @@ class PromiseLedger:
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
-    """Reads from the tables what promises are judged by."""
+    """Reads the tables that promises are judged by."""
     windows = (window,)
     partitions = run.rows(PARTITION_HEALTH, windows)
     replicas: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)

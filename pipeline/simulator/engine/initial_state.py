@@ -77,7 +77,7 @@ class _Layout:
             row[name] = self.number_of(value) if isinstance(value, Distribution) else value
 
     def _key_streams(self) -> None:
-        """Gives the streams of all rows their keys; a stream's name says what it is for."""
+        """Gives the streams of all rows their keys; a stream's name is its purpose."""
         for rows in (self.producers, self.topics, self.connections[1:], self.threads[1:]):
             for name, purpose in _list_streams(rows.dtype.names):
                 keys = [derive_stream(self._seed, purpose, unit) for unit in range(len(rows))]

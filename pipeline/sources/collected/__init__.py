@@ -1,3 +1,3 @@
-"""What collectors on broker hosts read, kept in a landing folder until a run takes it up."""
+"""Collected logs: read by collectors on broker hosts, kept in a landing folder until a run reads them."""
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ COMMIT_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast a collector may read, and what it is told of time."""
+    """Read rate of a collector, and its clock."""
 
     bytes_per_s: int
     clock: Callable[[], float]  # seconds
     pause: Callable[[float], None]
 
     def keep(self, read_bytes: int, since_s: float) -> None:
-        """Waits until so many bytes may have been read since a moment."""
+        """Waits until the rate allows the bytes read since a moment."""
         ahead_s = read_bytes / self.bytes_per_s - (self.clock() - since_s)
         if ahead_s > 0:
             self.pause(ahead_s)
@@ -63,7 +63,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a collector is to do."""
+    """Settings of a collection."""
 
     paths: Sequence[Path]
     config: PipelineConfig
@@ -78,7 +78,7 @@ class Order:
 
 @dataclass(slots=True)
 class CollectorReport:
-    """What a collector did."""
+    """Result of a collection."""
 
     host: str
     partition_count: int = 0
@@ -170,7 +170,7 @@ class _Collector:
         return self.done
 
     def _choose(self, state: ClusterState) -> list[tuple[LogDirectory, PartitionDirectory]]:
-        """The live partitions that this broker leads, or may lead; of two disks that hold one the longer log."""
+        """Chooses the live partitions that this broker leads or may lead; the longer log where two disks hold one."""
         topics, leaders = self._order.config.clusters[self._order.cluster].topics, state.leaders
         chosen: dict[tuple[str, str, int], tuple[LogDirectory, PartitionDirectory]] = {}
         for directory, partition in self._tree.iter_partitions(kind=DirectoryKind.LIVE):
@@ -200,7 +200,7 @@ class _Collector:
         self._progress[progress.key] = progress
 
     def _commit(self, collected_at_ms: int, state: HostState | None = None) -> None:
-        """Writes what is held, then the manifest, then deletes what is over its time."""
+        """Writes the buffered parts, then the manifest, then deletes expired parts."""
         oldest_ms = self._order.as_of_ms - self._order.keep_ms
         newest_ms = max((_newest(rows) for rows in self._held[Kind.BATCHES]), default=-1)
         for kind, tables in self._held.items():
@@ -283,7 +283,7 @@ class _Collector:
 
 
 def _encode(kind: Kind, schema: pa.Schema) -> dict[str, Any]:
-    """How columns are written: differences of numbers that rise take a fifth (3.7 bytes for a batch in place of 18)."""
+    """Chooses Parquet encodings: deltas of rising numbers take a fifth (3.7 bytes per batch instead of 18)."""
     if kind is not Kind.BATCHES:
         return {}
     rising = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type)]
@@ -294,7 +294,7 @@ def _encode(kind: Kind, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _reach(rows: pa.Table) -> tuple[int, int]:
-    """Starts of the first and the last window that rows are of; -1 for rows of none."""
+    """Returns the starts of the first and the last window of the rows; -1 without rows."""
     if "window_start_ms" in rows.column_names:
         starts = rows["window_start_ms"]
     else:
@@ -304,7 +304,7 @@ def _reach(rows: pa.Table) -> tuple[int, int]:
 
 
 def _newest(rows: pa.Table) -> int:
-    """The newest instant that batches have; those out of line aside."""
+    """Returns the newest timestamp of batches, outliers left out."""
     stamps = rows.filter(pc.invert(rows["is_time_outlier"]))["max_timestamp"]
     newest = pc.max(stamps.cast(pa.int64())).as_py()
     return -1 if newest is None else newest // 1000

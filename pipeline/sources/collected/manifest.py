@@ -42,7 +42,7 @@ class CollectedAs(_Stored):
 
     @classmethod
     def of(cls, settings: ScanSettings) -> CollectedAs:
-        """Those of a scan; of the secret what it makes of the empty key."""
+        """Makes the settings of a scan; the secret appears only as its hash of the empty key."""
         return cls(
             window_ms=settings.window_ms,
             counts_keys=settings.max_distinct_keys > 0,
@@ -87,7 +87,7 @@ class LogProgress(_Stored):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Which partition."""
+        """Topic-partition."""
         return self.topic, self.topic_id, self.partition
 
 
@@ -141,7 +141,7 @@ class HostState(_Stored):
 
     @property
     def history(self) -> ClusterHistory:
-        """The cluster's history as the host's metadata log has it."""
+        """History of the cluster, from the host's metadata log."""
         return ClusterHistory(
             state_source=self.state_source,
             known_since_ms=self.known_since_ms,
@@ -175,7 +175,7 @@ class Manifest(_Stored):
 
 
 def read_manifest(folder: StoredFolder) -> Manifest | None:
-    """The manifest of a host's folder; None before its first commit.
+    """Reads the manifest of a host's folder; None before its first commit.
 
     Raises:
         InputError: It is damaged, or of a newer format.

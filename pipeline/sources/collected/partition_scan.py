@@ -1,4 +1,4 @@
-"""One partition's log, read from where the last collection stopped: what a scan of its files gives, in parts."""
+"""Scans one partition's log from where the last collection stopped, in parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOBODY = LeaderEpochs({}, {})  # who led is known where the rows are taken up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUnit:
-    """What a stretch of a segment gave."""
+    """Rows of a stretch of a segment."""
 
     pieces: tuple[Piece, ...]
     progress: LogProgress
@@ -68,7 +68,7 @@ def read_partition(
 def _read_stretch(
     read: SegmentRead, progress: LogProgress | None, settings: ScanSettings, name: str, unit_bytes: int
 ) -> ReadUnit | None:
-    """The next stretch of a segment; None where it has no more that is committed."""
+    """Reads the next stretch of a segment; None where no more is committed."""
     known = progress if progress is not None and progress.base_offset == read.base_offset else None
     next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
     headers, start, end = _scan_on(read, known, next_offset, unit_bytes)
@@ -89,7 +89,7 @@ def _read_stretch(
 def _scan_on(
     read: SegmentRead, known: LogProgress | None, next_offset: int, unit_bytes: int
 ) -> tuple[HeaderScan, int, int]:
-    """Headers from `next_offset` on, and the positions from and up to which they were looked for.
+    """Scans headers from `next_offset` on; returns them and the positions searched.
 
     The batch read last is looked at again: where it is not at its place, the cleaner has rewritten the file.
     """
@@ -108,7 +108,7 @@ def _scan_on(
 
 
 def _cut(headers: HeaderScan, read: SegmentRead, *, is_last: bool) -> tuple[HeaderScan, bool]:
-    """The batches below the high watermark, and whether the segment has no more to come."""
+    """Cuts batches at the high watermark; returns them and whether the segment is complete."""
     is_sound = headers.rows["flaw"] == Flaw.NONE
     count = len(headers)
     if read.high_watermark >= 0:
@@ -122,7 +122,7 @@ def _cut(headers: HeaderScan, read: SegmentRead, *, is_last: bool) -> tuple[Head
 
 
 def _time(headers: HeaderScan, known: LogProgress | None, as_of_ms: int) -> EventTimes:
-    """Event times as of a scan of the whole file, but that batches to come have no say."""
+    """Judges event times as in a scan of the whole file, without the batches still to come."""
     before = np.array([] if known is None else known.stamps_ms, np.int64)
     times = assign_event_times(np.concatenate([before, headers.max_timestamp_ms.astype(np.int64)]), as_of_ms)
     event_time_ms = times.event_time_ms[len(before) :]
@@ -153,7 +153,7 @@ def _advance(
 
 
 def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) -> SegmentTotals:
-    """The segment's row over all of it that was collected."""
+    """Adds up the segment's row over all that is collected of it."""
     row = segment_row(read, scanned)
     producers = set(sum_headers(scanned.headers).producer_ids)
     if known is not None:

@@ -1,4 +1,4 @@
-"""Takes up what collectors brought: one copy of every partition, from the host that read it furthest."""
+"""Reads collected parts: one copy of every partition, from the host that read it furthest."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host's folder and what was committed in it."""
+    """A host's folder and its committed parts."""
 
     folder: StoredFolder
     manifest: Manifest
 
 
 def read_hosts(landing: StoredFolder, problems: list[Problem]) -> list[Host]:
-    """The hosts of a landing folder, by name; what is wrong with one is a problem."""
+    """Reads the hosts of a landing folder, by name; a faulty one becomes a problem."""
     hosts = []
     for name in landing.folders():
         folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
@@ -51,7 +51,7 @@ def read_hosts(landing: StoredFolder, problems: list[Problem]) -> list[Host]:
 def choose_copies(
     hosts: Sequence[Host], leaders: Mapping[TopicPartition, int], topics: Collection[str] = ()
 ) -> list[tuple[Host, frozenset[PartitionId]]]:
-    """By host the partitions whose rows count: those it read furthest; of two that read as far, the leader's.
+    """Chooses by host the partitions to read: those it read furthest, the leader first among equals.
 
     A broker that became leader lately may not have been read yet: what the leader before it brought counts until then.
     """
@@ -125,7 +125,7 @@ def plan_collected_tasks(
     collected_as: CollectedAs,
     leaders: LeaderEpochs,
 ) -> list[CollectedTask]:
-    """Tasks over the parts that have rows of the run's windows.
+    """Plans tasks over the parts with rows of the run's windows.
 
     Raises:
         ConfigError: A host was collected with other settings than the run's, or the run asks about keys themselves.

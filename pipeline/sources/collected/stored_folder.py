@@ -1,4 +1,4 @@
-"""Whole files in a folder or under a prefix of an object store: read, replaced, listed, deleted."""
+"""Files in a folder or under a prefix of an object store, read and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """A folder by path or URI. A file appears as a whole or not at all: local ones by rename, objects by one PUT.
+    """A folder by path or URI. A file appears as a whole or not at all: by rename, or by one PUT.
 
     Every method raises `StorageError` in one line.
     """
@@ -26,7 +26,7 @@ class StoredFolder:
     storage: Storage = NO_STORAGE
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """Reads a file; None where there is none."""
         try:
             with self._system.open_input_file(self._path(name)) as file:
                 content: bytes = file.read()
@@ -50,7 +50,7 @@ class StoredFolder:
             raise self._error(name, error) from error
 
     def files(self, name: str) -> list[tuple[str, int]]:
-        """Names of the files below a folder, relative to this one, and when each was written (ms); empty without it."""
+        """Lists the files below a folder by relative name, with the time each was written (ms); empty without it."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
         try:
@@ -61,7 +61,7 @@ class StoredFolder:
         return sorted((info.path[start:], info.mtime_ns // 1_000_000) for info in found if info.is_file)
 
     def folders(self) -> list[str]:
-        """Names of the folders in this one; none without it."""
+        """Lists the folders in this one; empty without it."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
         try:
@@ -71,7 +71,7 @@ class StoredFolder:
         return sorted(info.base_name for info in found if info.type is fs.FileType.Directory)
 
     def delete(self, name: str) -> None:
-        """Deletes a file; one that is gone is no error."""
+        """Deletes a file; a missing one is no error."""
         try:
             self._system.delete_file(self._path(name))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What `partition-health collect` brought from the brokers' hosts."""
+"""Source of data that `partition-health collect` wrote on brokers' hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 
 class Collected(RecordSource):
-    """A landing folder to which collectors on the brokers' hosts write; what it gives is what their disks give.
+    """A landing folder that collectors on the brokers' hosts write to; it provides what their disks would.
 
     Attributes:
         path: The folder, or `s3a://bucket/path`.
@@ -36,7 +36,7 @@ class Collected(RecordSource):
         return () if is_remote(self.path) else (Path(self.path),)
 
     def probe(self) -> Iterator[Finding]:
-        """Tries to find hosts in it; of an object store it says only where it is."""
+        """Looks for hosts in it; of an object store it only reports the location."""
         if is_remote(self.path):
             yield Finding(name="", is_ok=True, found=self.path)
         yield from super().probe()
@@ -45,7 +45,7 @@ class Collected(RecordSource):
     def read_cluster(
         cls, sources: Sequence[Collected], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
-        """Puts the hosts' disks together; leaders are those of the longest metadata log, else as of log directories."""
+        """Combines the hosts' disks; leaders come from the longest metadata log, else as for log directories."""
         from pipeline.sources.collected.reading import read_hosts
         from pipeline.sources.collected.stored_folder import StoredFolder
         from pipeline.sources.files.cluster_rows import count_directories
@@ -82,7 +82,7 @@ class Collected(RecordSource):
         )
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Expected are the brokers registered at the window's end, arrived those whose host was read since."""
+        """Availability: brokers registered at the window's end are expected; those read since have arrived."""
         found = {
             directory.broker_id
             for host in reading.collected or ()

@@ -27,7 +27,7 @@ _ADDED = rated("at the run", Number.REPLICA_SIZES, Number.VOLUMES, Number.GROUPS
 
 
 class LiveCluster(RecordSource, LiveSettings):
-    """A running cluster, read through its brokers; with `log_directories` records come from disks, and only state from here.
+    """A running cluster, read through its brokers; with `log_directories` it provides state, and disks the records.
 
     Attributes:
         bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas.
@@ -75,7 +75,7 @@ class LiveCluster(RecordSource, LiveSettings):
         return {cls.column: cls.provides, _BY_OFFSETS: by_offsets, _WITH_DISKS: _ADDED}
 
     def column_with(self, kinds: Collection[str]) -> str:
-        """The heading of what it gives as it is configured; with disks only what it adds to them."""
+        """Heading of its columns as configured; with disks only what it adds to them."""
         if self.completes in kinds:
             return _WITH_DISKS
         return _BY_OFFSETS if self.read == "offsets" else self.column
@@ -108,7 +108,7 @@ class LiveCluster(RecordSource, LiveSettings):
         )
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds to disks what only brokers know: volumes, their configs, groups, replicas on disks that are not read.
+        """Adds to disks what only brokers know: volumes, configs, groups, replicas on disks that are not read.
 
         Brokers that cannot be reached are a problem, but take nothing from what the disks hold.
         """

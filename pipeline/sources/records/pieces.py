@@ -1,4 +1,4 @@
-"""What a scan yields: pieces of tables, which tasks pack for whoever moves them. Knows no Spark: a collector has none."""
+"""Pieces of tables that scans yield. Imports no Spark: the collector runs without it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Scan:
 
 
 def scan(spark: SparkSession, plan: Callable[[int], Sequence[ReadTask]], *, few: int, seconds: float = inf) -> Scan:
-    """Reads what tasks read: here what takes one core few seconds and gives few rows, else by Spark.
+    """Runs the tasks: few seconds of work with few rows in this process, else by Spark.
 
     `plan` makes the tasks, at least as many as its argument where there is enough to read.
     """
@@ -118,7 +118,7 @@ def scan(spark: SparkSession, plan: Callable[[int], Sequence[ReadTask]], *, few:
 
 
 def read_few(tasks: Sequence[ReadTask], most_rows: int) -> list[Piece] | None:
-    """What tasks read, one after another in this process; None where a kind has more rows than that."""
+    """Runs the tasks one after another in this process; None where a kind has more than `few` rows."""
     counts: Counter[Kind] = Counter()
 
     def read(task: ReadTask) -> Iterator[Piece]:

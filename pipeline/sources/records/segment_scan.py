@@ -20,7 +20,7 @@ from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign
 
 
 class LogName(NamedTuple):
-    """Which partition a log is of; a topic made anew under its old name has another id."""
+    """Topic-partition of a log; a recreated topic has another id."""
 
     topic: str
     topic_id: str
@@ -61,7 +61,7 @@ def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) ->
 
 
 def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:
-    """Batches of a file with what only files have: a high watermark, and formats without timestamps."""
+    """Completes batches with what only files have: a high watermark, and formats without timestamps."""
     headers = scanned.headers
     if len(headers) and (scanned.times.event_time_ms == NO_TIMESTAMP).all():
         reason = "no batch has a timestamp (record format 0): its batches belong to no window"

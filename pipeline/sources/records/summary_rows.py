@@ -76,7 +76,7 @@ def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
 
 
 def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
-    """The row of a whole file."""
+    """Makes the row of a whole file."""
     sums, rows = sum_headers(scanned.headers), scanned.headers.rows
     return {
         **_head(log, "segment"),
