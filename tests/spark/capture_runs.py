@@ -246,5 +246,6 @@ def _decoded(value):
     if "Message-ID" not in mail:
         return value
     contents = [part.get_content() for part in mail.walk() if not part.is_multipart()]
-    plain = [re.sub(r"(--config|drawn:)\s+\S+", r"\1 FILE", c) if isinstance(c, str) else c for c in contents]
+    folders = re.compile(r"(?<=--config)\s+\S+|\s+\S+/reports/(?=\S+\.html)")
+    plain = [folders.sub(" FILE", c) if isinstance(c, str) else c for c in contents]
     return (*map(str, mail.items()), *plain)
