@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import yaml
-
-from pipeline.config_file import load_config
 from pipeline.jobs import score_health
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
+from tests.unit.jobs.one_cluster import write_config
 
 START_MS = 1_795_251_600_000
 
@@ -33,16 +30,7 @@ def status_row(window):
 
 
 def test_trusted_windows_of_a_month_are_taken_up_and_older_ones_where_a_run_names_them(tmp_path):
-    source = {"kind": "log_directories", "paths": [str(tmp_path)]}
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "keys": {"secret": "secret"},
-        "clusters": {"lab": {"sources": [source]}},
-    }
-    (tmp_path / "partition-health.yaml").write_text(yaml.safe_dump(document))
-    config = load_config(tmp_path / "partition-health.yaml")
-    ensure_tables(config.warehouse)
+    config = write_config(tmp_path)
     older, late, own, later = (
         TimeWindow(start_ms, start_ms + HOUR_MS)
         for start_ms in (START_MS - 32 * DAY_MS, START_MS - 30 * DAY_MS, START_MS, START_MS + HOUR_MS)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import yaml
-
-from pipeline.config_file import load_config
 from pipeline.jobs.judge_health import find_reassignments
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.health import TOPIC_HEALTH
+from tests.unit.jobs.one_cluster import write_config
 
 HOUR_MS = 3_600_000
 START_MS = 1_795_251_600_000
@@ -25,16 +22,7 @@ def topic_row(hour, topic, reassigning_count):
 
 
 def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
-    source = {"kind": "log_directories", "paths": [str(tmp_path)]}
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "keys": {"secret": "secret"},
-        "clusters": {"lab": {"sources": [source]}},
-    }
-    (tmp_path / "partition-health.yaml").write_text(yaml.safe_dump(document))
-    config = load_config(tmp_path / "partition-health.yaml")
-    ensure_tables(config.warehouse)
+    config = write_config(tmp_path)
     windows = [TimeWindow(START_MS + hour * HOUR_MS, START_MS + (hour + 1) * HOUR_MS) for hour in range(3)]
     counts = [(0, "a", 0), (1, "a", 2), (1, "b", 3), (2, "a", 1), (2, "b", 0)]
     rows = rows_of(TOPIC_HEALTH, (topic_row(*count) for count in counts), run_id="test")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import yaml
-
-from pipeline.config_file import load_config
 from pipeline.jobs import measure_rules
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+from tests.unit.jobs.one_cluster import write_config
 
 START_MS = 1_795_251_600_000
 _ZERO = {"bigint": 0, "string": "", "boolean": False, "double": None}
@@ -24,16 +21,7 @@ def row_of(table, **own):
 
 
 def test_segments_past_retention_are_those_still_in_their_logs(tmp_path):
-    source = {"kind": "log_directories", "paths": [str(tmp_path)]}
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "keys": {"secret": "secret"},
-        "clusters": {"lab": {"sources": [source]}},
-    }
-    (tmp_path / "partition-health.yaml").write_text(yaml.safe_dump(document))
-    config = load_config(tmp_path / "partition-health.yaml")
-    ensure_tables(config.warehouse)
+    config = write_config(tmp_path)
     windows = [TimeWindow(START_MS + hour * HOUR_MS, START_MS + (hour + 1) * HOUR_MS) for hour in range(2)]
     starts = [instant_of(window.start_ms) for window in windows]
     state = [
