@@ -49,7 +49,7 @@ FAMILIES = (
     GaugeFamily(
         source=f"gold.verdicts WHERE {_WINDOW}",
         labels={"rule": "rule", "verdict": "verdict"},
-        metrics={"verdicts": ("count(*)", "Subjects with this verdict under this rule; none where there is none.")},
+        metrics={"verdicts": ("count(*)", "Subjects with this verdict under this rule; no series where there are none.")},
     ),
     GaugeFamily(
         source="gold.incidents WHERE cluster = {cluster} AND incident_id NOT IN (SELECT incident_id FROM gold.incidents"

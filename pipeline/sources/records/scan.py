@@ -118,7 +118,7 @@ def scan(spark: SparkSession, plan: Callable[[int], Sequence[ReadTask]], *, few:
 
 
 def read_few(tasks: Sequence[ReadTask], most_rows: int) -> list[Piece] | None:
-    """Runs the tasks one after another in this process; None where a kind has more than `few` rows."""
+    """Runs the tasks one after another in this process; None where a kind has more than `most_rows`."""
     counts: Counter[Kind] = Counter()
 
     def read(task: ReadTask) -> Iterator[Piece]:
