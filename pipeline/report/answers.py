@@ -10,7 +10,8 @@ from typing import Any
 
 from pipeline.alerting.queries import sql_instant, sql_text
 from pipeline.model.number_text import format_cell
-from pipeline.model.window import TimeWindow, format_instant
+from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
+from pipeline.report.queries import NEWEST
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import query_rows
 from pipeline.tables import TABLES
@@ -72,6 +73,11 @@ class Asker:
         tables = {one.replace(".", "_"): _BY_NAME[one] for one in names}
         found = query_rows(self.warehouse, _TABLE.sub(lambda one: one[0].replace(".", "_"), ours), tables)
         return Answer(name=name, sql=f"{spark};", columns=tuple(found.column_names), rows=tuple(found.to_pylist()))
+
+    def find_newest(self) -> int | None:
+        """Finds the start of the newest judged window before the period's end, epoch milliseconds; None without one."""
+        (row,) = self.ask("newest", NEWEST).rows
+        return None if row["newest"] is None else milliseconds_of(row["newest"])
 
     def _literals(self, text: Any, instant: Any) -> dict[str, str]:  # noqa: ANN401 - two functions of one shape
         return {

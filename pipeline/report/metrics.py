@@ -19,8 +19,7 @@ from pipeline.config.metrics import Pushgateway
 from pipeline.config.report import cluster_slug
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
-from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.report import queries
+from pipeline.model.window import TimeWindow
 from pipeline.report.answers import Asker
 from pipeline.report.metric_families import FAMILIES, PREFIX
 from pipeline.runs import RunContext
@@ -41,10 +40,10 @@ class WindowMetrics(Collector):
         run, limits = self._run, self._run.config.metrics.model_dump(include={"topics", "partitions"})
         every = TimeWindow(0, _END_OF_TIME_MS)
         asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every)
-        (row,) = asker.ask("newest", queries.NEWEST).rows
-        if row["newest"] is None:
+        start_ms = asker.find_newest()
+        if start_ms is None:
             return
-        asker = replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
+        asker = replace(asker, window=run.window_at(start_ms))
         for family in FAMILIES:
             rows = asker.ask(family.table, family.sql, limits).rows
             for name, (_, meaning) in family.metrics.items():

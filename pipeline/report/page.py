@@ -69,13 +69,13 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     asker = Asker(
         warehouse=run.warehouse, cluster=run.cluster_name, period=TimeWindow(0, until_ms), window=TimeWindow(0, 1)
     )
-    (row,) = asker.ask("newest", queries.NEWEST).rows
-    if row["newest"] is None:
+    start_ms = asker.find_newest()
+    if start_ms is None:
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
     ensure_tables(run.warehouse, (PROMISES,))  # an older warehouse lacks it until its next run
-    window = run.window_at(milliseconds_of(row["newest"]))
+    window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)
     first_ms = min((milliseconds_of(row["window_start"]) for row in verdicts.rows), default=window.start_ms)
