@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
-from airflow.sdk import Asset, ExceptionRetryPolicy, Param, RetryAction, RetryRule
+from airflow.sdk import DAG, Asset, BaseOperatorLink, ExceptionRetryPolicy, Param, RetryAction, RetryRule
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
+from dags.reports_page import URL_PREFIX
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, StorageConflictError
 
@@ -19,6 +21,9 @@ INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ing
 
 REPLAYED = Asset(name="partition_health_replayed", uri="x-partition-health://replayed")
 """Windows whose replay is over, whether it went well or not; partitioned by the window's start."""
+
+JUDGED = Asset(name="partition_health_judged", uri="x-partition-health://judged")
+"""Windows that were judged, for DAGs of others: its events carry the verdict; partitioned by the window's start."""
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
@@ -57,6 +62,25 @@ _PARAMS = {
         description="Notify for all incidents or none; by default for those of recent windows (mail.tell_within).",
     ),
 }
+
+
+class ReportLink(BaseOperatorLink):
+    """A button on a task that leads to the reports about its run's windows."""
+
+    name = "Report"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Where `dags.reports_page` shows them, below Airflow's own address."""
+        from airflow.sdk.configuration import conf  # reads and makes files of its own
+
+        base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
+        return f"{base}{URL_PREFIX}/run/{quote(ti_key.dag_id, safe='')}/{quote(ti_key.run_id, safe='')}"
+
+
+def link_reports(dag: DAG) -> None:
+    """Puts the button on every task of a DAG."""
+    for task in dag.tasks:
+        task.operator_extra_links = (ReportLink(),)
 
 
 def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import REPLAYED, dag_settings
+from dags.defaults import JUDGED, REPLAYED, dag_settings, link_reports
 
 with DAG(
     dag_id="health",
@@ -31,12 +31,16 @@ with DAG(
     **dag_settings(),
 ) as dag:
 
-    @task
-    def score_health(dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
+    @task(outlets=[JUDGED])
+    def score_health(
+        dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None
+    ) -> dict[str, Any]:
         """Measures, judges, queues incident mails; says whether the gate failed."""
-        from dags.runs import take_step
+        from dags.runs import describe_event, take_step
 
-        reports = take_step("judge_windows", dag_run, ti, params).values()
+        by_cluster = take_step("judge_windows", dag_run, ti, params)
+        outlet_events[JUDGED].extra = describe_event(by_cluster)
+        reports = by_cluster.values()
         summary = "\n".join("\n  ".join((report.verdict, *report.notes)) for report in reports)
         return {"failed": not all(report.is_healthy for report in reports), "summary": summary}
 
@@ -59,3 +63,4 @@ with DAG(
 
     judged = score_health()
     judged >> deliver_alerts() >> health_verdict(judged)  # type: ignore[arg-type]  # Airflow hands over its value
+    link_reports(dag)

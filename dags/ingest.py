@@ -24,7 +24,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
-from dags.defaults import INGESTED, dag_settings
+from dags.defaults import INGESTED, dag_settings, link_reports
 from pipeline.config.schedule import last_tick, plan_schedule
 from pipeline.config_file import load_config
 
@@ -42,10 +42,13 @@ with DAG(
 ) as dag:
 
     @task(outlets=[INGESTED])
-    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
+    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> list[str]:
         """Reads all sources, writes bronze and silver, judges them, commits the windows."""
-        from dags.runs import describe_reports, take_step
+        from dags.runs import describe_event, describe_reports, take_step
 
-        return describe_reports(take_step("ingest_windows", dag_run, ti, params, take_up=True))
+        reports = take_step("ingest_windows", dag_run, ti, params, take_up=True)
+        outlet_events[INGESTED].extra = describe_event(reports)
+        return describe_reports(reports)
 
     ingest()
+    link_reports(dag)

@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import INGESTED, REPLAYED, dag_settings
+from dags.defaults import INGESTED, REPLAYED, dag_settings, link_reports
 
 with DAG(
     dag_id="replay",
@@ -33,12 +33,16 @@ with DAG(
     @task
     def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Replays, judges what came out."""
-        from dags.runs import describe_reports, take_step
+        from dags.runs import describe_event, describe_reports, take_step
 
-        return describe_reports(take_step("replay_windows", dag_run, ti, params))
+        reports = take_step("replay_windows", dag_run, ti, params)
+        ti.xcom_push(key="event", value=describe_event(reports))
+        return describe_reports(reports)
 
     @task(outlets=[REPLAYED], trigger_rule=TriggerRule.ALL_DONE)
-    def hand_over() -> None:
-        """Tells `health` that the window's replay is over."""
+    def hand_over(ti: Any = None, outlet_events: Any = None) -> None:
+        """Tells `health` that the window's replay is over; the event is empty where it failed."""
+        outlet_events[REPLAYED].extra = ti.xcom_pull(task_ids="replay", key="event") or {}
 
     replay() >> hand_over()
+    link_reports(dag)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.lineage import get_hook_lineage_collector
 
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
@@ -70,9 +73,34 @@ def take_step(
 
     lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
     done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error)
+    reports = {cluster: report for cluster, (report,) in done.items()}
+    _name_tables(config.warehouse, ti, reports)
     if errors:
         raise errors[0]
-    return {cluster: report for cluster, (report,) in done.items()}
+    return reports
+
+
+def _name_tables(warehouse: Path, ti: Any, reports: Mapping[str, StepReport]) -> None:
+    """Names the Delta tables written to whatever collects lineage, such as OpenLineage's provider; else nothing happens."""
+    collector = get_hook_lineage_collector()
+    for name in sorted({name for report in reports.values() for name in report.versions}):
+        collector.add_output_asset(ti.task, uri=warehouse.resolve().joinpath(*name.split(".")).as_uri())
+
+
+def describe_event(reports: Mapping[str, StepReport]) -> dict[str, Any]:
+    """What an asset's event carries, by cluster: verdict, summary, warnings, and rows written by table.
+
+    A verdict is `fail` (the health gate failed), `warn` (a check of lesser severity did), `ok`, or `none`: nothing was written.
+    """
+    return {
+        cluster: {
+            "verdict": "fail" if not one.is_healthy else "warn" if one.warnings else "ok" if one.versions else "none",
+            "summary": one.verdict,
+            "warnings": list(one.warnings),
+            "rows": dict(one.added_rows),
+        }
+        for cluster, one in reports.items()
+    }
 
 
 def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from pyspark.sql import SparkSession
@@ -22,17 +22,24 @@ from pipeline.runs import JobReport, RunContext
 from pipeline.storage.locks import holding
 from pipeline.storage.on_demand import SparkOnDemand, count_tasks
 from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.tables_on_disk import count_added_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """Result of a step for one cluster: a line per table, note and failed warning, and the health gate's verdict."""
+    """Result of a step for one cluster: tables written, a line per note and failed warning, the health gate's verdict."""
 
-    written: tuple[str, ...] = ()
+    versions: Mapping[str, int] = field(default_factory=dict)
+    added_rows: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_healthy: bool = True
     verdict: str = ""
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """A line per table written."""
+        return tuple(f"{name} at version {version}" for name, version in self.versions.items())
 
 
 Step = Callable[[SparkSession, RunContext], StepReport]
@@ -41,14 +48,14 @@ Step = Callable[[SparkSession, RunContext], StepReport]
 def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
     """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
     report = ingest.run(spark, run)
-    return _report((report,), gates.check_ingested(spark, run))
+    return _report(run, (report,), gates.check_ingested(spark, run))
 
 
 def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
     """Replays trusted windows through every candidate."""
     windows = replay.pending_windows(run)
     report = replay.run(spark, run, windows)
-    return _report((report,), check_replayed(spark, run, windows))
+    return _report(run, (report,), check_replayed(spark, run, windows))
 
 
 def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
@@ -70,18 +77,25 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     health = gates.check_health(spark, run, windows, verdicts)
     reports.append(raise_incidents.run(run, verdicts))
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
-    return _report(reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
+    return _report(run, reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 
 
 STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
 
 
 def _report(
-    reports: Iterable[JobReport], checked: Iterable[GateReport], *, is_healthy: bool = True, verdict: str = ""
+    run: RunContext,
+    reports: Iterable[JobReport],
+    checked: Iterable[GateReport],
+    *,
+    is_healthy: bool = True,
+    verdict: str = "",
 ) -> StepReport:
     done = tuple(reports)
+    versions = {name: version for job in done for name, version in job.table_versions.items()}
     return StepReport(
-        written=tuple(f"{name} at version {version}" for job in done for name, version in job.table_versions.items()),
+        versions=versions,
+        added_rows=count_added_rows(run.warehouse, versions),
         notes=tuple(note for job in done for note in job.notes),
         warnings=tuple(check.describe() for gate in checked for check in gate.warnings),
         is_healthy=is_healthy,

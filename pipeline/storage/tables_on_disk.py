@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deltalake import DeltaTable, Field, Schema
@@ -43,6 +44,25 @@ def count_rows(warehouse: Path, tables: Iterable[Table] = TABLES) -> dict[str, i
     """Rows of each table that exists, by name, in the order given."""
     paths = {table.name: table_path(warehouse, table) for table in tables}
     return {name: open_table(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(str(path))}
+
+
+def count_added_rows(warehouse: Path, versions: Mapping[str, int]) -> dict[str, int]:
+    """Rows that one commit each added, by table name, as the writers counted them: delta-rs or Spark.
+
+    Only the commit is read. A commit that is gone or counts nothing is left out.
+    """
+    found = {}
+    for name, version in versions.items():
+        commit = warehouse.joinpath(*name.split("."), "_delta_log", f"{version:020}.json")
+        lines = commit.read_text(encoding="utf-8").splitlines() if commit.exists() else []
+        actions = (json.loads(line) for line in lines)
+        metrics: dict[str, int | str] = next(
+            (one["commitInfo"].get("operationMetrics", {}) for one in actions if "commitInfo" in one), {}
+        )
+        added = metrics.get("num_added_rows", metrics.get("numOutputRows"))
+        if added is not None:
+            found[name] = int(added)
+    return found
 
 
 def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:

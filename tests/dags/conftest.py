@@ -42,6 +42,17 @@ FEW = {
 """Of the replay, as the default candidates take minutes; and where metrics go."""
 
 
+LINEAGE_READER = """\
+from airflow.plugins_manager import AirflowPlugin
+from airflow.sdk.lineage import HookLineageReader
+
+class Reader(AirflowPlugin):
+    name = "reader"
+    hook_lineage_readers = [HookLineageReader]
+"""
+"""Registers what OpenLineage's provider registers too: without a reader Airflow collects no lineage."""
+
+
 class Slice:
     """Two windows of the capture in which broker 1 is slow, and two topics, one without keys: enough for one incident."""
 
@@ -78,7 +89,11 @@ def capture_slice(tmp_path_factory):
 def ranged(described, capture_slice, tmp_path_factory):
     """Results per DAG and the configuration, after ingest, replay and health over the slice by `dag.test()`, then maintenance."""
     folder = tmp_path_factory.mktemp("ranged")
-    home = described["home"].copy_to(folder / "airflow", capture_slice.write_config(folder))
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / "lineage_reader.py").write_text(LINEAGE_READER)
+    config = capture_slice.write_config(folder)
+    home = described["home"].copy_to(folder / "airflow", config, AIRFLOW__CORE__PLUGINS_FOLDER=str(plugins))
     span = str(capture_slice.span)
     ran = home.run_script("run_dags", f"ingest={span}", f"replay={span}", f"health={span}", "maintenance")
     return dict(zip(("ingest", "replay", "health", "maintenance"), ran, strict=True)), load_config(home.config)

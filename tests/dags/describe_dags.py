@@ -48,6 +48,7 @@ def main() -> None:
                     "downstream": sorted(task.downstream_task_ids),
                     "notifiers": [type(callback).__name__ for callback in task.on_failure_callback or ()],
                     "policy": type(task.retry_policy).__name__,
+                    "links": [link.name for link in task.operator_extra_links],
                     "outlets": [outlet.name for outlet in task.outlets],
                     "timeout_s": task.execution_timeout.total_seconds(),
                 }

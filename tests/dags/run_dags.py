@@ -18,6 +18,28 @@ def main() -> None:
     print("\n" + json.dumps([run(bag, *argument.split("=")) for argument in sys.argv[1:]]))
 
 
+def read_events(run_id):
+    """What the events of a run's assets carry, by the asset's name."""
+    from airflow.models.asset import AssetEvent, AssetModel  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+    from sqlalchemy import select  # noqa: PLC0415
+
+    with create_session() as session:
+        found = session.execute(
+            select(AssetModel.name, AssetEvent.extra)
+            .join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
+            .where(AssetEvent.source_run_id == run_id)
+        )
+        return dict(found.all())
+
+
+def read_lineage():
+    """Addresses of the tables named so far to whatever collects lineage."""
+    from airflow.sdk.lineage import get_hook_lineage_collector  # noqa: PLC0415
+
+    return [info.asset.uri for info in get_hook_lineage_collector().collected_assets.outputs]
+
+
 def run(bag, dag_id: str, window: str | None = None) -> dict[str, object]:
     conf = {"window": window} if window else None
     bag.dags[dag_id].deadline = None  # see dags/run_once.py
@@ -25,6 +47,12 @@ def run(bag, dag_id: str, window: str | None = None) -> dict[str, object]:
     return {
         "state": dag_run.state,
         "tasks": {ti.task_id: [str(ti.state), ti.try_number] for ti in dag_run.get_task_instances()},
+        "links": {
+            ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key="_link_ReportLink") for ti in dag_run.get_task_instances()
+        },
+        "run_id": dag_run.run_id,
+        "events": read_events(dag_run.run_id),
+        "lineage": read_lineage(),
         "results": {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in dag_run.get_task_instances()},
     }
 

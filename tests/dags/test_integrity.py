@@ -96,11 +96,17 @@ def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
     assert described["dags"]["replay"]["schedule"] == "PartitionedAssetTimetable"
     assert described["dags"]["ingest"]["tasks"]["ingest"]["outlets"] == ["partition_health_ingested"]
     assert described["dags"]["replay"]["tasks"]["hand_over"]["outlets"] == ["partition_health_replayed"]
+    assert described["dags"]["health"]["tasks"]["score_health"]["outlets"] == ["partition_health_judged"]
     assert described["dags"]["ingest"]["assets"] == []
     assert described["dags"]["replay"]["assets"] == ["partition_health_ingested"]
     assert described["dags"]["health"]["assets"] == ["partition_health_replayed"]
     for dag_id in ("ingest", "replay", "health"):
         assert described["dags"][dag_id]["params"] == ["cluster", "notify", "window"]
+
+
+def test_every_task_about_windows_leads_to_its_report(described):
+    links = {(dag_id, name): task["links"] for dag_id, name, task in tasks(described)}
+    assert {key for key, names in links.items() if names != ["Report"]} == {("maintenance", "maintain")}
 
 
 def test_a_live_cluster_is_scheduled_without_end(described):

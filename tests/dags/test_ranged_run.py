@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from urllib.parse import quote
 
 from deltalake import DeltaTable
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pipeline.rules import RULES
 from pipeline.storage.tables_on_disk import count_rows
+from pipeline.tables import TABLES
 from tests.key_search import make_pattern, search_files, search_tables
 
 BROKERS, TOPICS = 3, 2
@@ -81,3 +83,37 @@ def test_no_key_is_told_in_any_table_log_or_mail(ranged):
     pattern = make_pattern({b"actor-"})
     assert search_tables(config.warehouse, pattern) == {}
     assert search_files(config.warehouse.parent, pattern) == {}
+
+
+def test_every_task_left_a_link_to_its_runs_report(ranged):
+    ran, _ = ranged
+    for dag_id in ("ingest", "replay", "health"):
+        run_id = quote(ran[dag_id]["run_id"], safe="")
+        for task_id, link in ran[dag_id]["links"].items():
+            assert link.endswith(f"/partition-health/run/{dag_id}/{run_id}"), (dag_id, task_id)
+
+
+def test_asset_events_carry_verdict_and_rows(ranged, capture_slice):
+    """Oracle: the tables, which no other run has written."""
+    ran, config = ranged
+    counts = count_rows(config.warehouse)
+    events = {}
+    for dag_id, name in (("ingest", "ingested"), ("replay", "replayed"), ("health", "judged")):
+        ((asset, extra),) = ran[dag_id]["events"].items()
+        assert asset == f"partition_health_{name}"
+        events[dag_id] = extra["demo"]
+    rows = {name: count for event in events.values() for name, count in event["rows"].items()}
+    assert {"bronze.window_status", "silver.record_batches", "gold.replay_results", "gold.broker_share"} <= set(rows)
+    assert {name: counts[name] for name in rows} == rows
+    assert [event["verdict"] in {"ok", "warn"} for event in (events["ingest"], events["replay"])] == [True, True]
+    assert events["health"]["verdict"] == "fail"
+    assert "broker 1" in events["health"]["summary"]
+
+
+def test_lineage_names_the_delta_tables_that_were_written(ranged):
+    ran, config = ranged
+    named = set(ran["health"]["lineage"])
+    folders = {table.name: config.warehouse.joinpath(*table.name.split(".")) for table in TABLES}
+    assert named <= {folder.resolve().as_uri() for folder in folders.values()}
+    for event in (*ran["ingest"]["events"].values(), *ran["health"]["events"].values()):
+        assert {folders[name].resolve().as_uri() for name in event["demo"]["rows"]} <= named

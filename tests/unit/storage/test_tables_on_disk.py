@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from deltalake import DeltaTable
@@ -10,7 +11,7 @@ from deltalake import DeltaTable
 from pipeline.errors import TableMismatchError
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows
-from pipeline.storage.tables_on_disk import SCHEMA_VERSION_PROPERTY, ensure_tables, table_path
+from pipeline.storage.tables_on_disk import SCHEMA_VERSION_PROPERTY, count_added_rows, ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
 
 FIRST = Table(
@@ -71,3 +72,21 @@ def test_a_table_that_differs_in_more_than_added_columns_is_refused(tmp_path, on
     ensure_tables(tmp_path, [on_disk])
     with pytest.raises(TableMismatchError, match=reason):
         ensure_tables(tmp_path, [declared])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "rows"),
+    [
+        ({"num_added_rows": 7, "num_added_files": 2}, {"gold.notes": 7}),  # as delta-rs writes it
+        ({"numOutputRows": "7", "numFiles": "2"}, {"gold.notes": 7}),  # as Spark does
+        ({"num_added_rows": 0}, {"gold.notes": 0}),
+        ({}, {}),
+        (None, {}),
+    ],
+)
+def test_the_rows_of_a_commit_are_those_its_writer_counted(tmp_path, metrics, rows):
+    log = tmp_path / "gold/notes/_delta_log"
+    log.mkdir(parents=True)
+    actions = [{"add": {"path": "a"}}, {"commitInfo": {} if metrics is None else {"operationMetrics": metrics}}]
+    (log / "00000000000000000003.json").write_text("\n".join(map(json.dumps, actions)))
+    assert count_added_rows(tmp_path, {"gold.notes": 3, "gold.gone": 9}) == rows
