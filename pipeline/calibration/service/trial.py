@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,15 @@ class SessionTopic:
     leaders: tuple[int, ...]
     baseline: Baseline
     compression: Compression | None = None
+    _sent_ns: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+
+    def place_records(self, seed: int) -> NDArray[np.int64]:
+        """When each record was sent, epoch nanoseconds, within its millisecond by chance; placed once per seed."""
+        if seed not in self._sent_ns:
+            elapsed_ms = self.traffic.elapsed_ms
+            placed = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), seed)
+            self._sent_ns[seed] = placed + _first_ms(self.traffic) * NS_PER_MS
+        return self._sent_ns[seed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +164,7 @@ def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded
     for number, topic in enumerate(topics):
         traffic = topic.traffic
         if len(traffic):
-            placed = place_within_ms(traffic.elapsed_ms, choose_pattern(traffic.elapsed_ms), seed)
-            due_ns = placed + (_first_ms(traffic) - start_ms) * NS_PER_MS
+            due_ns = topic.place_records(seed) - start_ms * NS_PER_MS
             partition = np.where(traffic.is_keyed, traffic.partition, KEYLESS)
             parts.append((due_ns, traffic.body_bytes, partition, np.full(len(traffic), number)))
     due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))

@@ -5,6 +5,7 @@ Each run's chance follows from its seed and its group, so the result is the same
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -74,12 +75,13 @@ def simulate_runs(
     """
 
     def simulate_each(runs: Sequence[SimulationRun]) -> Iterator[_TopicResult]:
-        """Arrivals are read once per group, and a group is put under a candidate once."""
+        """Hashes are read once, arrivals once per group, and a group is put under a candidate once."""
+        read_hashes_once = functools.cache(read_hashes)
         for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
             group = plan.groups[number]
             keys = [(session.producer_id, session.producer_epoch) for session in group.sessions]
             arrivals = prepare_arrivals(group, iter_sessions(read_arrivals(group.start_ms, keys)))
-            hashes = read_hashes() if any(session.is_keyed for session in group.sessions) else NO_HASHES
+            hashes = read_hashes_once() if any(session.is_keyed for session in group.sessions) else NO_HASHES
             for candidate, of_candidate in itertools.groupby(of_group, key=lambda run: run.candidate):
                 variant = plan.variants[number][candidate]
                 producers = variant.producers if variant else ()
