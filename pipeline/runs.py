@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
@@ -72,16 +72,20 @@ class RunContext:
         return TimeWindow(start_ms, start_ms + self.window_ms)
 
     def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
-        """Windows a job has to do: trusted ones of this run, and trusted ones that none of its tables holds yet.
+        """Windows a job has to do: trusted ones of this run, and earlier trusted ones that none of its tables holds yet.
 
         The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here, if it
-        is not `CATCH_UP_MS` older than the run's first.
+        is not `CATCH_UP_MS` older than the run's first. Later windows are left to runs of their own.
         """
-        reach = (TimeWindow(max(0, self.span.start_ms - CATCH_UP_MS), END_OF_TIME_MS),)
-        starts = [self.load(table, reach, ("window_start",))["window_start"].unique() for table in written]
-        done_ms = {milliseconds_of(instant) for found in starts for instant in found.to_pylist()}
+        reach = (TimeWindow(max(0, self.span.start_ms - CATCH_UP_MS), self.span.end_ms),)
+        done_ms = self.starts_in(written, reach)
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
+
+    def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
+        """Starts of the windows of which one of the tables has rows, milliseconds."""
+        found = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
+        return {milliseconds_of(instant) for starts in found for instant in starts.to_pylist()}
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
         """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.number_text import format_slug
+from pipeline.model.window import TimeWindow, spanning
 from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import write_reports
 from pipeline.runs import JobReport, RunContext
@@ -23,6 +25,8 @@ from pipeline.storage.locks import holding
 from pipeline.storage.on_demand import SparkOnDemand, count_tasks
 from pipeline.storage.spark_errors import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +73,28 @@ def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
 
 
 def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
-    windows = score_health.pending_windows(run)
+    inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
+    windows = tuple(inputs)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
+    if score_health.are_judged(run, inputs):
+        return _repeat_verdict(spark, run, windows)
     reports = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
     verdicts = judge_health.run(run, windows)
     health = gates.check_health(spark, run, windows, verdicts)
-    reports.append(raise_incidents.run(run, verdicts))
+    reports.append(raise_incidents.run(run, verdicts, inputs))
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
+    return _report(run, reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
+
+
+def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> StepReport:
+    """The verdict on windows that another run judged from the same inputs; writes no table."""
+    said = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
+    _log.info("cluster %s: %s", run.cluster_name, said)
+    verdicts = judge_health.run(run, windows)
+    health = gates.check_health(spark, run, windows, verdicts)
+    written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists()
+    reports = [JobReport(notes=(said, *(() if written else write_reports(run, windows))))]
     return _report(run, reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables import Table
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
@@ -38,6 +42,25 @@ _OF_BATCHES = ("window_start", "leader_id", "max_timestamp", "is_time_outlier", 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     """Windows to score."""
     return run.pending_windows(VERDICTS)
+
+
+def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWindow, str]:
+    """What each window is judged from, as a digest: the ingest of it, whether it was replayed, and the configuration."""
+    ingests = defaultdict(list)
+    for row in run.rows(WINDOW_STATUS, windows, ("window_start", "source", "run_id", "committed_at")):
+        ingests[milliseconds_of(row.pop("window_start"))].append(sorted(row.items()))
+    replayed_ms, config = run.starts_in((HASH_VERDICTS, BACK_TESTS), windows), run.config.model_dump_json()
+    found = {w: (sorted(ingests[w.start_ms], key=repr), w.start_ms in replayed_ms, config) for w in windows}
+    return {
+        window: hashlib.blake2b(repr(inputs).encode(), digest_size=8).hexdigest() for window, inputs in found.items()
+    }
+
+
+def are_judged(run: RunContext, inputs: Mapping[TimeWindow, str]) -> bool:
+    """Whether each of these windows was judged from the inputs that it has now."""
+    rows = run.rows(VERDICTS, tuple(inputs), ("window_start", "judged_from"))
+    judged_from = {milliseconds_of(row["window_start"]): row["judged_from"] for row in rows}
+    return all(judged_from.get(window.start_ms) == digest for window, digest in inputs.items())
 
 
 def run(

@@ -124,6 +124,7 @@ VERDICTS = Table(
     name="gold.verdicts",
     grain="rule x subject x window",
     key=("cluster", "window_start", "rule", "subject"),
+    schema_version=2,
     columns=(
         *WINDOW,
         string("rule", "Rule, such as `broker_share`."),
@@ -135,6 +136,13 @@ VERDICTS = Table(
         bigint("above_count", "Windows above among the last n, this one included.", "windows"),
         string("verdict", "`ok warn fail not_enough_traffic incomplete stale`; `fail` = above in k of n windows."),
         string("reason", "Why, in words."),
+        string(
+            "judged_from",
+            "Digest of the window's ingest, whether it was replayed, and the configuration: while it is the same, a run "
+            "does not judge the window again.",
+            nullable=True,
+            volatile=True,
+        ),
         RUN_ID,
     ),
 )

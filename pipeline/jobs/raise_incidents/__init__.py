@@ -7,7 +7,7 @@ the incidents that were open before. A message is queued once per change and cha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pipeline.alerting.incidents import IncidentPolicy, OpenIncident, fold_verdicts, open_before
@@ -28,8 +28,13 @@ _SOURCE_WORSENS_BY = 3.0
 """Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
 
 
-def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
-    """Stores verdicts, from the first window judged to the newest known, and queues a message for each change of state."""
+def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:
+    """Stores verdicts, from the first window judged to the newest known, and queues a message for each change of state.
+
+    Verdicts are stored last: a window that has them is done.
+
+    `inputs`: what windows are judged from now (`score_health.digest_inputs`); others keep what is stored.
+    """
     if not verdicts:
         return JobReport(notes=("nothing was judged",))
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
@@ -52,12 +57,17 @@ def run(run: RunContext, verdicts: Sequence[Verdict]) -> JobReport:
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     news = [change for change in changes if change.key not in silenced]
+    judged_from = {
+        milliseconds_of(row["window_start"]): row["judged_from"]
+        for row in run.rows(VERDICTS, windows, ("window_start", "judged_from"))
+    } | {window.start_ms: digest for window, digest in (inputs or {}).items()}
+    judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
     versions = {
-        VERDICTS.name: run.replace(VERDICTS, verdicts, windows),
         INCIDENTS.name: run.replace(INCIDENTS, rows, windows),
         ALERT_OUTBOX.name: queue_messages(
             run, news, (*history, *verdicts), ended=[c for c in changes if not c.is_open]
         ),
+        VERDICTS.name: run.replace(VERDICTS, judged, windows),
     }
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
     return JobReport(table_versions=versions, notes=(*problems, *notes))

@@ -1,19 +1,25 @@
-"""Which windows a job takes up by itself. Oracle: worked out by hand."""
+"""Which windows a job takes up by itself, and which it need not judge again. Oracle: worked out by hand."""
 
 from __future__ import annotations
 
-from pipeline.jobs import score_health
+from dataclasses import replace
+
+import pytest
+
+from pipeline.jobs import raise_incidents, score_health
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
 from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.replay import BACK_TESTS
 from tests.unit.jobs.one_cluster import write_config
 
 START_MS = 1_795_251_600_000
 
 
-def status_row(window):
+def status_row(window, committed_ms=START_MS):
     return {
         "cluster": "lab",
         "window_start": instant_of(window.start_ms),
@@ -26,22 +32,106 @@ def status_row(window):
         "source_expired": False,
         "is_trusted": True,
         "table_versions": {},
+        "committed_at": instant_of(committed_ms),
     }
 
 
-def test_trusted_windows_of_a_month_are_taken_up_and_older_ones_where_a_run_names_them(tmp_path):
+def write_status(config, windows, *, run_id="r", committed_ms=START_MS):
+    rows = rows_of(WINDOW_STATUS, [status_row(window, committed_ms) for window in windows], run_id=run_id)
+    replace_rows(rows, config.warehouse, WINDOW_STATUS, cluster="lab", windows=windows)
+
+
+def run_over(config, *windows):
+    span = TimeWindow(windows[0].start_ms, windows[-1].end_ms)
+    (run,) = plan_runs(config, span, run_id="r", now_ms=span.end_ms)
+    return run
+
+
+def test_earlier_trusted_windows_of_a_month_are_taken_up_and_others_where_a_run_names_them(tmp_path):
     config = write_config(tmp_path)
-    older, late, own, later = (
+    older, late, own, later = windows = tuple(
         TimeWindow(start_ms, start_ms + HOUR_MS)
         for start_ms in (START_MS - 32 * DAY_MS, START_MS - 30 * DAY_MS, START_MS, START_MS + HOUR_MS)
     )
-    windows = (older, late, own, later)
-    rows = rows_of(WINDOW_STATUS, map(status_row, windows), run_id="r")
-    replace_rows(rows, config.warehouse, WINDOW_STATUS, cluster="lab", windows=windows)
+    write_status(config, windows)
 
     def pending(*spans):
-        (run,) = plan_runs(config, TimeWindow(spans[0].start_ms, spans[-1].end_ms), run_id="r", now_ms=later.end_ms)
-        return score_health.pending_windows(run)
+        return score_health.pending_windows(run_over(config, *spans))
 
-    assert pending(own) == (late, own, later)
-    assert pending(older) == windows
+    assert pending(own) == (late, own)
+    assert pending(older) == (older,)
+    assert pending(own, later) == (late, own, later)
+
+
+FIRST, SECOND = TimeWindow(START_MS, START_MS + HOUR_MS), TimeWindow(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
+
+
+def ingest_again(run):
+    write_status(run.config, (FIRST,), run_id="again")
+    return run
+
+
+def ingest_later(run):
+    write_status(run.config, (FIRST,), committed_ms=START_MS + 1)
+    return run
+
+
+def replay(run):
+    replayed = {"cluster": "lab", "window_start": instant_of(FIRST.start_ms), "topic": "orders"}
+    blanks = {"string": "", "boolean": False, "bigint": 0, "double": 0.0}
+    needed = {one.name: blanks.get(one.type, {}) for one in BACK_TESTS.columns if not one.nullable}
+    rows = rows_of(BACK_TESTS, [needed | replayed], run_id="r")
+    replace_rows(rows, run.warehouse, BACK_TESTS, cluster="lab", windows=(FIRST,))
+    return run
+
+
+def configure(run):
+    gate = run.cluster.gate.model_copy(update={"limit_ratio": 1.5})
+    clusters = {"lab": run.cluster.model_copy(update={"gate": gate})}
+    return replace(run, config=run.config.model_copy(update={"clusters": clusters}))
+
+
+@pytest.mark.parametrize(
+    ("happens", "is_judged"),
+    [(lambda run: run, True), (ingest_again, False), (ingest_later, False), (replay, False), (configure, False)],
+)
+def test_a_window_is_judged_again_only_where_what_it_was_judged_from_has_changed(happens, is_judged, tmp_path):
+    config = write_config(tmp_path)
+    write_status(config, (FIRST, SECOND))
+    run = run_over(config, FIRST)
+    inputs = score_health.digest_inputs(run, (FIRST,))
+    assert not score_health.are_judged(run, inputs)
+    raise_incidents.run(run, [judged(FIRST)], inputs)
+
+    run = happens(run)
+    assert score_health.are_judged(run, score_health.digest_inputs(run, (FIRST,))) == is_judged
+    both = run_over(run.config, FIRST, SECOND)
+    assert not score_health.are_judged(both, score_health.digest_inputs(both, (FIRST, SECOND)))
+
+
+def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judged_from(tmp_path):
+    """The second window is ingested anew while the first is judged again: its new rows are not in its verdict."""
+    config = write_config(tmp_path)
+    write_status(config, (FIRST, SECOND))
+    both = run_over(config, FIRST, SECOND)
+    verdicts = [judged(FIRST), judged(SECOND)]
+    raise_incidents.run(both, verdicts, score_health.digest_inputs(both, both.windows))
+    first = run_over(config, FIRST)
+    raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
+    assert score_health.are_judged(both, score_health.digest_inputs(both, both.windows))
+
+    write_status(config, (SECOND,), run_id="again")
+    raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
+    assert not score_health.are_judged(both, score_health.digest_inputs(both, both.windows))
+
+
+def judged(window):
+    return Verdict(
+        window_start_ms=window.start_ms,
+        rule="broker_share",
+        subject="broker 1",
+        value=1.0,
+        limit_value=1.2,
+        verdict="ok",
+        reason="below its limit",
+    )
