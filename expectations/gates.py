@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
-from pipeline.rules import SOURCE_ARRIVAL
+from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
@@ -202,8 +202,9 @@ def check_health(
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words: which broker failed when, which windows could not be judged, or that all is well.
+    """The verdict in words: which broker failed when, which windows could not be judged, or that no broker fails.
 
+    Brokers above the limit in fewer windows than make an incident are named.
     The newest windows' brokers that were away and leaders that moved follow.
     """
     from pipeline.verdicts.rules import list_events
@@ -214,11 +215,18 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
     failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
     if not failed:
         gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
-        judged = f"no broker fails in {f'these {count} windows' if count > 1 else 'this window'}"
-        rule = f"to fail, a broker has to be above its share in {gate.k} of {gate.n} windows"
-        return "\n".join([f"{cluster}: healthy, {judged} ({rule})", *events])
+        judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
+        said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
+        above = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE and verdict.is_above]
+        if above:
+            brokers = ", ".join(sorted({verdict.subject for verdict in above}))
+            said = f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})"
+        return "\n".join([f"{cluster}: {said}", *_lines(above[-_MOST_EVENTS:]), *events])
     if all(verdict.rule == SOURCE_ARRIVAL for verdict in failed):
         lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
         return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *lines, *events])
-    lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in failed]
-    return "\n".join([f"{cluster}: NOT healthy", *lines, *events])
+    return "\n".join([f"{cluster}: NOT healthy", *_lines(failed), *events])
+
+
+def _lines(verdicts: Sequence[Verdict]) -> list[str]:
+    return [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in verdicts]

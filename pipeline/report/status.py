@@ -79,7 +79,10 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
     if warned:
         facts.append(("Watch", f"{len(warned)} warnings: above a limit, not yet in enough windows to fail"))
     headline = "Nothing is wrong"
-    if judged and all(v.verdict == "not_enough_traffic" for v in judged):
+    if above := [verdict for verdict in judged if verdict.is_above]:
+        headline = f"No incident, but above the limit in this window: {', '.join(v.subject for v in above)}"
+        facts += [(v.subject.capitalize(), format_name(v.reason, _REASON_LENGTH)) for v in above]
+    elif judged and all(v.verdict == "not_enough_traffic" for v in judged):
         headline = "Nothing is wrong, as far as so little traffic shows"
     return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
 
