@@ -106,6 +106,7 @@ def write_warehouse(
         .when(is_hot)
         .then(pl.lit("warn"))
         .otherwise(pl.lit("ok")),
+        is_above=is_hot,
         above_count=pl.when(is_hot).then(3).otherwise(0),
         reason=pl.lit("50.0% of the bytes"),
     )

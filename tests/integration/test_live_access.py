@@ -30,6 +30,7 @@ from tests.integration.command_line import HEALTHY_OR_NOT, ROOT, places_of, run_
 from tests.lab.certificates import write_certificates
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, past_minutes
+from tests.lab.process import free_ports
 from tests.lab.relay import counting_relay
 from tests.spark.capture_runs import stored
 
@@ -43,19 +44,20 @@ RECORDS = 2_000
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    return write_certificates(tmp_path_factory.mktemp("certificates"), "lab")
+    return write_certificates(tmp_path_factory.mktemp("certificates"), "lab", client="reader")
 
 
 @pytest.fixture(scope="module")
 def cluster(certificates, tmp_path_factory):
-    ca_file, broker_file = certificates
+    ca_file, broker_file, _ = certificates
     authorizer = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
     settings = {
         **authorizer,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,INTERNAL:PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,MUTUAL:SSL",
+        "listener.name.mutual.ssl.client.auth": "required",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(broker_file),
         "ssl.truststore.type": "PEM",
@@ -73,7 +75,10 @@ def cluster(certificates, tmp_path_factory):
         ),
     }
     folder = tmp_path_factory.mktemp("access")
-    with start_cluster(folder, 1, settings=settings, controller_settings=authorizer, heap_mb=256) as running:
+    listeners = dict(zip(("MUTUAL",), free_ports(1), strict=True))
+    with start_cluster(
+        folder, 1, settings=settings, controller_settings=authorizer, listeners=listeners, heap_mb=256
+    ) as running:
         for topic in ("orders", "secrets"):
             running.create_topic(topic, partitions=2)
         credential = f"SCRAM-SHA-512=[iterations=4096,password={PASSWORD}]"
@@ -81,9 +86,9 @@ def cluster(certificates, tmp_path_factory):
             running.run_tool(
                 "kafka-configs", "--alter", "--add-config", credential, "--entity-type", "users", "--entity-name", user
             )
-        allow(
-            running.internal_bootstrap, "reader", [(ResourcePattern(ResourceType.TOPIC, "orders"), ACLOperation.READ)]
-        )
+        for user in ("reader", "CN=reader"):
+            orders = ResourcePattern(ResourceType.TOPIC, "orders")
+            allow(running.internal_bootstrap, user, [(orders, ACLOperation.READ)])
         running.start_ms = past_minutes()
         producer = Producer({"bootstrap.servers": running.internal_bootstrap})
         for i in range(RECORDS):
@@ -213,6 +218,27 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
         assert "not answered" in found[question].found
+
+
+def mutual_tls(cluster, ca_file, client_file=None):
+    client = {"security.protocol": "SSL", "ssl.truststore.location": str(ca_file)}
+    if client_file is not None:
+        client["ssl.keystore.location"] = str(client_file)
+    address = f"127.0.0.1:{cluster.listeners['MUTUAL']}"
+    return LiveCluster(kind="live_cluster", bootstrap_servers=address, client=client, connect_timeout="PT10S")
+
+
+def test_a_client_certificate_is_a_login(cluster, certificates):
+    """The broker takes its subject for the principal, which may read `orders`."""
+    ca_file, _, client_file = certificates
+    found = {c.name: c for c in examine_live_cluster(mutual_tls(cluster, ca_file, client_file))}
+    assert all(check.is_ok for check in found.values()), found
+    assert "2 partitions we may see" in found["connection"].found
+    assert "record batches of orders-" in found["records"].found
+
+
+def test_a_missing_client_certificate_is_named(cluster, certificates):
+    assert "does it want a client certificate?" in cause_of(mutual_tls(cluster, certificates[0]))
 
 
 def test_the_permissions_of_the_paper_answer_every_question(cluster, certificates, password):

@@ -1,4 +1,4 @@
-"""An authority of our own and a broker's certificate, as PEM files."""
+"""An authority of our own, a broker's certificate and a client's, as PEM files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_certificates(folder: Path, name: str) -> tuple[Path, Path]:
-    """Writes `<name>-ca.pem` and `<name>-broker.pem` (key and certificate for 127.0.0.1); gives both paths."""
+def write_certificates(folder: Path, name: str, *, client: str) -> tuple[Path, Path, Path]:
+    """Writes `<name>-ca.pem`, `<name>-broker.pem` (for 127.0.0.1) and `<name>-client.pem`, the latter with their keys.
+
+    `client`: common name of the client.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    authority, own = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+    authority, own, of_client = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(3))
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name} authority")])
     usage = x509.KeyUsage(
         digital_signature=True,
@@ -40,12 +43,17 @@ def write_certificates(folder: Path, name: str) -> tuple[Path, Path]:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     leaf = _builder(subject, issuer, own).add_extension(address, critical=False)
-    ca_file, broker_file = folder / f"{name}-ca.pem", folder / f"{name}-broker.pem"
+    client_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, client)])
+    ca_file, broker_file, client_file = (folder / f"{name}-{whose}.pem" for whose in ("ca", "broker", "client"))
     pem = serialization.Encoding.PEM
     ca_file.write_bytes(ca.sign(authority, hashes.SHA256()).public_bytes(pem))
-    key = own.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    broker_file.write_bytes(key + leaf.sign(authority, hashes.SHA256()).public_bytes(pem))
-    return ca_file, broker_file
+    for path, key, builder in (
+        (broker_file, own, leaf),
+        (client_file, of_client, _builder(client_name, issuer, of_client)),
+    ):
+        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        path.write_bytes(secret + builder.sign(authority, hashes.SHA256()).public_bytes(pem))
+    return ca_file, broker_file, client_file
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey) -> x509.CertificateBuilder:

@@ -96,6 +96,7 @@ class Cluster:
     settings: dict[str, str]
     controller_settings: dict[str, str] = field(default_factory=dict)
     artifacts: ArtifactSet = BROKER
+    listeners: dict[str, int] = field(default_factory=dict)
     heap_mb: int = 300
     exported: tuple[str, ...] = ()
     processes: list[Process] = field(default_factory=list)
@@ -165,6 +166,7 @@ def start_cluster(
     controller_settings: Mapping[str, str] | None = None,
     client_ports: Sequence[int] | None = None,
     advertised_ports: Sequence[int] | None = None,
+    listeners: Mapping[str, int] | None = None,
     with_exporter: bool = False,
     exported: Sequence[str] = (),
     heap_mb: int = 300,
@@ -179,6 +181,7 @@ def start_cluster(
         controller_settings: the controller's likewise.
         client_ports: where each broker listens for clients (default: any free port).
         advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
+        listeners: ports of a lone broker's further listeners, by name.
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         heap_mb: of each JVM.
@@ -206,6 +209,7 @@ def start_cluster(
         brokers,
         dict(settings or {}),
         controller_settings=dict(controller_settings or {}),
+        listeners=dict(listeners or {}),
         artifacts=broker_artifacts(version),
         heap_mb=heap_mb,
         exported=tuple(exported),
@@ -292,15 +296,15 @@ def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:
 
 
 def _broker_settings(cluster: Cluster, broker: Broker, controller_port: int) -> dict[str, str]:
+    listening = {"CLIENT": broker.client_port, "INTERNAL": broker.internal_port, **cluster.listeners}
+    advertised = listening | {"CLIENT": broker.advertised_port}
     return {
         "process.roles": "broker",
         "node.id": str(broker.node_id),
         "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"CLIENT://127.0.0.1:{broker.client_port},INTERNAL://127.0.0.1:{broker.internal_port}",
-        "advertised.listeners": (
-            f"CLIENT://127.0.0.1:{broker.advertised_port},INTERNAL://127.0.0.1:{broker.internal_port}"
-        ),
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listening.items()),
+        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in advertised.items()),
         "inter.broker.listener.name": "INTERNAL",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
         "log.dirs": str(broker.log_directory),

@@ -60,6 +60,13 @@ def test_before_the_incident_nothing_is_wrong(config):
     assert report.window == "2026-11-21 02:00 to 03:00 UTC"
 
 
+def test_a_broker_above_its_limit_before_the_incident_is_named(config):
+    status = gather(config, hours=5).status
+    assert (status.tone, status.badge) == ("calm", "OK")
+    assert status.headline == "No incident, but above the limit in this window: broker 1"
+    assert dict(status.facts)["Broker 1"] == "50.0% of the bytes"
+
+
 def test_every_chart_has_its_statement_and_its_numbers(page):
     charts = {element.attributes["data-chart"] for element in page.all() if "data-chart" in element.attributes}
     answers = read_answers(page)
