@@ -213,19 +213,22 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
     happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
     events = [f"  {format_instant(start_ms)} {said}" for start_ms, said in happened[-_MOST_EVENTS:]]
     failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
-    if not failed:
-        gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
-        judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
-        said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
-        above = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE and verdict.is_above]
-        if above:
-            brokers = ", ".join(sorted({verdict.subject for verdict in above}))
-            said = f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})"
-        return "\n".join([f"{cluster}: {said}", *_lines(above[-_MOST_EVENTS:]), *events])
-    if all(verdict.rule == SOURCE_ARRIVAL for verdict in failed):
-        lines = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
-        return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *lines, *events])
-    return "\n".join([f"{cluster}: NOT healthy", *_lines(failed), *events])
+    if any(verdict.rule != SOURCE_ARRIVAL for verdict in failed):
+        return "\n".join([f"{cluster}: NOT healthy", *_lines(failed), *events])
+    sources = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
+    shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
+    if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
+        return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *sources, *events])
+    gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
+    judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
+    said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
+    above = [verdict for verdict in shares if verdict.is_above]
+    if above:
+        brokers = ", ".join(sorted({verdict.subject for verdict in above}))
+        said = f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})"
+    if sources:
+        said = f"not every source arrived; by the others {said}"
+    return "\n".join([f"{cluster}: {said}", *sources, *_lines(above[-_MOST_EVENTS:]), *events])
 
 
 def _lines(verdicts: Sequence[Verdict]) -> list[str]:

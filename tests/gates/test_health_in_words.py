@@ -10,6 +10,7 @@ from expectations.gates import describe_health
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.verdicts.broker_share import judge_broker_share
+from pipeline.verdicts.sources import SourceStatus, judge_sources
 
 RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()))
 
@@ -30,19 +31,46 @@ def test_a_healthy_run_names_the_windows_that_it_is_about(count, windows):
     )
 
 
-def test_a_broker_above_its_limit_in_too_few_windows_is_not_called_healthy():
+def shares(*percents):
     loads = [
         BrokerLoad(
-            window_start_ms=0, broker_id=broker, size_bytes=share * 10**7, record_count=share * 10**5,
-            share=share / 300, expected_share=1 / 3, share_ratio=share / 100, effective_unit_count=10_000.0,
+            window_start_ms=0, broker_id=broker, size_bytes=percent * 10**7, record_count=percent * 10**5,
+            share=percent / 300, expected_share=1 / 3, share_ratio=percent / 100, effective_unit_count=10_000.0,
         )
-        for broker, share in ((1, 143), (2, 80), (3, 77))
+        for broker, percent in enumerate(percents, start=1)
     ]  # fmt: skip
-    verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
+    return judge_broker_share(loads, Gate(), window_ms=60_000)
+
+
+ABOVE = (
+    "  1970-01-01T00:00:00Z broker 1: 47.7% of the bytes where 33.3% is fair: 1.43 times its share; limit 1.20, "
+    "above in 1 of the last 4 windows, 3 make a failure"
+)
+
+
+def test_a_broker_above_its_limit_in_too_few_windows_is_not_called_healthy():
+    verdicts = shares(143, 80, 77)
     assert [verdict.verdict for verdict in verdicts] == ["warn", "ok", "ok"]
     assert describe_health(verdicts, RUN).splitlines() == [
         "cluster prod: no incident, but above the limit in this window: broker 1 "
         "(an incident needs that in 3 of 4 windows)",
-        "  1970-01-01T00:00:00Z broker 1: 47.7% of the bytes where 33.3% is fair: 1.43 times its share; limit 1.20, "
-        "above in 1 of the last 4 windows, 3 make a failure",
+        ABOVE,
+    ]
+
+
+def test_shares_are_known_where_only_metrics_are_missing():
+    status = SourceStatus(
+        window_start_ms=0, source="prometheus", expected_count=120, arrived_count=0, missing=None, newest_ms=None, as_of_ms=0
+    )  # fmt: skip
+    silent = "  1970-01-01T00:00:00Z prometheus brought nothing: 120 were expected"
+    missing = judge_sources([status], max_age_ms=1)
+    assert describe_health([*shares(143, 80, 77), *missing], RUN).splitlines() == [
+        "cluster prod: not every source arrived; by the others no incident, but above the limit in this window: "
+        "broker 1 (an incident needs that in 3 of 4 windows)",
+        silent,
+        ABOVE,
+    ]
+    assert describe_health(missing, RUN).splitlines() == [
+        "cluster prod: the pipeline is blind, health is not known",
+        silent,
     ]
