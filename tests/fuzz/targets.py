@@ -1,7 +1,7 @@
 """What is fuzzed: every parser of files and texts, and every kernel that sees what others wrote.
 
 A target reads a specimen or raises `InputError` (`ConfigError` for the configuration), says nothing of a text in it, and gives
-what plain Python gives where there is an oracle. Kernels read from between guard pages.
+what plain Python gives where there is an oracle. Kernels read and write between guard pages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
 from tests.batches import compress, make_batch, make_marker, make_records, make_wrapper, write_message
 from tests.fuzz.corpus import load_cases
-from tests.fuzz.guarded import GuardedBytes
+from tests.fuzz.guarded import GuardedArrays, GuardedBytes
 from tests.fuzz.mutations import SECRET
 from tests.lab.archive import unpack_once
 from tests.oracles.segment_reader import read_plainly
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 _ROOM = GuardedBytes(64 << 10)
+ARRAYS = GuardedArrays()
 _SPECIMEN_BYTES = 4096
 _MEMORY = Path("/dev/shm")
 _MOST_COMPARED = 2000  # records: the plain reader takes 10 us for each
@@ -80,15 +81,16 @@ def run(target: Target, data: bytes) -> None:
 
 
 def read_segment(data: bytes) -> HeaderScan:
-    """Headers, records, keys, sums: from next to a guard page, and of one case in four equal to the plain reader's."""
+    """Headers, records, keys, sums: next to guard pages, and of one case in four equal to the plain reader's."""
     headers, chance = scan_reply(data, name="x.log"), zlib.crc32(data)
-    scans = list(decode_reply(_ROOM.hold(data, at_end=bool(chance & 4)), headers))  # type: ignore[arg-type]
-    counter, tally = KeyCounter(7), RecordTally()
-    for scan in scans:
-        counter.add(scan, np.zeros(len(scan.headers), np.bool_))
-        tally.add(scan)
-    counter.result()
-    tally.summary()
+    with ARRAYS.of_all(at_end=bool(chance & 8)):
+        scans = list(decode_reply(_ROOM.hold(data, at_end=bool(chance & 4)), headers))  # type: ignore[arg-type]
+        counter, tally = KeyCounter(7), RecordTally()
+        for scan in scans:
+            counter.add(scan, np.zeros(len(scan.headers), np.bool_))
+            tally.add(scan)
+        counter.result()
+        tally.summary()
     if chance & 3 or sum(map(len, scans)) > _MOST_COMPARED:
         return headers
     plain = read_plainly(data)
@@ -119,7 +121,7 @@ def seal_batches(data: bytes) -> bytes:
 
 
 def hash_columns(data: bytes) -> None:
-    """Keys of drawn lengths in one column between guard pages; hashes as the plain functions have them."""
+    """Keys of drawn lengths in one column between guard pages, and so their hashes; these are as the plain functions have them."""
     head, held = data[:16], data[16:]
     ends = np.unique(np.minimum([0, *np.cumsum(list(head), dtype=np.int64), len(held)], len(held)))
     for at_end in (True, False):
@@ -127,7 +129,8 @@ def hash_columns(data: bytes) -> None:
         buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(view)]
         keys = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
         for name in (HashName.MURMUR2, HashName.KAFKAJS_MURMUR2, HashName.FNV1A, HashName.JAVA_STRING):
-            found = hash_keys(keys, name)
+            with ARRAYS.of_all(at_end=at_end):
+                found = hash_keys(keys, name)
             for key, value, is_hashed in zip(keys.to_pylist(), found.values.tolist(), found.is_hashed, strict=True):
                 if is_hashed:
                     assert hash_key(name, key) == value

@@ -14,7 +14,7 @@ import pytest
 from tests.fuzz.__main__ import make_case
 from tests.fuzz.guarded import GuardedBytes
 from tests.fuzz.mutations import SECRET
-from tests.fuzz.targets import Target, load_targets, run
+from tests.fuzz.targets import ARRAYS, Target, load_targets, run
 
 TARGETS = load_targets()
 SLOW = {"segment": 400, "hashes": 300, "configuration": 60, "metadata record": 1000}
@@ -52,9 +52,22 @@ def test_a_read_beyond_guarded_bytes_ends_the_process(at_end, at):
     held = GuardedBytes(10).hold(b"0123456789", at_end=at_end)
     first = np.frombuffer(held, np.uint8).ctypes.data
     assert ctypes.string_at(first, 10) == b"0123456789"
+    assert_crash(lambda: ctypes.string_at(first + at, 1))
+
+
+@pytest.mark.parametrize(("at_end", "at"), [(True, 80), (False, -1)])
+def test_a_write_beyond_a_guarded_array_ends_the_process(at_end, at):
+    with ARRAYS.of_all(at_end=at_end):
+        array = np.zeros(10, np.int64)
+    array[:] = 7
+    assert array.tolist() == [7] * 10
+    assert_crash(lambda: ctypes.memset(array.ctypes.data + at, 0, 1))
+
+
+def assert_crash(access):
     pid = os.fork()
     if pid == 0:
         faulthandler.disable()  # the crash is meant
-        ctypes.string_at(first + at, 1)
+        access()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGSEGV
