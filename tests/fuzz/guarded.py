@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NOTHING = 0  # PROT_NONE
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
 _SET_HANDLER = 304  # `PyDataMem_SetHandler` in NumPy's table of functions (numpy/_core/code_generators/numpy_api.py)
 
@@ -25,9 +26,8 @@ class GuardedBytes:
         self.room_bytes = -(-room_bytes // self._page) * self._page
         self._map = mmap.mmap(-1, self.room_bytes + 2 * self._page)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
-        libc = ctypes.CDLL(None, use_errno=True)
         for guard in (self._start, self._start + self._page + self.room_bytes):
-            if libc.mprotect(_POINTER(guard), _SIZE(self._page), _NOTHING):
+            if _LIBC.mprotect(_POINTER(guard), _SIZE(self._page), _NOTHING):
                 raise OSError(ctypes.get_errno(), "mprotect")
 
     def hold(self, data: bytes, *, at_end: bool) -> memoryview:
