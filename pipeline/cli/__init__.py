@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from pipeline.environment import variable
 from pipeline.errors import PipelineError
+from pipeline.model.number_text import escape_hidden
 
 PROGRAM = "partition-health"
 USAGE_EXIT_CODE = 2
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
     except PipelineError as error:
-        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: error:", escape_hidden(str(error), keep="\n"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # the reader (`| head`) has enough; what is still buffered must not raise again at exit

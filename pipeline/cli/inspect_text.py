@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pipeline.cli.inspect_rows import Row
 from pipeline.cli.text_table import show_table
+from pipeline.model.number_text import escape_hidden
 
 _SHOWN_KEYS = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,4 +126,4 @@ def _format_lookup(lookup: Row) -> list[str]:
 
 def _format_problem(problem: Row) -> str:
     place = problem["path"] if problem["position"] is None else f"{problem['path']} at {problem['position']}"
-    return f"  {problem['severity']}: {place}: {problem['reason']}"
+    return escape_hidden(f"  {problem['severity']}: {place}: {problem['reason']}")

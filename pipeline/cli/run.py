@@ -16,6 +16,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.tables_on_disk import count_rows
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
     def on_error(run: RunContext, step: Step, error: PipelineError) -> None:
         if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
-            sys.stderr.write(f"cluster {run.cluster_name}: {error}\n")
+            sys.stderr.write(escape_hidden(f"cluster {run.cluster_name}: {error}\n", keep="\n"))
 
     done, errors = take_steps(runs, STEPS, on_error)
     delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
@@ -102,8 +103,9 @@ def _as_text(document: dict[str, Any]) -> str:
     lines = [f"windows {document['window']}", ""]
     lines += [f"{count:>12,}  {name}" for name, count in document["row_counts"].items()]
     for entry in document["clusters"]:
-        verdict = paint(entry["verdict"], "ok" if entry["is_healthy"] else "fail")
-        lines += ["", verdict, *(f"  note: {note}" for note in entry["notes"])]
-        lines += [f"  warning: {warning}" for warning in entry["warnings"]]
+        said = [entry["verdict"], *(f"  note: {note}" for note in entry["notes"])]
+        said += [f"  warning: {warning}" for warning in entry["warnings"]]
+        verdict, *others = (escape_hidden(line, keep="\n") for line in said)
+        lines += ["", paint(verdict, "ok" if entry["is_healthy"] else "fail"), *others]
     lines += ["", *(f"mail: {place}" for place in document["mails"])]
     return "\n".join(lines) + "\n"

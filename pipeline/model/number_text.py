@@ -13,6 +13,20 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MINUS = "\N{MINUS SIGN}"
 
 
+def escape_hidden(text: str, keep: str = "") -> str:
+    r"""Shows characters that a terminal obeys or hides as escapes, but for some.
+
+    >>> escape_hidden("a\x1b[31m\n\u202e", keep="\n")
+    'a\\x1b[31m\n\\u202e'
+    """
+    return "".join(
+        char.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if char not in keep and unicodedata.category(char) in _HIDDEN
+        else char
+        for char in text
+    )
+
+
 def format_name(text: str, limit: int = 80) -> str:
     r"""Makes a name from the outside harmless on one line: hidden characters are shown, long ones lose their middle.
 
@@ -24,12 +38,7 @@ def format_name(text: str, limit: int = 80) -> str:
     >>> format_name("a" * 30 + "b" * 30, 9)
     'aaaa…bbbb'
     """
-    shown = "".join(
-        char.encode("unicode_escape", "surrogatepass").decode("ascii")
-        if unicodedata.category(char) in _HIDDEN
-        else char
-        for char in text[: 4 * limit] + ("" if len(text) <= 4 * limit else text[-limit:])
-    )
+    shown = escape_hidden(text[: 4 * limit] + ("" if len(text) <= 4 * limit else text[-limit:]))
     if len(shown) <= limit:
         return shown
     head = limit // 2
@@ -166,7 +175,7 @@ def format_cell(value: object, limit: int = 100) -> str:
     if isinstance(value, datetime):
         instant = value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC)
         return instant.isoformat().replace("+00:00", "Z")
-    flat = " ".join((value.hex() if isinstance(value, bytes) else str(value)).split())
+    flat = escape_hidden(" ".join((value.hex() if isinstance(value, bytes) else str(value)).split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

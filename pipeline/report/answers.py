@@ -68,10 +68,11 @@ class Asker:
             values: Numbers and column lists for further braces, written alike in both languages.
         """
         spark = template.format(**self._literals(sql_text, sql_instant), **(values or {}))
-        ours = template.format(**self._literals(format_datafusion_text, format_datafusion_instant), **(values or {}))
-        names = _TABLE.findall(template)
-        tables = {one.replace(".", "_"): _BY_NAME[one] for one in names}
-        found = query_rows(self.warehouse, _TABLE.sub(lambda one: one[0].replace(".", "_"), ours), tables)
+        tables = {one.replace(".", "_"): _BY_NAME[one] for one in _TABLE.findall(template)}
+        ours = _TABLE.sub(lambda one: one[0].replace(".", "_"), template).format(
+            **self._literals(format_datafusion_text, format_datafusion_instant), **(values or {})
+        )
+        found = query_rows(self.warehouse, ours, tables)
         return Answer(name=name, sql=f"{spark};", columns=tuple(found.column_names), rows=tuple(found.to_pylist()))
 
     def find_newest(self) -> int | None:

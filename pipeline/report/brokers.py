@@ -273,7 +273,7 @@ def draw_waiting(answer: Answer) -> RowChart | None:
                 ),
                 marks=() if row["queue_time_ms"] is None else (scale.area("bar", 0, row["queue_time_ms"]),),
                 is_marked=bool(row["throttle_time_ms"] or row["buffer_blocked_ratio"]),
-                key=row["client_id"],
+                key=format_name(row["client_id"]),
             )
             for row in answer.rows
         ],

@@ -18,7 +18,7 @@ import jinja2
 
 from pipeline.charts import palette
 from pipeline.errors import NothingUsableError
-from pipeline.model.number_text import format_between, format_clock, format_ms, format_percent
+from pipeline.model.number_text import escape_hidden, format_between, format_clock, format_ms, format_percent
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
 from pipeline.report.answers import LINES_TOGETHER, STRIPS_SHOWN, Answer, Asker, pivot_columns
@@ -86,7 +86,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     ranked = [row["broker_id"] for row in shares.rows]
     broker = status.broker if status.broker is not None else ranked[0] if ranked else 0
     return ClusterReport(
-        cluster=run.cluster_name,
+        cluster=escape_hidden(run.cluster_name),
         window_start_ms=window.start_ms,
         window=format_between(window.start_ms, window.end_ms),
         period=format_between(span.start_ms, span.end_ms),

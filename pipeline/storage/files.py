@@ -36,8 +36,11 @@ def list_data_files(warehouse: Path, table: Table, cluster: str, windows: Sequen
     `table`: a declaration partitioned by cluster and window date.
     `windows`: at least one; rows of other windows may lie in the same files.
     """
-    predicate = format_datafusion_predicate(table, cluster, windows)
-    return tuple(sorted(open_table(table_path(warehouse, table)).file_uris(file_pruning_predicate=predicate)))
+    predicate, folder = format_datafusion_predicate(table, cluster, windows), table_path(warehouse, table)
+    on_disk = open_table(folder)
+    root = on_disk.table_uri.removeprefix("file://")  # as in a URI: a space is %20
+    found = on_disk.file_uris(file_pruning_predicate=predicate)
+    return tuple(sorted(f"{folder}/{path.removeprefix(root)}" for path in found))
 
 
 def count_file_rows(paths: Sequence[str]) -> int:

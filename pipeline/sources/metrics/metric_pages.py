@@ -142,7 +142,7 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     """Rows of one file; `reader` knows the series of the instance's pages before."""
     try:
-        text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
+        text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n")
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])

@@ -40,6 +40,16 @@ def test_samples_of_a_page(tmp_path):
     ]
 
 
+def test_a_label_ends_no_line(tmp_path):
+    names = ["a\rkafka_brokers 77 \r", "b\u2028kafka_brokers 77 ", "c\x85kafka_brokers 77 "]
+    page = "".join(f'kafka_producer_app_info_start_time_ms{{client_id="{name}"}} 1\r\n' for name in names)
+    samples, problems = rows(tmp_path / "p", page)
+    assert problems == []
+    assert [(s["name"], s["labels"]) for s in samples] == [
+        ("kafka_producer_app_info_start_time_ms", [("client_id", name)]) for name in names
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words", "severity", "sample_count"),
     [
