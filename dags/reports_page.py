@@ -1,6 +1,6 @@
 """Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `health`.
 
-It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
+It shows Great Expectations' Data Docs too. It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 
 URL_PREFIX = "/partition-health"
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
+DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
 DAGS_OF_WINDOWS = ("ingest", "replay", "health")
 MOST_LISTED = 500
 EVER = TimeWindow(0, 2**53)
@@ -23,6 +24,7 @@ _TITLE = re.compile(r"<title>([A-Z]+) ")
 _HEAD_BYTES = 2_000
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 _LIST_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+_DATA_DOCS_POLICY = f"sandbox allow-popups; {_LIST_POLICY}"
 _REPORT_POLICY = "sandbox allow-scripts allow-popups; frame-ancestors 'self'"
 
 
@@ -49,8 +51,9 @@ def make_app() -> Any:
     def show_list() -> HTMLResponse:
         from pipeline.report.page import render_list
 
-        listed = list_reports(reports_folder())
-        return HTMLResponse(render_list(listed), headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
+        folder = reports_folder()
+        page = render_list(list_reports(folder), data_docs=list_data_docs(folder))
+        return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
 
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_look])
     def show_run(dag_id: str, run_id: str) -> Any:
@@ -69,10 +72,17 @@ def make_app() -> Any:
 
     @app.get("/{name}", dependencies=[may_look])
     def show_report(name: str) -> HTMLResponse:
+        return show_file(name, REPORT_NAME, _REPORT_POLICY)
+
+    @app.get("/data-docs/{cluster}/{name}", dependencies=[may_look])
+    def show_data_docs(cluster: str, name: str) -> HTMLResponse:
+        return show_file(f"data-docs/{cluster}/{name}", DATA_DOCS_NAME, _DATA_DOCS_POLICY)
+
+    def show_file(name: str, pattern: str, policy: str) -> HTMLResponse:
         path = reports_folder() / name
-        if re.fullmatch(REPORT_NAME, name) is None or not path.is_file():
+        if re.fullmatch(pattern, name) is None or not path.is_file():
             raise HTTPException(404, "no such report")
-        return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": _REPORT_POLICY})
+        return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 
     return app
 
@@ -107,6 +117,12 @@ def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str
         window = path.stem[-17:].replace("T", " ").removesuffix("Z")
         found.append((path.name, path.stem[:-18], f"{window[:13]}:{window[14:]} UTC", title[1] if title else ""))
     return found
+
+
+def list_data_docs(folder: Path) -> list[tuple[str, str]]:
+    """Lists the first page of each cluster's Data Docs: file name and cluster."""
+    names = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("data-docs/*/index.html"))]
+    return [(name, name.split("/")[1]) for name in names if re.fullmatch(DATA_DOCS_NAME, name)]
 
 
 def _start_ms(path: Path) -> int:

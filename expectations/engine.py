@@ -50,13 +50,14 @@ def _spark_batches() -> Any:  # noqa: ANN401
 
 
 @cache
-def _suite(name: str) -> Any:  # noqa: ANN401
+def make_suite(name: str) -> Any:  # noqa: ANN401
+    """A suite as Great Expectations runs it."""
     document = read_suite(name)
     return gx.ExpectationSuite(name=name, expectations=document["expectations"], meta=document["meta"])
 
 
-def validate(name: str, rows: Any, parameters: Mapping[str, Any]) -> list[Any]:  # noqa: ANN401
-    """Results of a suite over rows at hand (Arrow) or a Spark frame, one per expectation, in no certain order.
+def validate(name: str, rows: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Result of a suite over rows at hand (Arrow) or a Spark frame; in its `results` one per expectation, in no certain order.
 
     Rows at hand reach Great Expectations as pandas columns that stay Arrow's: NULL integers do not become floats.
 
@@ -67,8 +68,6 @@ def validate(name: str, rows: Any, parameters: Mapping[str, Any]) -> list[Any]: 
     frame = rows.to_pandas(types_mapper=pd.ArrowDtype) if is_at_hand else rows
     batch = (_pandas_batches() if is_at_hand else _spark_batches()).get_batch({"dataframe": frame})
     try:
-        return list(
-            batch.validate(_suite(name), result_format="BASIC", expectation_parameters=dict(parameters)).results
-        )
+        return batch.validate(make_suite(name), result_format="BASIC", expectation_parameters=dict(parameters))
     except SuiteParameterError as error:
         raise GateBrokenError(f"{name}: {error}") from error

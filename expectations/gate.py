@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import DataGateError, GateBrokenError
@@ -44,10 +44,22 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
-    """Result of a suite: one result per expectation, in the suite's order."""
+    """Result of a suite: one result per expectation, in the suite's order.
+
+    `table`: the one that was judged, if it was one.
+    `result`: Great Expectations' own.
+    """
 
     suite: str
     checks: tuple[CheckResult, ...] = ()
+    table: str = ""
+    result: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def page(self) -> str:
+        """Name of its page in Data Docs; several tables share a suite."""
+        own = f"{self.table.partition('.')[2]}_gate"
+        return self.suite if not self.table or self.suite == own else f"{self.suite}-{self.table}"
 
     @property
     def success(self) -> bool:
@@ -68,6 +80,13 @@ class GateReport:
         """Every failed critical check with its first rows."""
         found = "\n".join(f"  {check.describe()}" for check in self.failures)
         return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
+
+
+def document_reports(run: RunContext, reports: Sequence[GateReport]) -> None:
+    """Writes what suites found into Great Expectations' Data Docs."""
+    from expectations.data_docs import write_data_docs  # loads Great Expectations
+
+    write_data_docs(run, reports)
 
 
 def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
@@ -100,7 +119,7 @@ def check_table(
     columns = [one for one in table.column_names if one in table.key or re.search(rf"\b{one}\b", text)]
     is_small = run.has_few_rows(table, windows)
     rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
-    return run_suite(name, rows, {"key": list(table.key), **parameters})
+    return replace(run_suite(name, rows, {"key": list(table.key), **parameters}), table=table.name)
 
 
 def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:
@@ -116,13 +135,14 @@ def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[s
     document = engine.read_suite(suite_name)
     keys = {declared.name: list(declared.key) for declared in TABLES}
     known = {"key": keys.get(document["meta"].get("table"), [])}
-    results = engine.validate(suite_name, rows, {**known, **(parameters or {})})
-    by_name = {result.expectation_config.meta["check"]: result for result in results}
+    result = engine.validate(suite_name, rows, {**known, **(parameters or {})})
+    by_name = {one.expectation_config.meta["check"]: one for one in result.results}
     return GateReport(
         suite=suite_name,
         checks=tuple(
             _check_result(suite_name, entry, by_name[entry["meta"]["check"]]) for entry in document["expectations"]
         ),
+        result=result,
     )
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
+from expectations.gate import GateReport, check_table, document_reports, raise_for_data_gate, run_suite
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -44,6 +44,7 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
         run_suite("hash_verdicts_gate", add_extremes(run.load(HASH_VERDICTS, windows))),
         run_suite("back_tests_gate", add_history(run, windows), {"key": list(BACK_TESTS.key)}),
     )
+    document_reports(run, reports)
     raise_for_data_gate(reports)
     return reports
 

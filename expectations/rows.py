@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
+from html import escape
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -16,10 +17,14 @@ import pyarrow as pa
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.render import LegacyDiagnosticRendererType, RenderedTableContent
+from great_expectations.render.renderer.renderer import renderer
 
+from pipeline.model.number_text import format_cell, format_name
 from pipeline.model.window import format_instant, milliseconds_of
 
 MAX_ROWS = 20  # rows of evidence kept per check
+_MOST_CHARACTERS = 400
 
 
 def query(frame: Any, sql: str) -> list[dict[str, Any]]:  # noqa: ANN401 - pandas' or Spark's
@@ -50,6 +55,22 @@ class SqlExpectation(BatchExpectation, ABC):
         count, rows = self.find(frame, self._get_success_kwargs())
         details = {"unexpected_rows": [_plain(row) for row in rows]}
         return {"success": count == 0, "result": {"observed_value": count, "details": details}}
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)
+    def _diagnostic_unexpected_table_renderer(
+        cls,
+        configuration: object = None,
+        result: Any = None,  # noqa: ANN401
+        runtime_configuration: object = None,
+    ) -> list[RenderedTableContent] | None:
+        """The breaking rows in Data Docs; Great Expectations puts text of cells into the page as it is."""
+        rows = result.result["details"]["unexpected_rows"] if result is not None else []
+        if not rows:
+            return None
+        shown = [[format_cell(value, _MOST_CHARACTERS) for value in row.values()] for row in rows]
+        table = [[escape(format_name(cell, _MOST_CHARACTERS)) for cell in cells] for cells in shown]
+        return [RenderedTableContent(content_block_type="table", header_row=list(rows[0]), table=table)]
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
 from pipeline.config.metrics import Metrics
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
-from pipeline.config.report import Report, report_name
+from pipeline.config.report import Report, cluster_slug, report_name
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
@@ -161,6 +161,10 @@ class PipelineConfig(Section):
         """Returns the path of a cluster's report by the start of its newest window."""
         folder = self.report.folder or self.warehouse / "reports"
         return folder / report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
+
+    def data_docs_index(self, cluster: str) -> Path:
+        """Returns the path of Great Expectations' pages about a cluster's last run; they are next to the reports."""
+        return self.report_path(cluster, 0).parent / "data-docs" / cluster_slug(cluster) / "index.html"
 
     def report_link(self, cluster: str, window_start_ms: int) -> str:
         """The same as people open it: under `report.base_url`, else as a file."""

@@ -56,6 +56,7 @@ class ClusterReport:
     status: Status
     strip: TimeStrip
     sections: tuple[ReportSection, ...]
+    data_docs: str = ""  # address seen from the folder of reports; empty without them
 
 
 def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterReport:
@@ -84,6 +85,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     status = find_status(run, window)
     shares = asker.ask("shares", queries.SHARES)
     ranked = [row["broker_id"] for row in shares.rows]
+    data_docs = run.config.data_docs_index(run.cluster_name)
+    folder = run.config.report_path(run.cluster_name, window.start_ms).parent
     broker = status.broker if status.broker is not None else ranked[0] if ranked else 0
     return ClusterReport(
         cluster=escape_hidden(run.cluster_name),
@@ -107,6 +110,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
                 ),
             ),
         ),
+        data_docs=data_docs.relative_to(folder).as_posix() if data_docs.exists() else "",
     )
 
 
@@ -240,11 +244,13 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
     )
 
 
-def render_list(reports: Sequence[tuple[str, str, str, str]], root: str = "") -> str:
-    """Renders a page that links the reports at `root`: file name, cluster, window and badge of each."""
+def render_list(
+    reports: Sequence[tuple[str, str, str, str]], root: str = "", data_docs: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Renders a page that links files at `root`: name, cluster, window and badge of reports; name and cluster of Data Docs."""
     environment = _templates()
     style = environment.get_template("report.css.j2").render(palette=palette)
-    return environment.get_template("list.html.j2").render(reports=reports, root=root, style=style)
+    return environment.get_template("list.html.j2").render(reports=reports, root=root, data_docs=data_docs, style=style)
 
 
 def _source_hash(text: str) -> str:

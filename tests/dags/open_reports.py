@@ -18,7 +18,9 @@ RUNS = {
     "of_others": ("payroll", "2026-11-21T09:43:00Z", {"window": 7}),
 }
 """DAG, partition key and parameters of runs, by their ids."""
-PATHS = ("", NAME, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsecret.html", "%2e%2e/secret.html", "demo.html")
+DOCS = "data-docs/demo/index.html"
+PATHS = ("", NAME, DOCS, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsecret.html", "%2e%2e/secret.html", "demo.html", "data-docs/demo/secret.txt", "data-docs/..%2Fsecret.html", "data-docs/demo/..%2F..%2Fsecret.html",
+         "data-docs/%2e%2e/secret.html")  # fmt: skip
 
 
 def main() -> None:
@@ -44,11 +46,13 @@ def main() -> None:
             "statuses": {path: answer.status_code for path, answer in answers.items()},
             "list": answers[""].text,
             "report": answers[NAME].text,
-            "policies": [answers[path].headers.get("Content-Security-Policy") for path in ("", NAME)],
+            "docs": answers[DOCS].text,
+            "headers": {path: dict(answers[path].headers) for path in ("", NAME, DOCS)},
             "runs": {run_id: ask_run(client, run_id, headers) for run_id in (*RUNS, "unknown")},
             "written": [
-                getattr(client, verb)(f"/partition-health/{NAME}", headers=headers).status_code
+                getattr(client, verb)(f"/partition-health/{name}", headers=headers).status_code
                 for verb in ("post", "put", "delete", "patch")
+                for name in (NAME, DOCS)
             ],
             "runs_written": [
                 getattr(client, verb)("/partition-health/run/health/one_window", headers=headers).status_code

@@ -1,16 +1,24 @@
-"""Reports in Airflow's pages, behind its own sign-in. Oracle: Airflow's application with its auth manager, asked over HTTP."""
+"""Reports in Airflow's pages, behind its own sign-in. Oracles: Airflow's application with its auth manager, asked over HTTP;
+Chromium with what it answered."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
+from playwright.sync_api import sync_playwright
 
-from dags.reports_page import list_reports
+from dags.reports_page import list_data_docs, list_reports
 from tests.dags.conftest import EMPTY
-from tests.dags.open_reports import NAME, PATHS
+from tests.dags.open_reports import DOCS, NAME, PATHS
+from tests.lab.browser import find_chromium
 
 OTHER = "demo-2026-11-21T11-00Z.html"
-REPORT = "<!doctype html>\n<title>FAIL demo · partition health</title>\n"
+ACTS = "document.title='pwned'"
+BAIT = f'<img src=x onerror={ACTS}><a id="bait" href="javascript:{ACTS}">bait</a>'
+ESCAPES = f"<script>try {{ localStorage; document.cookie; {ACTS} }} catch {{ document.title = 'caged' }} fetch('/api')</script>"
+REPORT = f"<!doctype html>\n<title>FAIL demo · partition health</title>\n{ESCAPES}\n"
+DATA_DOCS = f"<!doctype html>\n<title>Data Docs</title>\n<script>{ACTS}</script>{BAIT}\n"
+"""Of a product gone wrong: names have become markup, and no page has a policy of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +29,9 @@ def answers(described, tmp_path_factory):
     (folder / "shown").mkdir()
     for name in (NAME, OTHER):
         (folder / "shown" / name).write_text(REPORT)
-    for name in ("secret.html", "shown/secret.html", "shown/demo.html"):
+    (folder / "shown/data-docs/demo").mkdir(parents=True)
+    (folder / "shown" / DOCS).write_text(DATA_DOCS)
+    for name in ("secret.html", "shown/secret.html", "shown/demo.html", "shown/data-docs/demo/secret.txt"):
         (folder / name).write_text("secret")
     return described["home"].copy_to(folder / "airflow", config).run_script("open_reports")
 
@@ -29,22 +39,24 @@ def answers(described, tmp_path_factory):
 @pytest.mark.parametrize(("role", "status"), [("None", 401), ("nobody", 403)])
 def test_who_may_not_look_sees_nothing(answers, role, status):
     assert set(answers[role]["statuses"].values()) <= {status, 404}
-    assert answers[role]["statuses"][""] == answers[role]["statuses"][NAME] == status
+    assert answers[role]["statuses"][""] == answers[role]["statuses"][NAME] == answers[role]["statuses"][DOCS] == status
     assert "demo" not in answers[role]["list"]
 
 
 def test_a_viewer_looks_and_finds_reports_alone(answers):
     statuses = answers["viewer"]["statuses"]
-    assert {path: status for path, status in statuses.items() if status == 200} == {"": 200, NAME: 200}
-    assert {statuses[path] for path in PATHS[2:]} == {404}
+    assert {path: status for path, status in statuses.items() if status == 200} == {"": 200, NAME: 200, DOCS: 200}
+    assert {statuses[path] for path in PATHS[3:]} == {404}
     assert answers["viewer"]["report"] == REPORT
     assert f'<a href="{NAME}" target="_blank" rel="noopener">2026-11-21 09:43 UTC</a>' in answers["viewer"]["list"]
     assert "FAIL" in answers["viewer"]["list"]
+    assert answers["viewer"]["docs"] == DATA_DOCS
+    assert f'<a href="{DOCS}" target="_blank" rel="noopener">demo</a>' in answers["viewer"]["list"]
 
 
 @pytest.mark.parametrize("role", ["None", "nobody", "viewer"])
 def test_nobody_writes(answers, role):
-    assert answers[role]["written"] == [405] * 4
+    assert answers[role]["written"] == [405] * 8
     assert answers[role]["runs_written"] == [405] * 4
 
 
@@ -66,10 +78,43 @@ def test_a_run_leads_to_the_reports_of_its_windows(answers):
 
 
 def test_a_report_is_in_a_sandbox_without_airflows_origin(answers):
-    listed, shown = answers["viewer"]["policies"]
-    assert listed.startswith("default-src 'none'")
-    assert shown.startswith("sandbox allow-scripts")
-    assert "allow-same-origin" not in shown
+    policies = [answers["viewer"]["headers"][path]["content-security-policy"] for path in ("", NAME, DOCS)]
+    assert policies[0].startswith("default-src 'none'")
+    assert policies[1].startswith("sandbox allow-scripts")
+    assert policies[2].startswith("sandbox allow-popups; default-src 'none'")
+    assert not [policy for policy in policies if "allow-same-origin" in policy]
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
+def test_no_script_acts_as_the_reader(answers):
+    """Even where escaping and the pages' own policy failed."""
+    origin = "https://airflow.example"
+    shown = {"": answers["viewer"]["list"], NAME: answers["viewer"]["report"], DOCS: answers["viewer"]["docs"]}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        context = browser.new_context()
+        context.add_cookies([{"name": "_token", "value": "secret", "url": origin, "sameSite": "Lax"}])
+        cookies = {}
+
+        def answer(route):
+            path = route.request.url.removeprefix(origin).removeprefix("/partition-health/")
+            cookies[path] = route.request.all_headers().get("cookie")
+            if path in shown:
+                route.fulfill(body=shown[path], headers=answers["viewer"]["headers"][path])
+            else:
+                route.fulfill(status=404)
+
+        context.route("**/*", answer)
+        page = context.new_page()
+        titles = {}
+        for path in shown:
+            page.goto(f"{origin}/partition-health/{path}", wait_until="networkidle")
+            if page.locator("#bait").count():
+                page.click("#bait")
+            titles[path] = page.title()
+        browser.close()
+    assert titles == {"": "Partition health: reports", NAME: "caged", DOCS: "Data Docs"}
+    assert cookies == dict.fromkeys(shown, "_token=secret") | {"/api": None}
 
 
 def test_reports_are_listed_with_the_newest_window_first(tmp_path):
@@ -80,3 +125,11 @@ def test_reports_are_listed_with_the_newest_window_first(tmp_path):
         ("a-2026-11-20T00-00Z.html", "a", "2026-11-20 00:00 UTC", "OK"),
     ]
     assert list_reports(tmp_path / "nowhere") == []
+
+
+def test_data_docs_are_listed_by_cluster(tmp_path):
+    for name in ("b", "a", "<x>"):
+        (tmp_path / "data-docs" / name).mkdir(parents=True)
+        (tmp_path / "data-docs" / name / "index.html").write_text("")
+    assert list_data_docs(tmp_path) == [("data-docs/a/index.html", "a"), ("data-docs/b/index.html", "b")]
+    assert list_data_docs(tmp_path / "nowhere") == []

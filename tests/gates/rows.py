@@ -63,11 +63,11 @@ def _plain(value: Any) -> Any:
     return list(value.items()) if isinstance(value, dict) else value
 
 
-def gate_run(folder: Path, **cluster: Any) -> RunContext:
+def gate_run(folder: Path, *, name: str = "lab", **cluster: Any) -> RunContext:
     """A run over minutes from the first window on, with tables of its own."""
     source = {"kind": "log_directories", "paths": [str(folder)]}
     document = {"warehouse": folder / "warehouse", "outbox": folder / "outbox", "window": "PT1M"}
-    config = PipelineConfig.model_validate(document | {"clusters": {"lab": {"sources": [source], **cluster}}})
+    config = PipelineConfig.model_validate(document | {"clusters": {name: {"sources": [source], **cluster}}})
     ensure_tables(config.warehouse)
     span = TimeWindow(MINUTE_0_MS, MINUTE_0_MS + 10 * 60_000)
     return plan_runs(config, span, run_id="test", now_ms=span.end_ms)[0]

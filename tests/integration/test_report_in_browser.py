@@ -17,7 +17,7 @@ from pipeline.report.page import gather_report, render_report
 from pipeline.runs import plan_runs
 from tests.lab.browser import CONTRASTS, LEAST_CONTRAST, find_chromium
 from tests.report_page import read_answers, read_page
-from tests.report_tables import T0_MS, write_config, write_warehouse
+from tests.report_tables import CLUSTER, T0_MS, write_config, write_warehouse
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -49,7 +49,10 @@ def html(tmp_path_factory):
 def write_html(folder, brokers):
     write_warehouse(folder / "warehouse", topics=HOSTILE, client=HOSTILE[1], key=HOSTILE[0], brokers=brokers)
     end_ms = T0_MS + 6 * HOUR_MS
-    (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
+    config = write_config(folder)
+    config.data_docs_index(CLUSTER).parent.mkdir(parents=True)
+    config.data_docs_index(CLUSTER).touch()  # the page links it then
+    (run,) = plan_runs(config, TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
     report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
     return render_report([report], now_ms=end_ms, command="partition-health sql")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shutil
 
 import pytest
 
@@ -150,6 +151,16 @@ def test_no_name_becomes_markup(config):
     assert not {name for name in attributes if name.startswith("on")} | attributes & {"style", "src", "srcdoc", "href"}
     assert HOSTILE[0] in page.text  # it is shown, as text
     assert "\u202e" not in page.one("header").text
+
+
+def test_data_docs_are_linked_where_there_are_some(config):
+    assert not list(read_page(render(gather(config))).all("a"))
+    index = config.data_docs_index(CLUSTER)
+    index.parent.mkdir(parents=True)
+    index.touch()
+    link = read_page(render(gather(config))).one("section", id="quality-1").one("a")
+    assert config.report_path(CLUSTER, T0_MS).parent / link.attributes["href"] == index
+    shutil.rmtree(index.parent)
 
 
 def test_the_policy_allows_the_pages_own_style_and_script_alone(page):

@@ -1,0 +1,116 @@
+"""Great Expectations' Data Docs: every suite has pages, they say what was found, and no name becomes markup.
+
+Oracles: the suites' own files, the reports that the pages are about, Python's HTML parser.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from expectations.data_docs import write_data_docs
+from expectations.engine import SUITES
+from tests.gates.data_docs import HOSTILE, check_suites, write_pages
+from tests.gates.rows import gate_run
+from tests.report_page import read_page
+
+NAMES = sorted(path.stem for path in SUITES.glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def pages(folder):
+    return {path.stem: read_page(path.read_text()) for path in folder.glob("*.html")}
+
+
+def test_every_suite_has_its_page_and_that_of_its_last_validation(pages):
+    run = {name for name in NAMES if name not in {"keys_gate", "rule_measures_gate"}}
+    keys = {"keys_gate-bronze.quarantine", "keys_gate-silver.arrivals"}
+    assert set(pages) == {"index", *(f"suite.{name}" for name in NAMES), *run, *keys}
+
+
+def test_the_index_leads_to_every_suite_with_what_was_found(pages):
+    cells = [[cell.text.strip() for cell in row.all("td")] for row in pages["index"].one("tbody").all("tr")]
+    links = {link.text.strip(): link.attributes["href"] for link in pages["index"].one("tbody").all("a")}
+    assert links == {row[1]: f"{row[1]}.html" for row in cells} | {
+        "rule_measures_gate": "suite.rule_measures_gate.html"
+    }
+    assert set(links.values()) <= {f"{name}.html" for name in pages}
+    by_name = {name: (checked, question) for _, name, checked, question in cells}
+    for name, (_, question) in by_name.items():
+        assert question == json.loads((SUITES / f"{name.partition('-')[0]}.json").read_text())["meta"]["question"]
+    span = "2026-11-21 09:00 to 09:10 UTC"
+    assert by_name["health_gate"][0] == f"{span}: 1 of 4 failed"
+    assert by_name["record_batches_gate"][0] == f"{span}: 3 of 3 failed"
+    assert by_name["keys_gate-silver.arrivals"][0] == f"{span}: 0 of 1 failed"
+    assert "rule_measures_gate" in {row[1] for row in cells if row[0] == "not run yet"}
+    badges = {
+        row.one("a").text.strip(): row.one("i").attributes["class"]
+        for row in pages["index"].all("tr")
+        if [*row.all("i")]
+    }
+    assert {name for name, classes in badges.items() if "text-success" in classes} == {"keys_gate-silver.arrivals"}
+    assert {name for name, classes in badges.items() if "text-warning" in classes} == {"log_ends_gate"}
+
+
+def test_a_page_says_of_each_check_what_was_found(pages):
+    for report in check_suites():
+        page = pages[report.page]
+        for check in report.checks:
+            assert check.description in page.text
+            shown = check.rows[0].values() if check.rows else ()
+            assert all(str(value) in page.text for value in shown if isinstance(value, int))
+        assert ("Failed" if any(not check.success for check in report.checks) else "Succeeded") in page.text
+
+
+def test_links_between_pages_lead_somewhere(pages):
+    for name, page in pages.items():
+        links = {link.attributes["href"] for link in page.all("a")}
+        assert {link.partition("#")[0].removesuffix(".html") for link in links} <= {"", *pages}, name
+
+
+def test_no_name_becomes_markup(pages):
+    for name, page in pages.items():
+        tags = {element.tag for element in page.all()}
+        attributes = {key for element in page.all() for key in element.attributes}
+        assert not tags & {"script", "img", "svg", "link", "iframe", "form", "base", "object"}, name
+        assert not {key for key in attributes if key.startswith("on")} | attributes & {"src", "srcdoc", "action"}, name
+        assert [one.attributes.get("http-equiv") for one in page.all("meta") if "http-equiv" in one.attributes] == [
+            "Content-Security-Policy"
+        ]
+    for name in ("health_gate", "partition_traffic_gate", "keys_gate-bronze.quarantine"):
+        for text in HOSTILE[:-1]:
+            assert text in re.sub(r"\s+", " ", pages[name].text)
+
+
+def test_nothing_is_loaded_and_no_script_may_run(folder):
+    for path in folder.glob("*.html"):
+        html = path.read_text()
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1]
+        assert policy == "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        assert html.index("Content-Security-Policy") < html.index("<title>")
+        assert "://" not in unescape(html).replace("https://example.org/", "")  # which HOSTILE names
+
+
+def test_the_newest_run_takes_the_place_of_the_one_before(tmp_path):
+    run = gate_run(tmp_path)
+    folder = run.config.data_docs_index("lab").parent
+    first, *others = check_suites()
+    write_data_docs(run, [first, *others])
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    write_data_docs(run, [])
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+
+
+def test_pages_that_cannot_be_written_stop_no_run(tmp_path, caplog):
+    run = gate_run(tmp_path)
+    (run.warehouse / "reports").write_text("a file in the way")
+    write_data_docs(run, [])
+    assert "Data Docs could not be written" in caplog.text
