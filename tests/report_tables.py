@@ -175,10 +175,14 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
         warehouse,
         "silver.producer_nodes",
         brokers.with_columns(
-            client_id=pl.lit(client), throttle_time_avg_ms=pl.lit(12.0), queue_time_avg_ms=pl.lit(7.0)
+            client_id=pl.lit(client), throttle_time_avg_ms=pl.lit(12.0), queue_time_avg_ms=pl.lit(7.0),
+            buffer_blocked_ratio=pl.lit(0.03), retry_rate_per_s=pl.lit(1.25), error_rate_per_s=pl.lit(0.5),
         ),
+    )  # fmt: skip
+    idle = {"request_handler_idle_ratio": 0.7, "network_processor_idle_ratio": 0.8}
+    write_rows(
+        warehouse, "silver.broker_metrics", brokers.with_columns(**{name: pl.lit(part) for name, part in idle.items()})
     )
-    write_rows(warehouse, "silver.broker_metrics", brokers.with_columns(request_handler_idle_ratio=pl.lit(0.7)))
     candidates = pl.DataFrame(
         {"candidate": ["in-use", "client 4.1.1", "linger.ms=5"], "is_baseline": [True, False, False]}
     )
@@ -194,6 +198,8 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             baseline_broker_peak_to_mean=pl.lit(1.5),
             trust=pl.lit("trusted"),
             size_bytes=1000 - pl.col("topic_place"),
+            keys_moved_ratio=pl.when("is_baseline").then(None).otherwise(0.25),
+            records_per_batch=pl.lit(12.5),
             **ranges,
         ),
     )
@@ -203,7 +209,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
         topics.with_columns(
             partitioner=pl.lit("java-builtin"), partitioner_source=pl.lit("inferred"), observed_share=pl.lit(0.4),
             predicted_share=pl.lit(0.38), predicted_share_low=pl.lit(0.36), predicted_share_high=pl.lit(0.41),
-            share_error_points=pl.lit(2.0), is_trusted=pl.lit(value=False), trust=pl.lit("not trustworthy: ") + pl.col("topic"),
+            share_error_points=pl.lit(2.0), share_bar_points=pl.lit(1.5), is_trusted=pl.lit(value=False), trust=pl.lit("not trustworthy: ") + pl.col("topic"),
         ),
     )  # fmt: skip
     write_rows(
