@@ -82,13 +82,6 @@ class GateReport:
         return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
 
 
-def document_reports(run: RunContext, reports: Sequence[GateReport]) -> None:
-    """Writes what suites found into Great Expectations' Data Docs."""
-    from expectations.data_docs import write_data_docs  # loads Great Expectations
-
-    write_data_docs(run, reports)
-
-
 def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
     """Stops the run where a table is not to be trusted; after all suites, so that each had its turn.
 

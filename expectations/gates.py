@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, check_table, document_reports, raise_for_data_gate, run_suite
+from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
@@ -41,6 +41,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
+    from expectations.data_docs import write_data_docs  # loads Great Expectations
     from pipeline.storage.window_status import trust_windows
 
     reports = (
@@ -59,7 +60,7 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         run_suite("key_traffic_gate", load_key_sums(run)),
         run_suite("arrivals_gate", sum_arrivals(run)),
     )
-    document_reports(run, reports)
+    write_data_docs(run, reports)
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
     return reports
@@ -195,11 +196,13 @@ def check_health(
     """The health gate over the verdicts on scored windows: every value with its limit, k and severity."""
     import pyarrow as pa
 
+    from expectations.data_docs import write_data_docs
+
     rows = run.table_of(VERDICTS, verdicts)
     rows = rows.append_column("k", pa.array([verdict.k for verdict in verdicts], pa.int64()))
     rows = rows.append_column("severity", pa.array([verdict.severity for verdict in verdicts], pa.string()))
     reports = (run_suite("health_gate", rows), check_table(spark, run, RULE_MEASURES, windows))
-    document_reports(run, reports)
+    write_data_docs(run, reports)
     return GateReport(suite="health_gate", checks=tuple(check for report in reports for check in report.checks))
 
 

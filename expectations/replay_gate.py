@@ -9,7 +9,7 @@ from collections import defaultdict
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-from expectations.gate import GateReport, check_table, document_reports, raise_for_data_gate, run_suite
+from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -38,13 +38,15 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
     """
     if not windows:
         return ()
+    from expectations.data_docs import write_data_docs  # loads Great Expectations
+
     reports = (
         check_table(spark, run, REPLAY_RESULTS, windows),
         run_suite("scenario_comparison_gate", compare_sums(run, windows), {"key": list(SCENARIO_COMPARISON.key)}),
         run_suite("hash_verdicts_gate", add_extremes(run.load(HASH_VERDICTS, windows))),
         run_suite("back_tests_gate", add_history(run, windows), {"key": list(BACK_TESTS.key)}),
     )
-    document_reports(run, reports)
+    write_data_docs(run, reports)
     raise_for_data_gate(reports)
     return reports
 
