@@ -12,7 +12,7 @@ from pipeline.runs import RunContext
 from pipeline.storage.values import value_of
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import WINDOW_STATUS
-from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
@@ -20,12 +20,14 @@ from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped,
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
-    """Judges every window from the first of these to the newest scored.
+    """Judges these windows, and again those after the first of them that have verdicts.
 
-    A changed window changes the count of windows above for those after it. Windows before count toward k of n only.
+    A changed window changes the count of windows above for those after it. Windows before count toward k of n only. A
+    later window that nobody measured yet gets no verdict, so that a run takes it up.
     """
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
     first_ms = min(window.start_ms for window in windows)
+    judged_ms = run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)) | {w.start_ms for w in windows}
     reach = _reach(run, first_ms, gate.n)
     trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = [row for row in run.rows(WINDOW_STATUS, reach) if milliseconds_of(row["window_start"]) in trusted_ms]
@@ -38,14 +40,13 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     judged = [
         load for load in loads if load.window_start_ms not in skipped
     ]  # others count neither as above nor as well
-    return (
+    verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
-        *judge_skipped(
-            {at: why for at, why in skipped.items() if at >= first_ms}, ratios, limit_value=gate.limit_ratio
-        ),
-        *judge_sources([a for a in arrivals if a.window_start_ms >= first_ms], max_age_ms=max_age_ms),
+        *judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
+        *judge_sources(arrivals, max_age_ms=max_age_ms),
         *judge_further_rules(run, first_ms, skipped),
     )
+    return tuple(verdict for verdict in verdicts if verdict.window_start_ms in judged_ms)
 
 
 def judge_further_rules(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.jobs import raise_incidents, score_health
+from pipeline.jobs import judge_health, raise_incidents, score_health
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -107,6 +107,22 @@ def test_a_window_is_judged_again_only_where_what_it_was_judged_from_has_changed
     assert score_health.are_judged(run, score_health.digest_inputs(run, (FIRST,))) == is_judged
     both = run_over(run.config, FIRST, SECOND)
     assert not score_health.are_judged(both, score_health.digest_inputs(both, (FIRST, SECOND)))
+
+
+def test_a_later_window_that_nobody_measured_gets_no_verdict(tmp_path):
+    """Else it would count as judged, and no run would take it up."""
+    config = write_config(tmp_path)
+    write_status(config, (FIRST, SECOND))
+    first, both = run_over(config, FIRST), run_over(config, FIRST, SECOND)
+
+    def judge(run, *windows):
+        return sorted({verdict.window_start_ms for verdict in judge_health.run(run, windows)})
+
+    assert judge(first, FIRST) == [FIRST.start_ms]
+    assert judge(both, FIRST, SECOND) == [FIRST.start_ms, SECOND.start_ms]
+    assert judge(both, SECOND) == [SECOND.start_ms]
+    raise_incidents.run(both, judge_health.run(both, (SECOND,)))
+    assert judge(first, FIRST) == [FIRST.start_ms, SECOND.start_ms]
 
 
 def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judged_from(tmp_path):
