@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from pipeline.config.pipeline_config import Cluster
+from pipeline.config.source import known_kinds
 from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
@@ -38,6 +41,8 @@ MEMBER = ConsumerGroupMember(
     **dict.fromkeys(("group_id", "topic", "partition", "committed_offset", "log_end_offset", "lag_count")),
     **dict.fromkeys(("member_id", "client_host", "client_id")),
 )
+
+ROOT = Path(__file__).parents[3]
 
 
 def reading(*, disks=(), brokers=None, groups=()):
@@ -238,3 +243,10 @@ def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
     dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]
     assert dated == [("a", 1_700_000_000_000), ("run", None), ("stats", 1_700_000_000_001), ("x-1", None)]
     assert [Path(problem.path).name for problem in problems] == ["none"]
+
+
+def test_windows_count_as_read_by_every_kind_that_bears_records():
+    suite = json.loads((ROOT / "expectations/suites/window_status_gate.json").read_text())
+    (present,) = (one for one in suite["expectations"] if one["meta"]["check"] == "windows_present")
+    named = set(re.findall(r"'(\w+)'", present["kwargs"]["where"]))
+    assert named == {name for name, kind in known_kinds().items() if kind.bears_records}
