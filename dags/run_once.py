@@ -171,7 +171,10 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
             describe_keys(config.warehouse),
         ),
         ("Replay: where records without a key would have gone", describe_shares(config.warehouse)),
-        ("Reports", [str(path.relative_to(ROOT)) for path in sorted(config.warehouse.glob("reports/*.html"))]),
+        (
+            "Reports",
+            [str(path.relative_to(ROOT)) for path in sorted(config.report_path("any", 0).parent.glob("*.html"))],
+        ),
         ("Mails", [line for path, mail in mails for line in (mail["Subject"], f"  {path.relative_to(ROOT)}")]),
         ("Try", [command]),
     ):

@@ -12,6 +12,7 @@ from airflow.sdk.lineage import get_hook_lineage_collector
 
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.storage import Folder
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
@@ -80,11 +81,12 @@ def take_step(
     return reports
 
 
-def _name_tables(warehouse: Path, ti: Any, reports: Mapping[str, StepReport]) -> None:
+def _name_tables(warehouse: Folder, ti: Any, reports: Mapping[str, StepReport]) -> None:
     """Names the Delta tables written to whatever collects lineage, such as OpenLineage's provider; else nothing happens."""
     collector = get_hook_lineage_collector()
     for name in sorted({name for report in reports.values() for name in report.versions}):
-        collector.add_output_asset(ti.task, uri=warehouse.resolve().joinpath(*name.split(".")).as_uri())
+        place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*name.split("."))
+        collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))
 
 
 def describe_event(reports: Mapping[str, StepReport]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from pipeline.config.storage import Folder
 from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
@@ -48,7 +48,7 @@ class RunContext:
         return self.config.clusters[self.cluster_name]
 
     @property
-    def warehouse(self) -> Path:
+    def warehouse(self) -> Folder:
         """Root of the tables."""
         return self.config.warehouse
 
@@ -132,10 +132,9 @@ class RunContext:
 
     def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
         """The same as a Spark frame, for tables that grow with the traffic."""
-        from pipeline.storage.delta import load  # noqa: PLC0415 - a run that needs no Spark does not import it
-        from pipeline.storage.predicates import format_predicate  # noqa: PLC0415
+        from pipeline.storage.delta import load_windows  # noqa: PLC0415 - a run that needs no Spark does not import it
 
-        return load(spark, self.warehouse, table).where(format_predicate(table, self.cluster_name, windows))
+        return load_windows(spark, self.warehouse, table, self.cluster_name, windows)
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
         """Replaces the cluster's rows of some windows in one commit; returns the table's version.

@@ -24,7 +24,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
-from pipeline.errors import ConfigError, DeliveryError
+from pipeline.errors import ConfigError, DeliveryError, StorageError
 from pipeline.model.finding import Finding
 from pipeline.sources.capabilities import given_by
 from pipeline.sources.source import Source, sources_of
@@ -79,8 +79,14 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
 
 
 def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
-    yield _folder("warehouse", config.warehouse)
-    rows = count_rows(config.warehouse)
+    warehouse = config.warehouse
+    if isinstance(warehouse, Path):
+        yield _folder("warehouse", warehouse)
+    try:
+        rows = count_rows(warehouse)
+    except StorageError as error:
+        yield Finding(name="tables", is_ok=False, found=str(error))
+        rows = {}
     if rows:
         found = f"{len(rows)} tables, {sum(rows.values()):,} rows"
         yield Finding(name="tables", is_ok=True, found=found)

@@ -6,13 +6,12 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
-
-from deltalake import DeltaTable
 
 from pipeline.cli.text_table import format_table, show_table, text_width
 from pipeline.config.replay import IN_USE
+from pipeline.config.storage import Folder
+from pipeline.storage.durability import has_table
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
@@ -26,12 +25,12 @@ _NONE = "-"
 _TIE = "\N{NO-BREAK SPACE}"  # where no line ends
 
 
-def describe_keys(warehouse: Path) -> list[str]:
+def describe_keys(warehouse: Folder) -> list[str]:
     """A line per topic with keys, of the newest window: the verdict on its hash, and the keys each candidate would move; none where nothing was replayed."""
     return format_keys(_load(warehouse, HASH_VERDICTS), _load(warehouse, SCENARIO_COMPARISON))
 
 
-def describe_shares(warehouse: Path) -> list[str]:
+def describe_shares(warehouse: Folder) -> list[str]:
     """Tables of records without a key, in the window in which a broker had most of such a topic: topics by candidates; none where nothing was simulated."""
     return format_shares(*(_load(warehouse, table) for table in (REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS)))
 
@@ -145,8 +144,8 @@ def _place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("cluster", "window_start", "topic", "topic_id"))
 
 
-def _load(warehouse: Path, table: Table) -> list[dict[str, Any]]:
+def _load(warehouse: Folder, table: Table) -> list[dict[str, Any]]:
     """Rows of a table; none where it was never made."""
-    is_there = DeltaTable.is_deltatable(str(table_path(warehouse, table)))
+    is_there = has_table(table_path(warehouse, table))
     rows: list[dict[str, Any]] = load_rows(warehouse, table).to_pylist() if is_there else []
     return rows

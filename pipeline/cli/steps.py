@@ -68,7 +68,7 @@ def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
     other's would make two incidents of one.
     """
-    with holding(run.warehouse, f"judging-{format_slug(run.cluster_name)}", wait=True):
+    with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait=True):
         return _judge_windows(spark, run)
 
 

@@ -19,7 +19,7 @@ from pipeline.config.report import Report, cluster_slug, report_name
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
-from pipeline.config.storage import Storage
+from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
 from pipeline.tables import KEPT, TABLES
 from pipeline.tables.keys import EXPIRING
@@ -109,7 +109,8 @@ class PipelineConfig(Section):
     """The whole configuration.
 
     Attributes:
-        warehouse: Folder of the Delta tables.
+        storage: How an object store is reached.
+        warehouse: Folder of the Delta tables, or `s3a://bucket/path`.
         outbox: Folder where mails become files while `mail.smtp` is not set.
         window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
         grace: How long after a window's end it is ingested.
@@ -124,14 +125,14 @@ class PipelineConfig(Section):
         metrics: Where measures go as metrics for Prometheus.
         retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`); without an entry,
             and in the tables that incidents stand on, for ever. `keys.retention` holds for hashes of keys.
-        storage: How an object store is reached.
     """
 
     model_config = ConfigDict(defer_build=True)
     _file: Path | None = PrivateAttr(None)
     """Where it was read from: `file` in the context of the validation."""
 
-    warehouse: ConfigPath
+    storage: Storage = Storage()
+    warehouse: ConfigFolder
     outbox: ConfigPath
     window: Duration = timedelta(hours=1)
     grace: Duration = timedelta(minutes=5)
@@ -145,7 +146,6 @@ class PipelineConfig(Section):
     report: Report = Report()
     metrics: Metrics = Metrics()
     retention: dict[str, Duration] = Field(default_factory=dict)
-    storage: Storage = Storage()
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:
@@ -157,9 +157,14 @@ class PipelineConfig(Section):
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
         return f"partition-health {name}{given}"
 
+    @property
+    def local_folder(self) -> Path:
+        """Folder for locks and reports: the warehouse; the outbox, where the warehouse is in an object store."""
+        return self.warehouse if isinstance(self.warehouse, Path) else self.outbox
+
     def report_path(self, cluster: str, window_start_ms: int) -> Path:
         """Returns the path of a cluster's report by the start of its newest window."""
-        folder = self.report.folder or self.warehouse / "reports"
+        folder = self.report.folder or self.local_folder / "reports"
         return folder / report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
 
     def data_docs_index(self, cluster: str) -> Path:
@@ -198,7 +203,7 @@ class PipelineConfig(Section):
     @classmethod
     def _secret_outside_warehouse(cls, keys: KeySettings, validation: ValidationInfo) -> KeySettings:
         warehouse = validation.data.get("warehouse")
-        if warehouse is not None and keys.secret.resolve().is_relative_to(warehouse.resolve()):
+        if isinstance(warehouse, Path) and keys.secret.resolve().is_relative_to(warehouse.resolve()):
             reason = f"{keys.secret} lies in the warehouse {warehouse}; who reads tables must not read it"
             raise WrongValuesError((("secret",), reason))
         return keys

@@ -1,16 +1,21 @@
-"""The section `storage`: connection to an object store. It holds no secret."""
+"""The section `storage`: connection to an object store, and folders in one. It holds no secret."""
 
 from __future__ import annotations
 
 import configparser
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from pydantic import AfterValidator, ValidationInfo
+from pydantic import AfterValidator, GetPydanticSchema, PlainSerializer, ValidationInfo
+from pydantic_core import core_schema
 
 from pipeline.config.section import ConfigPath, Section
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
@@ -76,3 +81,74 @@ class Storage(Section):
 
 
 NO_STORAGE = Storage()
+
+
+@dataclass(frozen=True)
+class RemoteFolder:
+    """A folder in an object store. Credentials are read where they are used: by the driver, and by every executor."""
+
+    location: str  # such as `s3a://bucket/path`
+    storage: Storage = NO_STORAGE
+
+    def __str__(self) -> str:
+        return self.location
+
+    def joinpath(self, *names: str) -> RemoteFolder:
+        """Returns a folder below, as `Path` does."""
+        return RemoteFolder("/".join((self.location.rstrip("/"), *names)), self.storage)
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether the store speaks Amazon's protocol; others take no settings from the section `storage`."""
+        return self.location.partition("://")[0] in {"s3", "s3a"}
+
+    def delta_options(self) -> dict[str, str]:
+        """Options of delta-rs. It commits by a PUT that fails where the version is there already."""
+        if not self.is_s3:
+            return {}
+        key_id, secret, token = self.storage.read_credentials()
+        endpoint = self.storage.endpoint or ""
+        given = {
+            "aws_region": self.storage.region,
+            "aws_endpoint": endpoint,
+            "aws_allow_http": str(endpoint.startswith("http://")).lower(),
+            "aws_access_key_id": key_id,
+            "aws_secret_access_key": secret,
+            "aws_session_token": token,
+        }
+        return {"aws_conditional_put": "etag"} | {name: value for name, value in given.items() if value}
+
+    def file_system(self) -> fs.FileSystem:
+        """The store as a file system; paths in it have no scheme."""
+        from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
+
+        if not self.is_s3:
+            return fs.FileSystem.from_uri(self.location)[0]
+        key_id, secret, token = self.storage.read_credentials()
+        return fs.S3FileSystem(
+            endpoint_override=self.storage.endpoint,
+            region=self.storage.region,
+            access_key=key_id or None,
+            secret_key=secret or None,
+            session_token=token or None,
+        )
+
+
+Folder = Path | RemoteFolder
+
+
+def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, validation: ValidationInfo) -> Folder:
+    if isinstance(given, RemoteFolder):
+        return given
+    if isinstance(given, str) and is_remote(given):
+        return RemoteFolder(given, validation.data.get("storage", NO_STORAGE))
+    folder: Path = read(given)
+    return folder
+
+
+ConfigFolder = Annotated[
+    Folder,
+    GetPydanticSchema(lambda _, make: core_schema.with_info_wrap_validator_function(_read_folder, make(ConfigPath))),
+    PlainSerializer(str),
+]
+"""A folder as `ConfigPath`, or one in an object store; the field `storage` stands before it."""

@@ -51,7 +51,7 @@ def run(config: PipelineConfig, smtp: Smtp | None, *, now_ms: int) -> DeliveryRe
     time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
     recipients refused for good.
     """
-    with delivering(config.warehouse) as is_ours:
+    with delivering(config.local_folder) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
         return _deliver_due(config, smtp, now_ms)

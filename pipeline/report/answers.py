@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pipeline.alerting.queries import sql_instant, sql_text
+from pipeline.config.storage import Folder
 from pipeline.model.number_text import format_cell
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report.queries import NEWEST
@@ -54,7 +54,7 @@ class Answer:
 class Asker:
     """Context of the report's queries: a warehouse, a cluster, the period and its newest window."""
 
-    warehouse: Path
+    warehouse: Folder
     cluster: str
     period: TimeWindow
     window: TimeWindow

@@ -3,13 +3,14 @@
 References:
     Neither delta-rs nor Spark's local file system syncs what it writes: after a power cut the newest files of a Delta
     log may be empty or cut, and a reader that skips them answers from an older version without a word. The newest commit
-    may also be there without the data that it names.
+    may also be there without the data that it names. An object store answers once it has what was written.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -18,15 +19,20 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.durable_files import sync_path
 from pipeline.errors import PipelineError, StorageError
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
+ON_REMOTE = "see whether the object store answers, then run again"
 NOT_DURABLE = "the commit may not survive a power cut: mend the disk, then run again"
 _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
 _MOST_KEPT = 64  # more than one warehouse has tables
+
+
+_TREE = re.compile(r"\x1b\[\d*m↳?")  # delta-rs draws the causes of an error as a coloured tree
 
 
 class _LogState(NamedTuple):
@@ -36,7 +42,7 @@ class _LogState(NamedTuple):
     marks: tuple[int, ...]  # inode, time of change and size of that file, and how many files there are
 
 
-_kept: dict[Path, tuple[_LogState, DeltaTable]] = {}
+_kept: dict[Folder, tuple[_LogState | None, DeltaTable]] = {}
 """Tables by path, as they were read last: to replay a log of 10 commits costs 3 ms, and a run would do so 180 times."""
 
 
@@ -48,7 +54,7 @@ class StorageErrors:
         advice: What to do, after the cause.
     """
 
-    def __init__(self, path: Path, advice: str) -> None:
+    def __init__(self, path: Folder, advice: str) -> None:
         self._path = path
         self._advice = advice
 
@@ -63,11 +69,26 @@ class StorageErrors:
             return
         # delta-rs raises Exception itself for a Parquet file that is gone or cut
         if isinstance(error, DeltaError | OSError) or type(error) is Exception:
-            cause = " ".join(str(error).partition("\n")[0].split())[:_SHOWN]
+            text = str(error) if isinstance(self._path, RemoteFolder) else str(error).partition("\n")[0]
+            cause = " ".join(_TREE.sub("", text).split())[:_SHOWN]
             raise StorageError(f"{self._path}: {cause}; {self._advice}") from error
 
 
-def open_table(path: Path) -> DeltaTable:
+def has_table(path: Folder) -> bool:
+    """Returns whether a folder holds a Delta table.
+
+    Raises:
+        StorageError: if an object store does not answer.
+    """
+    with StorageErrors(path, ON_REMOTE):
+        return DeltaTable.is_deltatable(str(path), _options(path))
+
+
+def _options(path: Folder) -> dict[str, str] | None:
+    return path.delta_options() if isinstance(path, RemoteFolder) else None
+
+
+def open_table(path: Folder) -> DeltaTable:
     """Opens the newest version of a table; reads its log only where it changed since this process read it.
 
     Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`.
@@ -80,8 +101,10 @@ def open_table(path: Path) -> DeltaTable:
     return table
 
 
-def take_table(path: Path) -> DeltaTable:
+def take_table(path: Folder) -> DeltaTable:
     """Opens a table for a writer: no later `open_table` returns the same object."""
+    if isinstance(path, RemoteFolder):
+        return _take_remote(path)
     state = _find_state(path)
     with StorageErrors(path, ON_READ):
         if state is not None and state.last.suffix == ".json" and not _is_whole(state.last):
@@ -91,6 +114,15 @@ def take_table(path: Path) -> DeltaTable:
             )
         kept_state, table = _kept.pop(path, (None, None))
         return _read_table(path) if table is None or state is None or state != kept_state else table
+
+
+def _take_remote(path: RemoteFolder) -> DeltaTable:
+    _, table = _kept.pop(path, (None, None))
+    with StorageErrors(path, ON_REMOTE):
+        if table is None:
+            return DeltaTable(str(path), storage_options=_options(path))
+        table.update_incremental()
+    return table
 
 
 def _read_table(path: Path) -> DeltaTable:
@@ -112,17 +144,19 @@ def _drop_torn_checkpoint(log: Path) -> bool:
     return True
 
 
-def keep_table(path: Path, table: DeltaTable) -> None:
+def keep_table(path: Folder, table: DeltaTable) -> None:
     """Keeps a table for the next `open_table`, if it is at its newest commit."""
-    state = _find_state(path)
-    if state is not None and int(state.last.name[:20]) == table.version():
+    state = None if isinstance(path, RemoteFolder) else _find_state(path)
+    if isinstance(path, RemoteFolder) or (state is not None and int(state.last.name[:20]) == table.version()):
         _kept[path] = state, table
         while len(_kept) > _MOST_KEPT:
             _kept.pop(next(iter([*_kept])), None)  # a copy: other threads keep tables too
 
 
-def find_version(path: Path) -> int:
+def find_version(path: Folder) -> int:
     """Finds the newest version of a table by the file names of its log; -1 where there is none."""
+    if isinstance(path, RemoteFolder):
+        return open_table(path).version() if path in _kept or has_table(path) else -1
     state = _find_state(path)
     return -1 if state is None else int(state.last.name[:20])
 
@@ -132,7 +166,8 @@ def _find_state(path: Path) -> _LogState | None:
         names = os.listdir(path / _LOG)  # noqa: PTH208 - names only: this is asked before each read
     except FileNotFoundError:
         return None
-    dated = [name for name in names if name[:20].isdecimal()]
+    # A commit is written as `….json#1` before it has its name: another writer's may be gone a moment later.
+    dated = [name for name in names if name[:20].isdecimal() and "#" not in name]
     if not dated:
         return None
     # The newest commit; where it was cleaned up, the checkpoint that stands for it: `checkpoint` sorts before `json`.
@@ -145,14 +180,16 @@ def _name_commit(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def sync_commits(path: Path, *, after: int, to: int) -> None:
-    """Waits until some commits of a table, and the files they added, are on the disk.
+def sync_commits(path: Folder, *, after: int, to: int) -> None:
+    """Waits until some commits of a table, and the files they added, are on the disk; an object store needs no waiting.
 
     Args:
         path: The table's folder.
         after: Version before the first of them; -1 for a new table.
         to: Version of the last.
     """
+    if isinstance(path, RemoteFolder):
+        return
     commits = [path / _LOG / _name_commit(version) for version in range(after + 1, to + 1)]
     checkpoints = [path / _LOG / f"{version:020d}{_CHECKPOINT}" for version in range(after + 1, to + 1)]
     checkpoints = [file for file in (*checkpoints, path / _LOG / _LAST_CHECKPOINT) if file.exists()]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from pipeline.config.storage import Folder
 from pipeline.model.cluster import EarlierState
 from pipeline.model.window import DAY_MS, TimeWindow, instant_of, milliseconds_of
-from pipeline.storage.durability import open_table
+from pipeline.storage.durability import has_table, open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
@@ -20,7 +20,7 @@ _TERM = ("topic", "topic_id", "partition", "leader_epoch")
 _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_bytes", "window_start")
 
 
-def load_earlier_states(warehouse: Path, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
+def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
     """The newest leader's row of each leader epoch in the windows before a span, and likewise since it, oldest first.
 
     Who led in an epoch is true at any time: what runs over later windows saw tells a late run about earlier ones. A row
@@ -30,7 +30,7 @@ def load_earlier_states(warehouse: Path, cluster: str, span: TimeWindow) -> tupl
     `span`: the run's windows; rows of a week before and after it count.
     """
     path = table_path(warehouse, CLUSTER_STATE)
-    if not DeltaTable.is_deltatable(str(path)):
+    if not has_table(path):
         return ()
     stored = open_table(path)
     if not {*_COLUMNS} <= {field.name for field in stored.schema().fields}:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small arrays are used again
 _KEPT_BYTES = 1 << 26
@@ -30,8 +33,8 @@ _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")
 """Texts that many rows share: given as dictionaries."""
 
 
-def list_data_files(warehouse: Path, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
-    """Paths of the Parquet files that may hold a cluster's rows of some windows, sorted.
+def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
+    """Paths of the Parquet files that may hold a cluster's rows of some windows, sorted; in a store without the scheme.
 
     `table`: a declaration partitioned by cluster and window date.
     `windows`: at least one; rows of other windows may lie in the same files.
@@ -40,25 +43,38 @@ def list_data_files(warehouse: Path, table: Table, cluster: str, windows: Sequen
     on_disk = open_table(folder)
     root = on_disk.table_uri.removeprefix("file://")  # as in a URI: a space is %20
     found = on_disk.file_uris(file_pruning_predicate=predicate)
-    return tuple(sorted(f"{folder}/{path.removeprefix(root)}" for path in found))
+    start = str(folder).partition("://")[2] or str(folder)
+    return tuple(sorted(f"{start}/{path.removeprefix(root)}" for path in found))
 
 
-def count_file_rows(paths: Sequence[str]) -> int:
+@functools.cache  # of one warehouse, in each process that reads it
+def _files_of(warehouse: Folder) -> fs.FileSystem | None:
+    return warehouse.file_system() if isinstance(warehouse, RemoteFolder) else None
+
+
+def count_file_rows(warehouse: Folder, paths: Sequence[str]) -> int:
     """Rows of some files together, from their footers."""
-    return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    return sum(int(pq.read_metadata(path, filesystem=_files_of(warehouse)).num_rows) for path in paths)
 
 
-def iter_file_rows(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def iter_file_rows(warehouse: Folder, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of one file, some columns of them; a quarter of a million at once.
 
     `columns`: their names; not those the table is partitioned by.
     """
     texts = [name for name in columns if name in _REPEATED]
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
+    with pq.ParquetFile(path, read_dictionary=texts, filesystem=_files_of(warehouse)) as file:
         yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
 
 
+def iter_dataset(warehouse: Folder, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of one file in the columns of a schema; NULL where the file is older than a column."""
+    files = _files_of(warehouse)
+    yield from ds.dataset(path, schema, format="parquet", filesystem=files).to_batches(use_threads=False)
+
+
 def read_window_rows(
+    warehouse: Folder,
     paths: Sequence[str],
     columns: Sequence[str],
     start_ms: int,
@@ -72,10 +88,10 @@ def read_window_rows(
     `within`: of some of them the values wanted.
     `most_bytes`: of the row groups of a small window.
     """
-    whole = _read_small_window(tuple(paths), tuple(columns), start_ms, most_bytes)
+    whole = _read_small_window(warehouse, tuple(paths), tuple(columns), start_ms, most_bytes)
     if whole is None:
         wanted = {name: list(values) for name, values in within.items()}
-        files = [_WindowFile.open(path, start_ms) for path in paths]
+        files = [_WindowFile.open(warehouse, path, start_ms) for path in paths]
         return pa.concat_tables([file.read(columns, wanted) for file in files], promote_options="permissive")
     for name, values in within.items():
         whole = whole.filter(pc.is_in(whole[name], pa.array(list(values), whole.schema.field(name).type)))
@@ -84,10 +100,10 @@ def read_window_rows(
 
 @functools.lru_cache(maxsize=2)  # arrivals and batches of the window at hand; a data file never changes
 def _read_small_window(
-    paths: tuple[str, ...], columns: tuple[str, ...], start_ms: int, most_bytes: int
+    warehouse: Folder, paths: tuple[str, ...], columns: tuple[str, ...], start_ms: int, most_bytes: int
 ) -> pa.Table | None:
     """All rows of one window; None where their row groups are large."""
-    files = [_WindowFile.open(path, start_ms) for path in paths]
+    files = [_WindowFile.open(warehouse, path, start_ms) for path in paths]
     if sum(file.size_bytes for file in files) > most_bytes:
         return None
     return pa.concat_tables([file.read(columns, {}) for file in files], promote_options="permissive")
@@ -100,8 +116,8 @@ class _WindowFile(NamedTuple):
     is_of_window: ds.Expression
 
     @classmethod
-    def open(cls, path: str, start_ms: int) -> _WindowFile:
-        (fragment,) = ds.dataset(path).get_fragments()
+    def open(cls, warehouse: Folder, path: str, start_ms: int) -> _WindowFile:
+        (fragment,) = ds.dataset(path, filesystem=_files_of(warehouse)).get_fragments()
         stored_as = fragment.physical_schema.field(
             "window_start"
         ).type  # Spark's files name no time zone, delta-rs's do

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import methodcaller
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, WriterProperties
 
+from pipeline.config.storage import Folder
 from pipeline.errors import ConfigError
-from pipeline.storage.durability import open_table, sync_commits, take_table
+from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
@@ -40,7 +40,7 @@ class Upkeep:
 
 
 def maintain_tables(
-    warehouse: Path,
+    warehouse: Folder,
     *,
     as_of_ms: int,
     retention_hours: int = SAFE_RETENTION_HOURS,
@@ -64,11 +64,11 @@ def maintain_tables(
             f"{SAFE_RETENTION_HOURS} h"
         )
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
-    found = [table for table in tables if DeltaTable.is_deltatable(str(table_path(warehouse, table)))]
+    found = [table for table in tables if has_table(table_path(warehouse, table))]
     return tuple(_maintain(warehouse, table, today, retention_hours) for table in found)
 
 
-def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -> Upkeep:
+def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int) -> Upkeep:
     path = table_path(warehouse, table)
     before_count = len(open_table(path).file_uris())
     closed = [("window_date", "<", today)] if "window_date" in table.partitioned_by else None
@@ -93,7 +93,7 @@ def _maintain(warehouse: Path, table: Table, today: str, retention_hours: int) -
     )
 
 
-def drop_expired(warehouse: Path, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
+def drop_expired(warehouse: Folder, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
     """Drops rows older than their table's retention; later vacuums remove the files.
 
     `retention_ms`: how long rows are kept, counted from the end of their date.
@@ -107,7 +107,7 @@ def drop_expired(warehouse: Path, *, as_of_ms: int, retention_ms: Mapping[Table,
     notes = []
     for table, kept_ms in retention_ms.items():
         path = table_path(warehouse, table)
-        if not DeltaTable.is_deltatable(str(path)):
+        if not has_table(path):
             continue
         last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
         is_expired = f"{table.dated_by} < '{last}'"

@@ -14,10 +14,13 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from pipeline.config.mail import MAIL_CHANNEL
+from pipeline.config.storage import Folder
 from pipeline.model.incident import SILENCED, AlertMessage
+from pipeline.storage.durability import has_table
 from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.rows import commit, load_rows
+from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
 
@@ -25,19 +28,21 @@ UNCONFIRMED = "the attempt ended before its outcome was noted; the message may h
 """`last_error` from the beginning of an attempt to its end."""
 
 
-def undelivered(warehouse: Path) -> list[AlertMessage]:
+def undelivered(warehouse: Folder) -> list[AlertMessage]:
     """Messages not delivered yet, given up or not, in the order of their windows."""
+    if not has_table(table_path(warehouse, ALERT_OUTBOX)):
+        return []  # a first run that failed before it made tables
     rows = load_rows(warehouse, ALERT_OUTBOX, where="delivered_at IS NULL").to_pylist()
     rows.sort(key=lambda row: (row["window_start"], row["queued_at"], row["message_id"]))
     return [value_of(AlertMessage, {**row, "channel": row["channel"] or MAIL_CHANNEL}) for row in rows]
 
 
-def pending(warehouse: Path) -> list[AlertMessage]:
+def pending(warehouse: Folder) -> list[AlertMessage]:
     """Messages that wait to be delivered, in the order of their windows."""
     return [message for message in undelivered(warehouse) if message.given_up_at_ms is None]
 
 
-def reported_changes(warehouse: Path, cluster: str) -> dict[str, set[str]]:
+def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
     """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none."""
     reported: dict[str, set[str]] = defaultdict(set)
     rows = load_rows(
@@ -54,30 +59,30 @@ def reported_changes(warehouse: Path, cluster: str) -> dict[str, set[str]]:
 
 
 @contextlib.contextmanager
-def delivering(warehouse: Path) -> Iterator[bool]:
+def delivering(folder: Path) -> Iterator[bool]:
     """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
-    with holding(warehouse, "delivering", wait=False) as is_ours:
+    with holding(folder, "delivering", wait=False) as is_ours:
         yield is_ours
 
 
-def mark_attempt(warehouse: Path, message_id: str, *, retry_at_ms: int) -> int:
+def mark_attempt(warehouse: Folder, message_id: str, *, retry_at_ms: int) -> int:
     """Counts an attempt before it begins, so that one whose end cannot be noted is repeated later, not at once."""
     begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": format_datafusion_instant(retry_at_ms)}
     return _update(warehouse, message_id, {**begun, "last_error": _quoted(UNCONFIRMED)})
 
 
-def mark_failed(warehouse: Path, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
+def mark_failed(warehouse: Folder, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
     """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
     end = {} if given_up_at_ms is None else {"given_up_at": format_datafusion_instant(given_up_at_ms)}
     return _update(warehouse, message_id, {"last_error": _quoted(error), **end})
 
 
-def mark_retry(warehouse: Path, message_id: str) -> int:
+def mark_retry(warehouse: Folder, message_id: str) -> int:
     """Lets the next delivery try a message at once that was given up or waits; the table's version afterwards."""
     return _update(warehouse, message_id, {"given_up_at": "NULL", "next_attempt_at": "NULL"})
 
 
-def mark_delivered(warehouse: Path, message_id: str, *, delivered_to: str, now_ms: int) -> int:
+def mark_delivered(warehouse: Folder, message_id: str, *, delivered_to: str, now_ms: int) -> int:
     """Takes a message out of the pending ones; of two marks the first one stays. Returns the table's version."""
     done = {
         "delivered_at": format_datafusion_instant(now_ms),
@@ -87,7 +92,7 @@ def mark_delivered(warehouse: Path, message_id: str, *, delivered_to: str, now_m
     return _update(warehouse, message_id, done)
 
 
-def _update(warehouse: Path, message_id: str, changes: dict[str, str]) -> int:
+def _update(warehouse: Folder, message_id: str, changes: dict[str, str]) -> int:
     predicate = f"message_id = {_quoted(message_id)} AND delivered_at IS NULL"
 
     def write(on_disk: DeltaTable) -> None:

@@ -7,14 +7,14 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from pipeline.config.storage import Folder
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import (
@@ -40,7 +40,7 @@ ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one g
 
 
 def load_rows(
-    warehouse: Path,
+    warehouse: Folder,
     table: Table,
     *,
     cluster: str | None = None,
@@ -69,7 +69,7 @@ def load_rows(
     return found.cast(schema)  # from the views that DataFusion answers with
 
 
-def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.Table:
     """Answers DataFusion's SQL over tables, which it reads file by file.
 
     `tables`: declarations, by the names that the query gives them.
@@ -84,7 +84,9 @@ def query_rows(warehouse: Path, sql: str, tables: Mapping[str, Table]) -> pa.Tab
     return found.cast(pa.schema(kinds))
 
 
-def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str, windows: Sequence[TimeWindow]) -> int:
+def replace_rows(
+    rows: pa.Table, warehouse: Folder, table: Table, *, cluster: str, windows: Sequence[TimeWindow]
+) -> int:
     """Replaces all rows of a cluster in some windows, in one commit; no rows clear them.
 
     Returns:
@@ -106,7 +108,28 @@ def replace_rows(rows: pa.Table, warehouse: Path, table: Table, *, cluster: str,
     return commit(warehouse, table, write)
 
 
-def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bool = False) -> int:
+def replace_streamed_rows(
+    batches: Callable[[], Iterable[pa.RecordBatch]],
+    warehouse: Folder,
+    table: Table,
+    *,
+    cluster: str,
+    windows: Sequence[TimeWindow],
+) -> int:
+    """Replaces rows as `replace_rows` does, of which one batch is held at a time.
+
+    `batches`: gives all of them, once for each attempt.
+    """
+    predicate = format_datafusion_predicate(table, cluster, windows)
+
+    def write(on_disk: DeltaTable) -> None:
+        rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches())
+        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate)
+
+    return commit(warehouse, table, write)
+
+
+def merge_rows(rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False) -> int:
     """Upserts rows by the declared key; makes no commit where nothing changes.
 
     `insert_only`: leave stored rows alone, whatever the new ones say.
@@ -135,7 +158,7 @@ def merge_rows(rows: pa.Table, warehouse: Path, table: Table, *, insert_only: bo
     return commit(warehouse, table, merge)
 
 
-def commit(warehouse: Path, table: Table, write: Callable[[DeltaTable], None]) -> int:
+def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None]) -> int:
     """Makes one commit, again on the newest version where another writer came first; on disk when this returns.
 
     Returns:

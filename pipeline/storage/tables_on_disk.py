@@ -1,4 +1,4 @@
-"""Declared tables as Delta tables on disk: made and extended through delta-rs, without a JVM."""
+"""Declared tables as Delta tables in a warehouse: made and extended through delta-rs, without a JVM."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.schema import ArrayType, MapType, PrimitiveType
 
+from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.errors import TableMismatchError
-from pipeline.storage.durability import StorageErrors, keep_table, open_table, sync_commits, take_table
+from pipeline.storage.durability import StorageErrors, has_table, keep_table, open_table, sync_commits, take_table
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.keys import EXPIRING
 
@@ -35,27 +36,25 @@ _PRIMITIVES = {
 }
 
 
-def table_path(warehouse: Path, table: Table) -> Path:
+def table_path(warehouse: Folder, table: Table) -> Folder:
     """Folder of a table: `<warehouse>/<layer>/<noun>`."""
     return warehouse.joinpath(*table.name.split("."))
 
 
-def count_rows(warehouse: Path, tables: Iterable[Table] = TABLES) -> dict[str, int]:
+def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str, int]:
     """Rows of each table that exists, by name, in the order given."""
     paths = {table.name: table_path(warehouse, table) for table in tables}
-    return {name: open_table(path).count() for name, path in paths.items() if DeltaTable.is_deltatable(str(path))}
+    return {name: open_table(path).count() for name, path in paths.items() if has_table(path)}
 
 
-def count_added_rows(warehouse: Path, versions: Mapping[str, int]) -> dict[str, int]:
+def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str, int]:
     """Rows that one commit each added, by table name, as the writers counted them: delta-rs or Spark.
 
     Only the commit is read. A commit that is gone or counts nothing is left out.
     """
     found = {}
     for name, version in versions.items():
-        commit = warehouse.joinpath(*name.split("."), "_delta_log", f"{version:020}.json")
-        lines = commit.read_text(encoding="utf-8").splitlines() if commit.exists() else []
-        actions = (json.loads(line) for line in lines)
+        actions = map(json.loads, _read_commit(warehouse.joinpath(*name.split(".")), f"_delta_log/{version:020}.json"))
         metrics: dict[str, int | str] = next(
             (one["commitInfo"].get("operationMetrics", {}) for one in actions if "commitInfo" in one), {}
         )
@@ -65,7 +64,18 @@ def count_added_rows(warehouse: Path, versions: Mapping[str, int]) -> dict[str, 
     return found
 
 
-def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
+def _read_commit(folder: Folder, name: str) -> list[bytes]:
+    try:
+        if isinstance(folder, Path):
+            return (folder / name).read_bytes().splitlines()
+        with folder.file_system().open_input_file(f"{folder.location.partition('://')[2]}/{name}") as file:
+            lines: list[bytes] = file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    return lines
+
+
+def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Makes the tables that are missing and adds the columns that older ones lack.
 
     `warehouse`: folder of all tables; made where it is missing.
@@ -79,21 +89,22 @@ def ensure_tables(warehouse: Path, tables: Iterable[Table] = TABLES) -> tuple[st
     return tuple(table.name for table in tables if _ensure(warehouse, table))
 
 
-def _ensure(warehouse: Path, table: Table) -> bool:
+def _ensure(warehouse: Folder, table: Table) -> bool:
     path = table_path(warehouse, table)
     with StorageErrors(path, "make room or mend the folder, then run again"):
         return _ensure_at(path, table)
 
 
-def _ensure_at(path: Path, table: Table) -> bool:
-    if not DeltaTable.is_deltatable(str(path)):
-        path.mkdir(parents=True, exist_ok=True)
-        if table in EXPIRING:
-            path.chmod(stat.S_IRWXU)
+def _ensure_at(path: Folder, table: Table) -> bool:
+    if not has_table(path):
+        if isinstance(path, Path):
+            path.mkdir(parents=True, exist_ok=True)
+            if table in EXPIRING:
+                path.chmod(stat.S_IRWXU)
         try:
             _create(path, table)
         except DeltaError:
-            if not DeltaTable.is_deltatable(str(path)):  # else another process made it just now
+            if not has_table(path):  # else another process made it just now
                 raise
         else:
             sync_commits(path, after=-1, to=0)
@@ -108,15 +119,16 @@ def _ensure_at(path: Path, table: Table) -> bool:
     return is_changed
 
 
-def _create(path: Path, table: Table) -> None:
+def _create(path: Folder, table: Table) -> None:
     DeltaTable.create(
-        path,
+        str(path),
         schema=Schema([_field(column) for column in table.columns]),
         partition_by=list(table.partitioned_by),
         name=table.name,
         description=f"One row per {table.grain}.",
         configuration=_properties(table),
         raise_if_key_not_exists=False,
+        storage_options=path.delta_options() if isinstance(path, RemoteFolder) else None,
     )
 
 

@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from pipeline.config.storage import Folder
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of
-from pipeline.storage.durability import find_version, open_table
+from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
@@ -85,20 +84,20 @@ class StoredWindows:
     availability: Mapping[tuple[str, TimeWindow], StoredAvailability] = field(default_factory=dict)
 
 
-def committed_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
+def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The windows of a cluster that readers may trust."""
     return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows, _BOUNDS))
 
 
 def lost_windows(
-    warehouse: Path, cluster: str, before: TimeWindow, most_count: int
+    warehouse: Folder, cluster: str, before: TimeWindow, most_count: int
 ) -> tuple[tuple[TimeWindow, ...], ...]:
     """The windows before one, at most so many, that no run committed, in stretches without a gap.
 
     Windows before the first committed one are not lost: nobody wanted them.
     """
     path = table_path(warehouse, WINDOW_STATUS)
-    if not DeltaTable.is_deltatable(str(path)):
+    if not has_table(path):
         return ()  # the first run of all
     window_ms = before.end_ms - before.start_ms
     starts_ms = range(before.start_ms - most_count * window_ms, before.start_ms, window_ms)
@@ -114,13 +113,13 @@ def lost_windows(
     return tuple(tuple(stretch) for is_committed, stretch in stretches if not is_committed)
 
 
-def trusted_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
+def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The committed windows over which the data gate passed."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return frozenset(_window(row) for row in rows if row["is_trusted"])
 
 
-def trust_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> int:
+def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:
     """Notes that the data gate passed over these windows.
 
     Returns:
@@ -129,7 +128,7 @@ def trust_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) 
     return _mark(warehouse, cluster, windows, is_trusted=True)
 
 
-def withdraw_trust(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> None:
+def withdraw_trust(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> None:
     """Notes that windows are about to be replaced: a run that dies half-way leaves none of them trusted.
 
     Makes a commit only where some of them are trusted.
@@ -139,14 +138,14 @@ def withdraw_trust(warehouse: Path, cluster: str, windows: Sequence[TimeWindow])
         _mark(warehouse, cluster, trusted, is_trusted=None)
 
 
-def _mark(warehouse: Path, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
+def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
     place = rows.schema.get_field_index("is_trusted")
     marked = rows.set_column(place, rows.schema.field(place), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
     return replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
-def load_stored_windows(warehouse: Path, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
+def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """Loads the stored rows of the windows that a run is about to replace."""
     status = _status_rows(warehouse, cluster, windows)
     committed = frozenset(_window(row) for row in status)
@@ -203,7 +202,7 @@ def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]
 
 
 def _status_rows(
-    warehouse: Path, cluster: str, windows: Sequence[TimeWindow], columns: Sequence[str] = ()
+    warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], columns: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Rows whose tables still hold what they vouch for; some columns, all by default."""
     wanted = (*columns, _VERSIONS) if columns else ()

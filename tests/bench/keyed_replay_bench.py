@@ -10,6 +10,7 @@ import resource
 import shutil
 import time
 from datetime import UTC, date, datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -85,10 +86,10 @@ def replay_ours(spark, warehouse, windows):
         content: list_data_files(warehouse, table, CLUSTER, windows)
         for content, table in ((TRAFFIC, KEY_TRAFFIC), (HASHES, KEY_HASHES))
     }
-    buckets = max(1, -(-count_file_rows(paths[TRAFFIC]) // 1_000_000))
+    buckets = max(1, -(-count_file_rows(warehouse, paths[TRAFFIC]) // 1_000_000))
     plan = plan_keys(windows, frozenset(windows), counts, CANDIDATES, partitioners={}, bucket_count=buckets)
     files = [(content, path) for content, found in paths.items() for path in found]
-    return list_keyed_topics(plan, replay_keys(spark, files, plan, iter_file_rows))
+    return list_keyed_topics(plan, replay_keys(spark, files, plan, partial(iter_file_rows, warehouse)))
 
 
 def replay_in_sql(spark, warehouse):

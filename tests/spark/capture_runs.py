@@ -68,7 +68,7 @@ class Capture:
             _link(self.folder / name, target / name)
         return replace(self, folder=target)
 
-    def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, **document):
+    def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, **document):
         """A configuration whose tables and mails lie in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         at = self.folder
@@ -78,6 +78,7 @@ class Capture:
             "consumer_groups": {"paths": [str(p) for p in sorted((at / "tools").glob("*groups-describe*.txt"))]},
             "producer_metrics": {"path": str(at / "scrapes/producers")},
             "broker_metrics": {"path": str(at / "scrapes/brokers")},
+            "collected": {"path": landing},
         }
         cluster = {
             "as_of": format_instant(self.recorded_until_ms),

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from pipeline.jobs.ingest.found import Found
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.questions import NAMED, SourceAvailability
+from pipeline.storage.durability import has_table
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, collect_coverage, committed_windows, windows_to_keep
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -27,7 +27,7 @@ def find_newest_window(run: RunContext) -> TimeWindow | None:
     last = run.windows[-1]
     if run.as_of_ms >= last.end_ms + milliseconds_of(run.config.grace) + run.window_ms + LATE_MS:
         return None
-    if not DeltaTable.is_deltatable(str(table_path(run.warehouse, WINDOW_STATUS))):
+    if not has_table(table_path(run.warehouse, WINDOW_STATUS)):
         return last
     later = (TimeWindow(last.end_ms, max(run.as_of_ms, last.end_ms) + run.window_ms),)
     return None if committed_windows(run.warehouse, run.cluster_name, later) else last

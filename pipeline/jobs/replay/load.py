@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from pipeline.config.storage import Folder
 from pipeline.engine import choose_engine
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
@@ -111,7 +112,7 @@ def _list_arrivals(
 ) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int]]:
     """Records of each session, in order of window, producer id and epoch; and minutes of each topic that hold records."""
     paths = list_data_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
-    batches = [batch for path in paths for batch in iter_file_rows(path, _LISTED_COLUMNS)]
+    batches = [batch for path in paths for batch in iter_file_rows(run.warehouse, path, _LISTED_COLUMNS)]
     if not batches:
         return {}, {}
     rows = pl.concat([pl.DataFrame(pl.from_arrow(batch)) for batch in batches]).with_columns(
@@ -167,9 +168,11 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
         for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
     )
     return Readers(
-        partial(_read_sessions, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
-        partial(_read_sessions, batches, BATCH_COLUMNS, every_epoch=True),  # arrivals pool transactional producers'
-        partial(_read_hashes, hashes),
+        partial(_read_sessions, run.warehouse, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
+        partial(
+            _read_sessions, run.warehouse, batches, BATCH_COLUMNS, every_epoch=True
+        ),  # arrivals pool transactional producers'
+        partial(_read_hashes, run.warehouse, hashes),
     )
 
 
@@ -185,7 +188,7 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
         return [(content, path) for path in list_data_files(run.warehouse, table, run.cluster_name, span)]
 
     files = list_of(KEY_TRAFFIC, TRAFFIC)
-    row_count = count_file_rows([path for _, path in files])
+    row_count = count_file_rows(run.warehouse, [path for _, path in files])
     plan = plan_keys(
         windows,
         committed,
@@ -198,11 +201,13 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
     if any(isinstance(column, AnswerColumn) for column in plan.columns):
         files += list_of(KEY_ANSWERS, ANSWERS)
     return list_keyed_topics(
-        plan, replay_keys(choose_engine(spark, _S_PER_KEY * row_count), files, plan, iter_file_rows)
+        plan,
+        replay_keys(choose_engine(spark, _S_PER_KEY * row_count), files, plan, partial(iter_file_rows, run.warehouse)),
     )
 
 
 def _read_sessions(
+    warehouse: Folder,
     paths: Sequence[str],
     columns: Sequence[str],
     start_ms: int,
@@ -211,11 +216,11 @@ def _read_sessions(
     every_epoch: bool,
 ) -> pa.Table:
     wanted = set(sessions)
-    rows = read_window_rows(paths, columns, start_ms, {"producer_id": sorted({one for one, _ in wanted})})
+    rows = read_window_rows(warehouse, paths, columns, start_ms, {"producer_id": sorted({one for one, _ in wanted})})
     pairs = zip(rows["producer_id"].to_pylist(), rows["producer_epoch"].to_pylist(), strict=True)
     is_wanted = [every_epoch or pair in wanted for pair in pairs]
     return rows if all(is_wanted) else rows.filter(pa.array(is_wanted, pa.bool_()))  # a filter copies
 
 
-def _read_hashes(paths: Sequence[str]) -> KeyHashes:
-    return index_hashes(batch for path in paths for batch in iter_file_rows(path, KEY_HASH_COLUMNS))
+def _read_hashes(warehouse: Folder, paths: Sequence[str]) -> KeyHashes:
+    return index_hashes(batch for path in paths for batch in iter_file_rows(warehouse, path, KEY_HASH_COLUMNS))

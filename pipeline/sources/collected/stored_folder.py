@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.config.storage import NO_STORAGE, Storage, is_remote
+from pipeline.config.storage import NO_STORAGE, RemoteFolder, Storage, is_remote
 from pipeline.durable_files import replace_file
 from pipeline.errors import StorageError
 
@@ -85,16 +85,7 @@ class StoredFolder:
 
         if not is_remote(self.location):
             return fs.LocalFileSystem()
-        if self.location.partition("://")[0] not in {"s3", "s3a"}:
-            return fs.FileSystem.from_uri(self.location)[0]
-        key_id, secret, token = self.storage.read_credentials()
-        return fs.S3FileSystem(
-            endpoint_override=self.storage.endpoint,
-            region=self.storage.region,
-            access_key=key_id or None,
-            secret_key=secret or None,
-            session_token=token or None,
-        )
+        return RemoteFolder(self.location, self.storage).file_system()
 
     def _path(self, name: str) -> str:
         root = self.location.partition("://")[2] if is_remote(self.location) else self.location

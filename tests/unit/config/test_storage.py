@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from pipeline.config.storage import Credentials, Storage, is_remote
+from pipeline.config.storage import Credentials, RemoteFolder, Storage, is_remote
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 
 
@@ -35,3 +37,51 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_what_has_a_scheme_is_remote():
     assert [is_remote(at) for at in ("s3a://b/p", "/data", "data")] == [True, False, False]
+
+
+DOCUMENT = {
+    "outbox": "mails",
+    "clusters": {"prod": {"sources": [{"kind": "live_cluster", "bootstrap_servers": "kafka:9092"}]}},
+}
+
+
+def configure(folder, **document):
+    file = folder / "partition-health.yaml"
+    file.write_text(yaml.safe_dump(DOCUMENT | document))
+    return load_config(file)
+
+
+def test_a_warehouse_in_a_bucket_is_reached_as_the_section_says(tmp_path):
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    storage = {"endpoint": "http://minio:9000", "region": "eu-west-1", "credentials": "credentials"}
+    config = configure(tmp_path, warehouse="s3a://tables/prod/", storage=storage)
+    assert config.warehouse == RemoteFolder("s3a://tables/prod/", Storage(**storage | {"credentials": file}))
+    assert str(config.warehouse.joinpath("gold", "verdicts")) == "s3a://tables/prod/gold/verdicts"
+    assert config.warehouse.delta_options() == {
+        "aws_conditional_put": "etag",
+        "aws_region": "eu-west-1",
+        "aws_endpoint": "http://minio:9000",
+        "aws_allow_http": "true",
+        "aws_access_key_id": "a",
+        "aws_secret_access_key": "b",
+    }
+    assert "s3a://tables/prod/" in config.model_dump_json()
+    assert "'b'" not in repr(config)
+
+
+def test_locks_and_reports_are_in_a_folder_of_the_machine(tmp_path):
+    for warehouse, local in (("s3a://tables/prod", "mails"), ("tables", "tables")):
+        config = configure(tmp_path, warehouse=warehouse)
+        assert config.local_folder == tmp_path / local
+        assert config.report_path("prod", 0).parent == tmp_path / local / "reports"
+
+
+@pytest.mark.parametrize("warehouse", [{}, None, ["a"]])
+def test_a_warehouse_that_is_no_path_is_refused(tmp_path, warehouse):
+    with pytest.raises(ConfigError, match="warehouse: found"):
+        configure(tmp_path, warehouse=warehouse)
+
+
+def test_other_stores_are_reached_by_their_own_environment():
+    assert RemoteFolder("gs://tables/prod").delta_options() == {}

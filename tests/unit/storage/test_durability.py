@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipeline.errors import StorageError
-from pipeline.storage.durability import open_table
+from pipeline.storage.durability import find_version, open_table
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -182,3 +182,13 @@ def test_checkpoints_are_synced_before_the_commits_they_stand_for(tmp_path, sync
         queue(tmp_path, f"m{number}")
     names = [path.name for path in synced]
     assert names.index(f"{9:020d}.checkpoint.parquet") < names.index("_last_checkpoint") < names.index(f"{9:020d}.json")
+
+
+def test_a_commit_that_another_writer_has_not_named_yet_counts_for_nothing(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    log = table_path(tmp_path, ALERT_OUTBOX) / "_delta_log"
+    (log / "00000000000000000001.json#1").symlink_to(
+        log / "gone"
+    )  # as one that is renamed between a listing and a look
+    assert find_version(table_path(tmp_path, ALERT_OUTBOX)) == 0
+    assert open_table(table_path(tmp_path, ALERT_OUTBOX)).version() == 0

@@ -75,3 +75,7 @@ def test_marks_made_at_the_same_time_are_all_kept(warehouse):
         list(pool.map(lambda name: mark_delivered(warehouse, name, delivered_to="x", now_ms=NOON_MS), names))
     assert ids(warehouse) == []
     assert {row["attempt_count"] for row in load_rows(warehouse, ALERT_OUTBOX).to_pylist()} == {1}
+
+
+def test_before_the_first_run_nothing_waits(tmp_path):
+    assert pending(tmp_path) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from pipeline.storage.files import read_window_rows
 START = datetime(2026, 11, 21, 9, 37, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
 LATER = START + timedelta(minutes=1)
+LOCAL = Path()
 ROWS = [(START, 1, 10), (LATER, 1, 11), (START, 2, 12), (START, None, 13), (START, 1, 14), (LATER, 3, 15)]
 
 
@@ -44,6 +46,6 @@ def paths(request, tmp_path):
 )
 def test_rows_of_a_window(paths, start_ms, within, values, most_bytes):
     for _ in range(2):
-        found = read_window_rows(paths, ("value", "producer_id"), start_ms, within, most_bytes=most_bytes)
+        found = read_window_rows(LOCAL, paths, ("value", "producer_id"), start_ms, within, most_bytes=most_bytes)
         assert found.column_names == ["value", "producer_id"]
         assert found["value"].to_pylist() == values
