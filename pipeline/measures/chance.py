@@ -73,8 +73,9 @@ def required_units(partition_count: int, excess: float, level: float) -> float:
     return required_units_of_share(1 / partition_count, excess, level, partition_count)
 
 
-def _ratio_deviation(expected_share: float, unit_count: float) -> float:
-    return math.sqrt((1 - expected_share) / (expected_share * unit_count))
+def _ratio_deviation(expected_share: float, unit_count: float, ratio: float = 1.0) -> float:
+    """Standard deviation of the share ratio of a broker that carries `ratio` times its expected share in the long run."""
+    return math.sqrt(ratio * max(0.0, 1 - ratio * expected_share) / (expected_share * unit_count))
 
 
 def chance_ratio(expected_share: float, unit_count: float, level: float = CHANCE_LEVEL) -> float:
@@ -89,8 +90,8 @@ def chance_ratio(expected_share: float, unit_count: float, level: float = CHANCE
     return min(bound, 1 / expected_share)
 
 
-def chance_p_value(share_ratio: float, expected_share: float, unit_count: float) -> float:
-    """One-sided chance of this share ratio or more, for one broker.
+def chance_p_value(share_ratio: float, expected_share: float, unit_count: float, *, true_ratio: float = 1.0) -> float:
+    """One-sided chance of this share ratio or more, for one broker whose ratio in the long run is `true_ratio`.
 
     A broker that is the whole cluster has all of the traffic for certain: 1.
 
@@ -100,11 +101,13 @@ def chance_p_value(share_ratio: float, expected_share: float, unit_count: float)
     '1e-45'
     >>> chance_p_value(1.0, 1.0, 10_000)
     1.0
+    >>> round(chance_p_value(1.25, 1 / 3, 10_000, true_ratio=1.2), 4)
+    0.0003
     """
-    deviation = _ratio_deviation(expected_share, unit_count)
+    deviation = _ratio_deviation(expected_share, unit_count, true_ratio)
     if deviation == 0:
         return 1.0
-    return 0.5 * math.erfc((share_ratio - 1) / deviation / math.sqrt(2))
+    return 0.5 * math.erfc((share_ratio - true_ratio) / deviation / math.sqrt(2))
 
 
 def chance_bound(distance: float, unit_count: float) -> float:

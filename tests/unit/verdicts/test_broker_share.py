@@ -64,7 +64,12 @@ W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
         # a window without traffic is one of the four
         ([HOT, HOT, QUIET, HOT, QUIET, HOT], [W, W, N, F, N, W], [1, 2, 2, 3, 2, 2]),
         ([133, 133, 133], [OK, OK, OK], [0, 0, 0]),
-        ([134, 134, 134], [W, W, F], [1, 2, 3]),
+        # a mean of 1.204 is not above 1.2 beyond chance, 1.220 is
+        ([134, 134, 134], [W, W, W], [1, 2, 3]),
+        ([137, 137, 137], [W, W, F], [1, 2, 3]),
+        # the one window that is not above counts in the mean: 1.13, then 1.23
+        ([137, 80, 137, 137], [W, OK, W, W], [1, 1, 2, 3]),
+        ([150, 110, 150, 150], [W, OK, W, F], [1, 1, 2, 3]),
     ],
 )
 def test_verdicts_window_by_window(loads, verdicts, above_counts):
@@ -92,8 +97,9 @@ HELD_BACK = {
         N,
         "1.29 times its share, and 435 independent batches are too few",
     ),
-    "few units, a clear excess": (window(0, HOT, units=445.0), {}, F, "1.29 times"),
-    "just enough units": (window(0, 134, units=870.0), {}, F, "1.20 times"),
+    "few units, a clear excess": (window(0, HOT, units=500.0), {}, F, "1.29 times"),
+    "few units, near the limit": (window(0, HOT, units=445.0), {}, W, "mean, 1.29, is not above it beyond chance"),
+    "just enough units": (window(0, 134, units=870.0), {}, W, "mean, 1.20, is not above it beyond chance"),
     "nearly enough units, at the limit": (window(0, 134, units=860.0), {}, N, "860 independent batches are too few"),
     "few units, no excess": (window(0, 50, units=200.0), {}, OK, "0.60 times its share; below the limit"),
     "few units, an excess below the limit": (window(0, EVEN, units=200.0), {}, N, "1.00 times its share, and 200"),
