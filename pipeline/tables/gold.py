@@ -134,7 +134,10 @@ VERDICTS = Table(
         double("chance_value", "Value that chance alone reaches once in a thousand windows."),
         boolean("is_above", "The window alone is above limit, floor and chance."),
         bigint("above_count", "Windows above among the last n, this one included.", "windows"),
-        string("verdict", "`ok warn fail not_enough_traffic incomplete stale`; `fail` = above in k of n windows and, for broker shares, in their mean."),
+        string(
+            "verdict",
+            "`ok warn fail not_enough_traffic incomplete stale`; `fail` = above in k of n windows (and their mean).",
+        ),
         string("reason", "Why, in words."),
         string(
             "judged_from",
