@@ -31,6 +31,7 @@ from pipeline.report.topics import HeatMap, draw_heat_map, draw_hot_keys, draw_t
 from pipeline.report.what_if import draw_advice, draw_back_tests, draw_promises, draw_replay
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.gold import VERDICTS
 from pipeline.tables.health import PROMISES
 
 
@@ -75,7 +76,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
-    ensure_tables(run.warehouse, (PROMISES,))  # an older warehouse lacks it until its next run
+    ensure_tables(run.warehouse, (PROMISES, VERDICTS))  # an older warehouse lacks the one, and columns of the other
     window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)

@@ -15,12 +15,14 @@ _TRUSTED = "trusted"
 
 
 def with_range(value: float | None, low: float | None, high: float | None, write: Callable[[float], str]) -> str:
-    """A prediction and its range, the range where it is wider than the digits shown."""
+    """A prediction and its range, the range where it is wider than the digits shown; a line breaks only between them."""
     if value is None:
         return NONE
     if low is None or high is None or write(low) == write(high):
         return write(value)
-    return f"{write(value)} [{write(low)} to {write(high)}]"
+    return " ".join(
+        part.replace(" ", "\N{NO-BREAK SPACE}") for part in (write(value), f"[{write(low)} to {write(high)}]")
+    )
 
 
 def draw_advice(answer: Answer) -> RowChart | None:

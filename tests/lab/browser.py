@@ -24,7 +24,13 @@ SCHEMES = ("light", "dark")
 REPORT_CHARTS = {"causes": "causes", "replay": "replay", "back_tests": "back-tests", "sources": "sources"}
 """File names of charts in `docs/questions`."""
 MOST_CHART_PX = 405
-REPORT_SCREENS = ((1200, 1500, "light"), (380, 1100, "dark"))
+REPORT_SCREENS = (
+    (1440, 1000, "light"),
+    (1200, 1500, "light"),
+    (768, 1000, "dark"),
+    (768, 1000, "print"),
+    (380, 1100, "dark"),
+)
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, level AA, for text of any size."""
 _HEIGHT = 900
@@ -136,7 +142,9 @@ def write_report_screenshots(folder, path):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         for width, height, scheme in REPORT_SCREENS:
-            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            look = {"media": "print"} if scheme == "print" else {"color_scheme": scheme}
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.emulate_media(**look)
             page.goto(path.resolve().as_uri(), wait_until="load")
             page.screenshot(path=folder / f"{path.stem}-{width}-{scheme}.png")
         page = browser.new_page(viewport={"width": 1000, "height": 900})
