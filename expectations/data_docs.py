@@ -30,7 +30,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 from expectations.engine import SUITES, make_suite, read_suite
 from expectations.gate import GateReport
 from pipeline.charts import palette
-from pipeline.model.number_text import format_between
+from pipeline.model.number_text import format_between, format_name
 from pipeline.model.window import instant_of
 from pipeline.runs import RunContext
 
@@ -83,7 +83,9 @@ def _render_result(run: RunContext, report: GateReport) -> str:
     result.meta = {
         "great_expectations_version": result.meta["great_expectations_version"],
         "run_id": RunIdentifier(run_name=f"windows {windows}", run_time=instant_of(run.now_ms)),
-        "batch_spec": {"data_asset_name": f"{report.table or 'several tables'} of cluster {run.cluster_name}"},
+        "batch_spec": {
+            "data_asset_name": f"{report.table or 'several tables'} of cluster {format_name(run.cluster_name)}"
+        },
     }
     badge = "FAIL" if report.failures else "WARN" if report.warnings else "PASS"
     checked = f"{windows}: {sum(not check.success for check in report.checks)} of {len(report.checks)} failed"
@@ -115,7 +117,7 @@ def _render_index(run: RunContext, folder: Path) -> str:
         table=table,
         styling={"body": {"classes": ["table"]}},
     )
-    heading = f"Data Docs of cluster {run.cluster_name}"
+    heading = f"Data Docs of cluster {format_name(run.cluster_name)}"
     section = RenderedSectionContent(section_name="Suites", content_blocks=[block])
     document = RenderedDocumentContent(renderer_type="SiteIndexPageRenderer", page_title=heading, sections=[section])
     return _render(document, heading, "What Great Expectations found when each suite ran last.")

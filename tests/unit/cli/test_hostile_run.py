@@ -211,7 +211,18 @@ HEADERS = {
 def test_the_report_has_its_own_tags(ran):
     (path,) = ran[0].glob("warehouse/reports/*.html")
     page = assert_harmless(path.read_bytes().decode())
-    assert all(not link or link.startswith(("#", "data:")) for link in page.links)
+    (docs,) = ran[0].glob("warehouse/reports/data-docs/*/index.html")
+    to_docs = docs.relative_to(path.parent).as_posix()
+    assert all(not link or link.startswith(("#", "data:")) or link == to_docs for link in page.links)
+
+
+def test_data_docs_have_their_own_tags(ran):
+    paths = {path.name: path for path in ran[0].glob("warehouse/reports/data-docs/*/*.html")}
+    assert {"index.html", "health_gate.html", "record_batches_gate.html", "suite.health_gate.html"} <= set(paths)
+    for path in paths.values():
+        page = assert_harmless(path.read_bytes().decode())
+        assert "script" not in page.tags
+        assert {link.partition("#")[0] for link in page.links} <= {"", *paths}
 
 
 def test_metrics_have_their_own_names(ran):
