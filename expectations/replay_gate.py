@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from statistics import median_low
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import HISTORY_FACTOR
@@ -141,15 +141,21 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
 
     first_ms, end_ms = min(window.start_ms for window in windows), max(window.end_ms for window in windows)
     reach = TimeWindow(max(0, first_ms - HISTORY_FACTOR * HISTORY_WINDOWS * run.window_ms), end_ms)
-    columns = ("window_start", "topic", "topic_id")
-    history = run.load(BACK_TESTS, (reach,), (*columns, "share_error_points")).sort_by("window_start")
+
+    def list_keys(rows: pa.Table) -> list[tuple[int, str, str]]:
+        starts = rows["window_start"].cast(pa.int64())  # microseconds: a date for each would cost most of the time
+        return list(zip(*(column.to_pylist() for column in (starts, rows["topic"], rows["topic_id"])), strict=True))
+
+    columns = ("window_start", "topic", "topic_id", "share_error_points")
+    history = run.load(BACK_TESTS, (reach,), columns).sort_by("window_start")
     errors: dict[tuple[str, str], list[float | None]] = defaultdict(list)
-    medians: dict[tuple[Any, ...], float | None] = {}
-    for start, topic, topic_id, error in zip(*history.to_pydict().values(), strict=True):
-        before = errors[topic, topic_id]
-        known = [value for value in before[-HISTORY_WINDOWS:] if value is not None]
-        medians[start, topic, topic_id] = median_low(known) if len(known) >= LEAST_HISTORY else None
+    medians: dict[tuple[int, str, str], float | None] = {}
+    for key, error in zip(list_keys(history), history["share_error_points"].to_pylist(), strict=True):
+        before = errors[key[1:]]
+        if key[0] >= 1000 * first_ms:
+            known = [value for value in before[-HISTORY_WINDOWS:] if value is not None]
+            medians[key] = median_low(known) if len(known) >= LEAST_HISTORY else None
         before.append(error)
     rows = run.load(BACK_TESTS, windows).sort_by("window_start")
-    own = [medians[key] for key in zip(*(rows[name].to_pylist() for name in columns), strict=True)]
+    own = [medians[key] for key in list_keys(rows)]
     return rows.append_column("history_share_error_points", pa.array(own, pa.float64()))

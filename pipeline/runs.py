@@ -85,7 +85,7 @@ class RunContext:
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
         found = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
-        return {milliseconds_of(instant) for starts in found for instant in starts.to_pylist()}
+        return {start_us // 1000 for starts in found for start_us in starts.cast(pa.int64()).to_pylist()}
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
         """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""

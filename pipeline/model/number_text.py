@@ -19,6 +19,8 @@ def escape_hidden(text: str, keep: str = "") -> str:
     >>> escape_hidden("a\x1b[31m\n\u202e", keep="\n")
     'a\\x1b[31m\n\\u202e'
     """
+    if text.isprintable():  # most are
+        return text
     return "".join(
         char.encode("unicode_escape", "surrogatepass").decode("ascii")
         if char not in keep and unicodedata.category(char) in _HIDDEN

@@ -86,7 +86,7 @@ class StoredWindows:
 
 def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The windows of a cluster that readers may trust."""
-    return frozenset(_window(row) for row in _status_rows(warehouse, cluster, windows, _BOUNDS))
+    return _windows(_status_rows(warehouse, cluster, windows, _BOUNDS))
 
 
 def lost_windows(
@@ -116,7 +116,7 @@ def lost_windows(
 def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
     """The committed windows over which the data gate passed."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
-    return frozenset(_window(row) for row in rows if row["is_trusted"])
+    return _windows(rows.filter(rows["is_trusted"]))
 
 
 def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:
@@ -147,7 +147,7 @@ def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_
 
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """Loads the stored rows of the windows that a run is about to replace."""
-    status = _status_rows(warehouse, cluster, windows)
+    status = _status_rows(warehouse, cluster, windows).to_pylist()
     committed = frozenset(_window(row) for row in status)
     columns = load_rows(warehouse, PARTITION_TRAFFIC, cluster=cluster, windows=windows).select(_TRAFFIC_COLUMNS)
     return StoredWindows(
@@ -203,7 +203,7 @@ def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]
 
 def _status_rows(
     warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], columns: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     """Rows whose tables still hold what they vouch for; some columns, all by default."""
     wanted = (*columns, _VERSIONS) if columns else ()
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=wanted)
@@ -213,8 +213,13 @@ def _status_rows(
             rows = rows.filter(
                 pc.fill_null(pc.less_equal(vouched, find_version(table_path(warehouse, table))), fill_value=True)
             )
-    found: list[dict[str, Any]] = (rows.drop_columns([_VERSIONS]) if columns else rows).to_pylist()
-    return found
+    return rows.drop_columns([_VERSIONS]) if columns else rows
+
+
+def _windows(rows: pa.Table) -> frozenset[TimeWindow]:
+    """The windows of some rows; as numbers, since a date each would cost more than all else of a run over a month's."""
+    bounds = (rows[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist() for name in _BOUNDS)
+    return frozenset(TimeWindow(start_ms, end_ms) for start_ms, end_ms in zip(*bounds, strict=True))
 
 
 def _window(row: Mapping[str, Any]) -> TimeWindow:

@@ -19,6 +19,7 @@ from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
+from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.values import row_of, value_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -81,10 +82,16 @@ def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
 
 
 def load_history(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[Verdict]:
-    """Verdicts before a window: of those that count toward k of n, and since the open incidents began."""
+    """Verdicts before a window: of those that count toward k of n, and on open incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
-    from_ms = min(first_ms - HISTORY_FACTOR * longest * run.window_ms, *(one.last.since_ms for one in opened), first_ms)
-    return run.values(Verdict, VERDICTS, (TimeWindow(max(0, from_ms), first_ms),))
+    from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
+    began_ms = min((from_ms, *(one.last.since_ms for one in opened)))
+    wanted = f"window_start >= {format_datafusion_instant(from_ms)}"
+    if began_ms < from_ms:
+        subjects = sorted({format_datafusion_text(f"{one.last.rule} {one.last.subject}") for one in opened})
+        wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
+    before = (TimeWindow(began_ms, first_ms),)
+    return [value_of(Verdict, row) for row in run.load(VERDICTS, before, where=wanted).to_pylist()]
 
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:

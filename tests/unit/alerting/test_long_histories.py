@@ -54,8 +54,13 @@ def test_verdicts_are_read_as_far_back_as_they_count(tmp_path):
     assert set(recent) < set(everything)
 
     since_ms = T0_MS - (OLD - 10) * MINUTE_MS
+    on_since = replace(verdict_of(change(7)), window_start_ms=since_ms)
+    window = run.window_at(since_ms)
+    run.replace(VERDICTS, [*run.values(Verdict, VERDICTS, (window,)), on_since], (window,))
     opened = open_before([replace(change(7, minute=-5), since_ms=since_ms)], T0_MS)
-    assert min(one.window_start_ms for one in load_history(run, T0_MS, opened)) == since_ms
+    found = load_history(run, T0_MS, opened)
+    assert min(one.window_start_ms for one in found) == since_ms
+    assert set(found) == {*recent, on_since}  # of others' verdicts none but those that count
 
 
 def test_what_was_delivered_is_not_looked_at(tmp_path):
