@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from urllib.parse import quote
 
 from deltalake import DeltaTable
@@ -13,6 +14,7 @@ from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables import TABLES
 from tests.key_search import make_pattern, search_files, search_tables
 
+SUITES = Path(__file__).parents[2] / "expectations/suites"
 BROKERS, TOPICS = 3, 2
 
 
@@ -117,3 +119,13 @@ def test_lineage_names_the_delta_tables_that_were_written(ranged):
     assert named <= {folder.resolve().as_uri() for folder in folders.values()}
     for event in (*ran["ingest"]["events"].values(), *ran["health"]["events"].values()):
         assert {folders[name].resolve().as_uri() for name in event["demo"]["rows"]} <= named
+
+
+def test_data_docs_have_a_page_of_every_suite(ranged):
+    """Oracle: the suites' files; each ran in one of the three DAGs."""
+    _, config = ranged
+    pages = {path.stem for path in config.data_docs_index("demo").parent.glob("*_gate*.html")}
+    suites = {path.stem for path in SUITES.glob("*.json")}
+    assert {page.partition("-")[0] for page in pages if not page.startswith("suite.")} == suites
+    assert {page.removeprefix("suite.") for page in pages if page.startswith("suite.")} == suites
+    assert "not run yet" not in config.data_docs_index("demo").read_text()
