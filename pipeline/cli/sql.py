@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -18,14 +22,17 @@ from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell
-from pipeline.storage.catalog import register_tables
+from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
 from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables import TABLES, Table
+from pipeline.tables.keys import EXPIRING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pipeline.config.pipeline_config import PipelineConfig
 
 _SHOWN_ROWS = 1000
 _FOR_FEW_ROWS = {
@@ -36,6 +43,12 @@ _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+_COPIED_ROWS = 100_000
+"""Rows of small tables, which are copied for Spark in less time than it takes to read their logs."""
+_WITHOUT_DELTA = {"spark.sql.extensions": "", "spark.sql.catalog.spark_catalog": ""}
+_QUERY = re.compile(r"[\s(]*(select|with|from|values)\b", re.IGNORECASE)
+_OF_FILES = re.compile(r"@|\bas\s+of\b|_metadata\b|\binput_file|\btable_changes|\bdelta\b", re.IGNORECASE)
+"""What asks for an earlier version of a table or for its files."""
 _DESCRIPTION = """\
 Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
 such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
@@ -54,25 +67,51 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the statement, or those that are typed or piped in."""
     config = load_config(args.config)
-    tables = _named_in(args.statement or "")
-    is_small = args.statement is not None and sum(count_rows(config.warehouse, tables).values()) <= FEW_ROWS
-    settings = config.spark.model_copy(update={"conf": {**(_FOR_FEW_ROWS if is_small else {}), **config.spark.conf}})
-    with running_session(settings, app_name="sql") as spark:
-        names = register_tables(spark, config.warehouse, tables)
+    if args.statement is None:
+        return _run_shell(config, as_json=args.json)
+    tables = _named_in(args.statement)
+    row_count = sum(count_rows(config.warehouse, tables).values())
+    is_here = isinstance(config.warehouse, Path) and config.spark.master.startswith("local")  # others see no copies
+    is_copied = is_here and row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
+    conf = (_FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
+    with TemporaryDirectory() as folder, _session(config, conf) as spark:
+        if is_copied:
+            register_copies(spark, config.warehouse, tables, Path(folder))
+        else:
+            register_tables(spark, config.warehouse, tables)
         restrict_session(spark)
-        if args.statement is not None:
-            sys.stdout.write(answer(spark, args.statement, as_json=args.json))
-            return 0
+        sys.stdout.write(answer(spark, args.statement, as_json=args.json))
+    return 0
+
+
+def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
+    with _session(config, {}) as spark:
+        names = register_tables(spark, config.warehouse)
+        restrict_session(spark)
         is_typed = sys.stdin.isatty()
-        columns = sorted({column.name for table in tables for column in table.columns})
+        columns = sorted({column.name for table in TABLES for column in table.columns})
         for statement in read_statements((*names, *columns)):
             try:
-                show_answer(answer(spark, statement, as_json=args.json))
+                show_answer(answer(spark, statement, as_json=as_json))
             except PipelineError as error:
                 if not is_typed:
                     raise
                 print(error, file=sys.stderr)
     return 0
+
+
+def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextManager[SparkSession]:
+    """A session with settings of our own, over which those of the configuration win."""
+    return running_session(config.spark.model_copy(update={"conf": conf | config.spark.conf}), app_name="sql")
+
+
+def asks_for_rows(statement: str) -> bool:
+    """Whether a statement asks for rows as they are now, which copies of the tables give as well.
+
+    >>> asks_for_rows("SELECT * FROM gold.incidents"), asks_for_rows("SELECT * FROM gold.incidents VERSION AS OF 3")
+    (True, False)
+    """
+    return _QUERY.match(statement) is not None and _OF_FILES.search(statement) is None
 
 
 def _named_in(statement: str) -> tuple[Table, ...]:

@@ -57,7 +57,8 @@ def create_session(
     A session that already runs in this process is returned as it is. Collected timestamps are naive datetimes in the
     zone of the Python process (a pyspark trait): collect `unix_millis(column)` instead.
 
-    `spark_config`: master, memory and settings from the configuration; its settings win over ours.
+    `spark_config`: master, memory and settings from the configuration; its settings win over ours, an empty one leaves
+    Spark's own.
     `extra_conf`: settings of the caller; they win over both.
 
     Raises:
@@ -66,6 +67,7 @@ def create_session(
     cache = cache_directory() / "spark"
     cache.mkdir(parents=True, exist_ok=True)
     conf = {**_SETTINGS, **spark_config.conf, **(extra_conf or {})}
+    conf = {name: value for name, value in conf.items() if value}
     conf.setdefault("spark.sql.warehouse.dir", str(cache / "warehouse"))  # stays empty: our tables name their location
     java = write_java_shim(find_java(), cache)
     jars = find_delta_jars(cache, java, conf)

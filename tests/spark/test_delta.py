@@ -6,13 +6,14 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.errors import AnalysisException
 
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
-from pipeline.storage.catalog import register_tables
+from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.delta import load, replace_spread_rows
-from pipeline.storage.frames import fit_rows
+from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES, Column, Table
@@ -132,3 +133,38 @@ def test_every_declared_table_answers_by_its_name(spark, tmp_path):
     assert register_tables(spark, tmp_path) == tuple(table.name for table in TABLES)
     for table in TABLES:
         assert tuple(spark.table(table.name).columns) == table.column_names
+
+
+def test_copies_answer_as_their_tables(spark, tmp_path):
+    """Every type of column, missing values among them."""
+    known = {
+        "bigint": [1, None],
+        "int": [1, None],
+        "double": [0.1, float("inf")],
+        "string": ["o'hara", None],
+        "boolean": [True, None],
+        "binary": [b"\x00\xff", None],
+        "timestamp": [dt.datetime(1969, 12, 31, 23, 59, 59, 123456, tzinfo=dt.UTC), None],
+        "date": [dt.date(2026, 11, 22), None],
+        "array<bigint>": [[1, None], []],
+        "map<string,string>": [{"a": "b", "c": None}, None],
+    }
+    columns = tuple(Column(name=f"c{number}", type=kind, doc="") for number, kind in enumerate(known))
+    table = Table(name="silver.kinds", grain="", key=("c3",), columns=columns, partitioned_by=("c3",))
+    ensure_tables(tmp_path, [table])
+    rows = pa.table(
+        [pa.array(values, field.type) for values, field in zip(known.values(), arrow_schema(table), strict=True)],
+        schema=arrow_schema(table),
+    )
+    write_deltalake(tmp_path / "silver/kinds", rows, mode="append")
+    (tmp_path / "copies").mkdir()
+
+    def ask():
+        return spark.sql("SELECT * FROM silver.kinds ORDER BY c0").toArrow(), spark.table("silver.kinds").dtypes
+
+    register_tables(spark, tmp_path, [table])
+    stored = ask()
+    register_copies(spark, tmp_path, [table], tmp_path / "copies")
+    assert ask() == stored
+    assert stored[0].num_rows == 2
+    assert [kind.replace(", ", ",") for _, kind in stored[1]] == list(known)

@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from pipeline.cli.sql import format_rows
+from pipeline.cli.sql import asks_for_rows, format_rows
 from pipeline.cli.sql_shell import split_statements
 
 
@@ -52,3 +52,27 @@ def test_of_many_rows_the_first_thousand_are_shown_and_it_is_said():
     lines = format_rows(pa.table({"n": list(range(1001))})).splitlines()
     assert (len(lines), lines[-1]) == (1002, "(the first 1000 rows; --json gives all)")
     assert format_rows(pa.table({})) == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_of_rows"),
+    [
+        ("SELECT broker_id FROM gold.broker_share ORDER BY share DESC", True),
+        ("  (select 1) union (select 2)", True),
+        ("WITH x AS (SELECT 1) SELECT * FROM x", True),
+        ("FROM gold.incidents SELECT rule", True),
+        ("VALUES (1)", True),
+        ("SELECT * FROM gold.incidents VERSION AS OF 3", False),
+        ("SELECT * FROM gold.incidents TIMESTAMP AS\n OF '2026-11-21'", False),
+        ("SELECT * FROM gold.incidents@v3", False),
+        ("SELECT _metadata.file_path FROM gold.incidents", False),
+        ("SELECT INPUT_FILE_NAME() FROM gold.incidents", False),
+        ("SELECT * FROM table_changes('gold.incidents', 1)", False),
+        ("DESCRIBE TABLE EXTENDED gold.incidents", False),
+        ("EXPLAIN SELECT 1", False),
+        ("SHOW TABLES IN gold", False),
+        ("-- first\nSELECT 1", False),
+    ],
+)
+def test_statements_that_copies_of_tables_answer_as_well(statement, is_of_rows):
+    assert asks_for_rows(statement) is is_of_rows
