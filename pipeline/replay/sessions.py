@@ -148,7 +148,7 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
-    found = run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine)
+    found = list(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
     models = {key: found_models for key, found_models, _ in found}
     baselines = {key: baseline for key, _, baseline in found}
     refined = [

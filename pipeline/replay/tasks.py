@@ -24,11 +24,11 @@ def run_tasks(
     pieces: Sequence[Piece],
     cost_of: Callable[[Piece], int],
     work: Callable[[Sequence[Piece]], Iterable[Result]],
-) -> list[Result]:
+) -> Iterable[Result]:
     """Runs work on every piece, some neighbours at a time, with enough tasks to keep every core busy to the end.
 
     `cost_of` says about how many records' work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
-    there. The results are in no certain order.
+    there. The results are in no certain order, and to be taken once: each is unpacked when it is taken.
     """
     spark = choose_engine(spark, _S_PER_RECORD * sum(map(cost_of, pieces)))
     dealt = deal(pieces, cost_of, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
@@ -42,7 +42,7 @@ def run_tasks(
             yield zlib.compress(pickle.dumps(result), level=1)  # histograms are zeros for the most part
 
     packed = spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(pack).collect()
-    return [pickle.loads(zlib.decompress(result)) for result in packed]  # noqa: S301 - made by our own tasks
+    return (pickle.loads(zlib.decompress(result)) for result in packed)  # noqa: S301 - made by our own tasks
 
 
 def deal(pieces: Sequence[Piece], cost_of: Callable[[Piece], int], task_count: int) -> list[tuple[Piece, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,15 +97,17 @@ def simulate_runs(
     return _merge(plan, run_tasks(spark, plan.list_runs(), cost_of, simulate_each))
 
 
-def _merge(plan: SimulationPlan, results: Sequence[_TopicResult]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
-    parts: dict[tuple[TopicWindow, int, int], list[TopicRun]] = defaultdict(list)
-    for run, topic, result in sorted(results, key=lambda found: (found.run, found.topic)):
+def _merge(plan: SimulationPlan, results: Iterable[_TopicResult]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
+    """Adds results up as they come: thousands are held at once, and candidates that make the same run share its results."""
+    found: dict[tuple[TopicWindow, int, int], TopicRun] = {}
+    for run, topic, result in results:
         for candidate, variant in enumerate(plan.variants[run.group]):
             if variant is not None and variant.producers and variant.same_as == run.candidate:
-                parts[plan.groups[run.group].topic_window(topic), candidate, run.seed].append(result)
+                key = plan.groups[run.group].topic_window(topic), candidate, run.seed
+                found[key] = add_runs([found[key], result]) if key in found else result
     merged: dict[TopicWindow, dict[int, dict[int, TopicRun]]] = defaultdict(lambda: defaultdict(dict))
-    for (where, candidate, seed), found in sorted(parts.items(), key=lambda item: item[0]):
-        merged[where][candidate][seed] = add_runs(found)
+    for (where, candidate, seed), result in sorted(found.items(), key=lambda item: item[0]):
+        merged[where][candidate][seed] = result
     return merged
 
 
