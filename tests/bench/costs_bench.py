@@ -263,6 +263,7 @@ def print_dags(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, metavar="N", help="of each command (2); DAGs run once")
+    parser.add_argument("--only", choices=("commands", "dags"), help="one of the two tables")
     arguments = parser.parse_args()
     baseline = variable("BASELINE")
     if baseline is None:
@@ -271,8 +272,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         versions = [Version(Path(baseline).resolve(), folder / "before"), Version(ROOT, folder / "after")]
-        print_commands(measure_commands(versions, folder, arguments.rounds))
-        print_dags(measure_dags(versions, folder))
+        if arguments.only != "dags":
+            print_commands(measure_commands(versions, folder, arguments.rounds))
+        if arguments.only != "commands":
+            print_dags(measure_dags(versions, folder))
 
 
 if __name__ == "__main__":
