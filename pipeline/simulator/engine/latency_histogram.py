@@ -76,7 +76,9 @@ def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram
     counts = filled[0].counts if len(filled) == 1 else np.sum([histogram.counts for histogram in filled], axis=0)
     is_narrow = counts.max() <= np.iinfo(np.int32).max
     return LatencyHistogram(
-        counts.astype(np.int32 if is_narrow else np.int64),  # copied: a view would keep those of a whole run
+        counts.astype(np.int32)
+        if is_narrow
+        else counts.astype(np.int64),  # copied: a view would keep those of a whole run
         sum(histogram.sum_ns for histogram in filled),
         min(histogram.min_ns for histogram in filled),
         max(histogram.max_ns for histogram in filled),
