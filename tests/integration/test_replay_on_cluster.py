@@ -1,21 +1,20 @@
-"""The replay on a standalone cluster of two workers. Oracle: the same replay in local mode."""
+"""Ingest, replay and health on a standalone cluster of two workers. Oracle: the same in local mode."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+from pipeline.cli.steps import STEPS
 from pipeline.config_file import load_config
-from pipeline.jobs import ingest, replay
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.integration.standalone_cluster import ROOT, standalone_cluster
-from tests.spark.capture_runs import plan, stable_columns, stored
+from tests.spark.capture_runs import differences, plan, stable_columns, stored
 
 TOPICS = ("orders", "payments", "clicks")
 SOURCES = ("log_directories", "producer_metrics")
@@ -36,11 +35,11 @@ def replayed(spark, capture, tmp_path_factory):
     span = capture.span(FIRST_MINUTE, LAST_MINUTE)
     document = {"candidates": CANDIDATES, "replay": REPLAY_SETTINGS}
     config = part.write_config(folder / "local", topics=TOPICS, sources=SOURCES, **document)
-    ingest.run(spark, plan(config, span))
-    shutil.copytree(folder / "local", folder / "cluster")
     run = plan(config, span)
-    replay.run(spark, run, run.windows)
+    for step in STEPS:
+        step(spark, run)
     on_cluster = folder / "cluster/partition-health.yaml"
+    part.write_config(on_cluster.parent, topics=TOPICS, sources=SOURCES, **document)
     with standalone_cluster(folder) as master:
         done = subprocess.run(
             [sys.executable, "-m", "tests.integration.replay_on_cluster", master, str(on_cluster), str(span)],
@@ -65,3 +64,10 @@ def test_the_rows_equal_those_of_local_mode(replayed, table):
     rows = stored(local, table.name, *stable_columns(table))
     assert rows
     assert stored(cluster, table.name, *stable_columns(table)) == rows
+
+
+def test_the_rows_of_every_table_equal_those_of_local_mode(replayed):
+    local, cluster, _ = replayed
+    assert differences(cluster, local) == {}
+    judged = [stored(local, name) for name in ("silver.record_batches", "gold.verdicts", "gold.rule_measures")]
+    assert all(judged)
