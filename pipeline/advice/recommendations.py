@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
@@ -60,6 +61,7 @@ class HotBroker:
     share_ratio: float
     target_ratio: float  # ratio below which incidents resolve
     load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
+    max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
 
 
 def recommend(
@@ -115,7 +117,8 @@ def _plans(
 ) -> list[ReassignmentPlan]:
     """Dearer plans only where the cheaper ones are not enough."""
     plans = []
-    for make in (plan_election, plan_leaders, plan_replicas):
+    capped = partial(plan_replicas, max_moved_bytes=hot.max_moved_bytes)
+    for make in (plan_election, plan_leaders, capped):
         plan = make(partitions, brokers, target_ratio=hot.target_ratio)
         if plan.moves:
             plans.append(plan)

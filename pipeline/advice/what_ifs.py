@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pipeline.errors import ConfigError
 from pipeline.measures.reassignment import ReassignmentPlan, plan_leaders, plan_replicas
@@ -113,11 +114,10 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
         raise ConfigError("; ".join(wrong[:5]))
 
 
-def plan_even(cluster: PlacedCluster, *, target_ratio: float) -> ReassignmentPlan:
+def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: int | None = None) -> ReassignmentPlan:
     """Plans to bring every broker below a share ratio, by leaders alone where that suffices."""
-    plans = [
-        make(cluster.partitions, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, plan_replicas)
-    ]
+    capped = partial(plan_replicas, max_moved_bytes=max_moved_bytes)
+    plans = [make(cluster.partitions, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, capped)]
     return next((plan for plan in plans if plan.peak_ratio <= target_ratio), plans[-1])
 
 

@@ -24,6 +24,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 
 _REASON_LIMIT = 300
+_MOST_BYTES = 16 << 20  # some 20,000 silences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +141,23 @@ def _silence(one: Mapping[str, Any], alertmanager: Alertmanager) -> Silence:
 def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
-        with alertmanager.client() as client:
-            answer = client.request(method, url, json=body)
-            if not answer.is_success:
-                raise DeliveryError(f"{name} answered {answer.status_code}: {format_name(answer.text, _REASON_LIMIT)}")
-            return answer.json() if answer.content else None
+        with alertmanager.client() as client, client.stream(method, url, json=body) as answer:
+            limit = _MOST_BYTES if answer.is_success else 4 * _REASON_LIMIT
+            content = bytearray()
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > limit:
+                    break
     except httpx.HTTPError as error:
         raise UnusableServerError(
             f"{name}: {type(error).__name__}: {format_name(str(error), _REASON_LIMIT)}"
         ) from error
+    if not answer.is_success:
+        reason = format_name(content.decode("utf-8", "replace"), _REASON_LIMIT)
+        raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
+    if len(content) > limit:
+        raise DeliveryError(f"{name}: its answer has more than {limit:,} bytes")
+    try:
+        return json.loads(content) if content else None
     except ValueError as error:
         raise DeliveryError(f"{name}: the answer is no JSON") from error

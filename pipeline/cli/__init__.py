@@ -54,7 +54,7 @@ EXAMPLES = {
     "replay": ("replay /mnt/broker-1 /mnt/broker-2 --metrics /mnt/scrapes/producers",),
     "what-if": (
         "what-if --lose-broker 3 --grow orders=3",
-        "what-if --add-broker 4:rack-b --plan plan.json",
+        "what-if --add-broker 4:rack-b --max-moved 500GiB --plan plan.json",
         "what-if --reassignment plan.json --json",
     ),
     "report": ("report --last 7d --open", "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import ByteSize, TypeAdapter
+
 from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, describe_places, plan_even
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
@@ -21,8 +23,8 @@ from pipeline.measures.reassignment import ReassignmentPlan
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
-from pipeline.tables.gold import BROKER_SHARE
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
     parser.add_argument("--plan", metavar="FILE", type=Path, help="writes the reassignment that makes it even again")
+    parser.add_argument(
+        "--max-moved", metavar="SIZE", type=_size, help="what that may copy, such as 500GiB (default: max_moved_bytes)"
+    )
     add_json_option(parser)
+
+
+def _size(text: str) -> int:
+    return TypeAdapter(ByteSize).validate_python(text)
 
 
 def _new_broker(text: str) -> PlacementBroker:
@@ -74,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     now = _load_newest(run)
     then = change_cluster(now, _read_change(args))
     target = run.cluster.gate.resolves_at
-    plan = plan_even(then, target_ratio=target)
+    max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
+    plan = plan_even(then, target_ratio=target, max_moved_bytes=max_moved_bytes)
     if args.plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in plan.moves)
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
@@ -85,10 +95,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load_newest(run: RunContext) -> PlacedCluster:
-    starts = run.load(BROKER_SHARE, columns=("window_start",))["window_start"].to_pylist()
-    if not starts:
+    every = TimeWindow(0, run.now_ms)
+    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every)
+    start_ms = asker.find_newest()
+    if start_ms is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
-    partitions, brokers = load_placement(run, run.window_at(milliseconds_of(max(starts))))
+    partitions, brokers = load_placement(run, run.window_at(start_ms))
     return PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
@@ -44,6 +53,7 @@ class Cluster(Section):
         gate: Limits of the broker share rule.
         rules: Limits of further rules by name, field by field over the default ones.
         disk_bytes: What a broker's disks hold, by id, where no source reports it.
+        max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         batch_size_bytes: `batch.size` of producers, where no source reports it.
         freshness: Age of a source's newest data from which a window is stale.
     """
@@ -64,6 +74,7 @@ class Cluster(Section):
         default_factory=dict, validate_default=True
     )
     disk_bytes: dict[int, int] = Field(default_factory=dict)
+    max_moved_bytes: ByteSize | None = None
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
 

@@ -121,12 +121,11 @@ def _find_silence(config: PipelineConfig, message: AlertMessage, silences: Seque
     """Finds the earliest-ending silence that covers every incident of a message, or None."""
     if not silences:
         return None
-    ids = {"-".join(key.split("-")[:2]) for key in (message.tells or message.incident_id).split(",")}
     columns = ("incident_id", "rule", "subject")
     rows = load_rows(config.warehouse, INCIDENTS, cluster=message.cluster, columns=columns).to_pylist()
     found = {row["incident_id"]: alert_labels(message.cluster, row["rule"], row["subject"]) for row in rows}
     covering = []
-    for name in ids:
+    for name in message.incident_ids:
         own = [silence for silence in silences if name in found and silence.covers(found[name])]
         if not own:
             return None

@@ -25,7 +25,11 @@ class Board:
     """Loads of the brokers while a plan is made."""
 
     def __init__(
-        self, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], target: float
+        self,
+        partitions: Sequence[PlacedPartition],
+        brokers: Sequence[PlacementBroker],
+        target: float,
+        max_moved_bytes: float | None = None,
     ) -> None:
         self.brokers = sorted(brokers, key=lambda broker: broker.broker_id)
         self.place = {broker.broker_id: number for number, broker in enumerate(self.brokers)}
@@ -38,6 +42,13 @@ class Board:
         self.weight = np.array([p.load_bytes for p in self.partitions], np.float64) / self.total
         self.leader = np.array([self.place[p.leader_id] for p in self.partitions], np.int64)
         self.shares: Floats = np.bincount(self.leader, self.weight, len(self.brokers)).astype(np.float64)
+        self.size = np.array([p.size_bytes for p in self.partitions], np.float64)
+        self.holds = np.zeros((len(self.partitions), len(self.brokers)), np.bool_)
+        for number, partition in enumerate(self.partitions):
+            held = {partition.leader_id, *partition.replicas} & self.place.keys()
+            self.holds[number, [self.place[one] for one in held]] = True
+        self.room = np.array([np.inf if one.free_bytes is None else one.free_bytes for one in self.brokers], np.float64)
+        self.budget = np.inf if max_moved_bytes is None else max_moved_bytes  # bytes that may still be copied
 
     def potential(self, shares: Floats, place: Places | slice = slice(None)) -> Floats:
         """How far brokers are above the target, squared, and a little for being uneven at all."""
@@ -47,18 +58,30 @@ class Board:
         return cost
 
     def gains(self, partition: Places, receiver: Places) -> Floats:
-        """Returns by how much the potential falls when each partition's leadership goes to the receiver."""
+        """Returns by how much the potential falls when each partition's leadership goes to the receiver.
+
+        Minus infinity where it has it, and where copying a replica exceeds the budget or the receiver's room.
+        """
         giver, weight = self.leader[partition], self.weight[partition]
         before = self.potential(self.shares)
         after = self.potential(self.shares[giver] - weight, giver) + self.potential(
             self.shares[receiver] + weight, receiver
         )
         gain: Floats = before[giver] + before[receiver] - after
-        gain[giver == receiver] = -np.inf
+        copied = self.copied(partition, receiver)
+        gain[(giver == receiver) | (copied > self.budget) | (copied > self.room[receiver])] = -np.inf
         return gain
 
+    def copied(self, partition: Places, receiver: Places) -> Floats:
+        """Returns the bytes to copy before the receiver can lead: none where it has a replica."""
+        return np.where(self.holds[partition, receiver], 0.0, self.size[partition])
+
     def lead(self, partition: int, receiver: int) -> None:
-        """Gives a partition's leadership to a broker; both by place."""
+        """Gives a partition's leadership to a broker, and a replica where it has none; both by place."""
+        for broker, sign in ((self.leader[partition], 1), (receiver, -1)):
+            if not self.holds[partition, broker]:
+                self.budget += sign * self.size[partition]
+                self.room[broker] += sign * self.size[partition]
         self.shares[self.leader[partition]] -= self.weight[partition]
         self.shares[receiver] += self.weight[partition]
         self.leader[partition] = receiver
@@ -66,6 +89,10 @@ class Board:
     def peak(self) -> float:
         """Largest share ratio of any broker."""
         return float((self.shares / self.fair).max())
+
+    def excess(self) -> float:
+        """How uneven brokers are beyond what the target allows, as `measure_excess` has it."""
+        return measure_excess(self.shares / self.fair, self.fair, self.target)
 
     def is_done(self) -> bool:
         """No broker is above the target."""
@@ -75,6 +102,19 @@ class Board:
         """Share ratio by broker id, without what rounding adds up over many changes."""
         exact = np.bincount(self.leader, self.weight, len(self.brokers)) / self.fair
         return {broker.broker_id: float(exact[number]) for number, broker in enumerate(self.brokers)}
+
+
+def measure_excess(ratios: Floats, fair: Floats, target: float) -> float:
+    """How far share ratios are from 1 beyond the target: the root mean square over brokers; 0 where none is above it.
+
+    >>> round(measure_excess(np.array([1.5, 0.5]), np.array([0.5, 0.5]), 1.2), 4)
+    0.3
+    >>> measure_excess(np.array([1.1, 0.9]), np.array([0.5, 0.5]), 1.2)
+    0.0
+    """
+    if ratios.max() <= target * (1 + 1e-12):
+        return 0.0
+    return float(np.sqrt(fair @ np.maximum(0.0, np.abs(ratios - 1) - (target - 1)) ** 2))
 
 
 def change(board: Board, number: Places, receiver: Places, price: Floats, least_gain: float) -> bool:
@@ -87,8 +127,8 @@ def change(board: Board, number: Places, receiver: Places, price: Floats, least_
     pairs: list[tuple[float, int, int]] = []
     for one in np.argsort(-gains, kind="stable")[:PAIRS_TRIED].tolist():
         giver = int(board.leader[number[one]])
-        if giver == receiver[one]:
-            continue
+        if gains[one] == -np.inf:
+            break
         board.lead(int(number[one]), int(receiver[one]))
         both = gains[one] + board.gains(number, receiver)
         both[number == number[one]] = -np.inf
@@ -120,13 +160,15 @@ def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bo
     places = np.array(list(choices), np.int64)
     combined = np.array(list(itertools.product(*(range(size) for size in sizes))), np.int64)
     shares = np.tile(board.shares, (len(combined), 1))
-    rows, cost = np.arange(len(combined)), np.zeros(len(combined))
+    rows, cost, taken = np.arange(len(combined)), np.zeros(len(combined)), np.zeros_like(shares)
     for column, place in enumerate(places.tolist()):
         options = np.array([to for to, _ in choices[place]], np.int64)[combined[:, column]]
         cost += np.array([paid for _, paid in choices[place]])[combined[:, column]]
         shares[:, board.leader[place]] -= board.weight[place]
         np.add.at(shares, (rows, options), board.weight[place])
-    good = np.flatnonzero(np.all(shares <= board.target * board.fair * (1 + 1e-12), axis=1))
+        taken[rows, options] += board.copied(np.full(len(rows), place), options)
+    is_allowed = np.all(taken <= board.room, axis=1) & (taken.sum(axis=1) <= board.budget)
+    good = np.flatnonzero(is_allowed & np.all(shares <= board.target * board.fair * (1 + 1e-12), axis=1))
     if not len(good):
         return False
     moves = (combined[good] > 0).sum(axis=1)
@@ -137,13 +179,14 @@ def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bo
 
 
 def take_back(board: Board, changes: Sequence[tuple[int, int]]) -> None:
-    """Undoes changes that are not needed: the highest broker is below the target without them, or hardly higher.
+    """Undoes changes that are not needed: without them no broker is above the target, or hardly more is above it.
 
     Changes are places of partitions and of who led them before, those to be undone first.
     """
     allowed = max(board.target, board.peak() * (1 + HARDLY)) * (1 + 1e-12)
+    excess = board.excess() * (1 + HARDLY)
     for number, giver in changes:
         receiver = int(board.leader[number])
         board.lead(number, giver)
-        if board.peak() > allowed:
+        if board.peak() > allowed or board.excess() > excess + 1e-12:
             board.lead(number, receiver)

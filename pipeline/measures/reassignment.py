@@ -6,7 +6,8 @@ that turn out to be unneeded are taken back, dearest first. The same input gives
 broker id, then topic and partition.
 
 Rules: a partition keeps its number of replicas, each on another broker; its replicas stay on as many racks as they were
-on; leadership goes to in-sync replicas; nothing goes to a fenced broker.
+on; leadership goes to in-sync replicas; nothing goes to a fenced broker; no broker gets more bytes than its disks have room
+for, and all moves together copy no more than they may.
 
 References:
     `kafka-reassign-partitions` carries plans out, `kafka-leader-election --election-type preferred` makes the first
@@ -22,13 +23,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.measures.leadership_board import EVENNESS, Board, change, take_back, try_all
+from pipeline.measures.leadership_board import EVENNESS, Board, change, measure_excess, take_back, try_all
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 Places = NDArray[np.int64]
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]
 MOST_CHANGES = 1_000
+MOST_ROUNDS = 4  # of leaders, then replicas: either makes room for the other
 THRIFTS = (1.0, 0.5, 2.0, 0.0)
 
 
@@ -71,77 +73,82 @@ def plan_leaders(
     """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_leaders", board)
+    first = board.leader.copy()
     _hand_over_leadership(board)
-    return _choose((nothing, _plan_of("move_leaders", board)), target_ratio)
+    take_back(board, [(place, int(first[place])) for place in np.flatnonzero(board.leader != first).tolist()])
+    return _choose((nothing, _plan_of("move_leaders", board)), board)
 
 
 def plan_replicas(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
+    partitions: Sequence[PlacedPartition],
+    brokers: Sequence[PlacementBroker],
+    *,
+    target_ratio: float,
+    max_moved_bytes: float | None = None,
 ) -> ReassignmentPlan:
     """Leadership first, then replicas: the leader's replica goes to a broker that has room, few bytes before many."""
-    board = Board(partitions, brokers, target_ratio)
+    board = Board(partitions, brokers, target_ratio, max_moved_bytes)
     nothing = _plan_of("move_replicas", board)
     least = _plan_cheapest(board)
     if least is not None:
         return least
     plans = [
-        _plan_replicas(partitions, brokers, target_ratio, thrift, leaders_first=leaders_first)
+        _plan_replicas(Board(partitions, brokers, target_ratio, max_moved_bytes), thrift, leaders_first=leaders_first)
         for thrift in THRIFTS
         for leaders_first in (True, False)
     ]
-    return _choose((nothing, *plans), target_ratio)
+    return _choose((nothing, *plans), board)
 
 
-def _choose(plans: Iterable[ReassignmentPlan], target_ratio: float) -> ReassignmentPlan:
-    """The plan with the lowest peak, then the cheapest. Two steps that help together may, one taken back, do harm."""
-    return min(plans, key=lambda plan: (max(plan.peak_ratio, target_ratio), plan.moved_bytes, len(plan.moves)))
+def _choose(plans: Iterable[ReassignmentPlan], board: Board) -> ReassignmentPlan:
+    """The plan with the lowest peak, of those the one that leaves least above the target (to 0.001), then the cheapest.
+
+    Two steps that help together may, one taken back, do harm.
+    """
+
+    def rank(plan: ReassignmentPlan) -> tuple[float, float, int, int]:
+        ratios = np.array([plan.ratios[one.broker_id] for one in board.brokers])
+        excess = round(measure_excess(ratios, board.fair, board.target), 3)
+        return max(plan.peak_ratio, board.target), excess, plan.moved_bytes, len(plan.moves)
+
+    return min(plans, key=rank)
 
 
-def _plan_replicas(
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
-    target_ratio: float,
-    thrift: float,
-    *,
-    leaders_first: bool,
-) -> ReassignmentPlan:
-    board = Board(partitions, brokers, target_ratio)
-    if leaders_first:
-        _hand_over_leadership(board)
-    return _plan_of("move_replicas", board, _move_replicas(board, thrift))
+def _plan_replicas(board: Board, thrift: float, *, leaders_first: bool) -> ReassignmentPlan:
+    first = board.leader.copy()
+    for round_number in range(MOST_ROUNDS):
+        before = board.leader.copy()
+        if leaders_first or round_number:
+            _hand_over_leadership(board)
+        _move_replicas(board, thrift)
+        if board.is_done() or np.array_equal(board.leader, before):
+            break
+    places = np.flatnonzero(board.leader != first)
+    dearest_first = places[np.argsort(-board.copied(places, board.leader[places]), kind="stable")]
+    take_back(board, [(place, int(first[place])) for place in dearest_first.tolist()])
+    return _plan_of("move_replicas", board)
 
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
     """The cheapest plan of all; None where there are too many to try, or none reaches the target."""
-    first = board.leader.copy()
     number, receiver = _join(_leader_moves(board), _replica_moves(board, hot_only=False))
     if board.is_done() or not len(number):
         return None
-    price = np.array(
-        [
-            0 if board.brokers[to].broker_id in board.partitions[place].replicas else board.partitions[place].size_bytes
-            for place, to in zip(number.tolist(), receiver.tolist(), strict=True)
-        ],
-        np.float64,
-    )
-    if not try_all(board, number, receiver, price):
+    if not try_all(board, number, receiver, board.copied(number, receiver)):
         return None
-    moved = {
-        place: board.partitions[place].leader_id
-        for place in np.flatnonzero(board.leader != first).tolist()
-        if board.brokers[int(board.leader[place])].broker_id not in board.partitions[place].replicas
-    }
-    return _plan_of("move_replicas", board, moved)
+    return _plan_of("move_replicas", board)
 
 
-def _plan_of(kind: PlanKind, board: Board, moved: Mapping[int, int] | None = None) -> ReassignmentPlan:
-    """The plan that leads to the board's leaders; `moved`: the broker whose replica goes, by place of the partition."""
-    gone = moved or {}
+def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
+    """The plan that leads to the board's leaders."""
+    racks = {broker.broker_id: broker.rack for broker in board.brokers}
     moves = []
     for number, partition in enumerate(board.partitions):
         new_leader = board.brokers[int(board.leader[number])].broker_id
-        if number in gone or new_leader != partition.leader_id:
-            moves.append(_move(partition, _led_by(partition.replicas, new_leader, gone.get(number))))
+        if new_leader != partition.leader_id:
+            is_copied = new_leader not in partition.replicas
+            gone = _choose_gone(partition, partition.leader_id, new_leader, racks) if is_copied else None
+            moves.append(_move(partition, _led_by(partition.replicas, new_leader, gone)))
     return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
 
 
@@ -172,15 +179,13 @@ def _hand_over_leadership(board: Board) -> None:
     number, receiver = _leader_moves(board)
     if not len(number):
         return
-    first = board.leader.copy()
     for _ in range(MOST_CHANGES):
         if board.is_done() or not change(board, number, receiver, np.ones(len(number)), 1e-15):
             break
-    take_back(board, [(place, int(first[place])) for place in np.flatnonzero(board.leader != first).tolist()])
 
 
-def _move_replicas(board: Board, thrift: float) -> dict[int, int]:
-    """Moves replicas of leaders, after leadership was handed over; returns the broker whose replica goes, by partition.
+def _move_replicas(board: Board, thrift: float) -> None:
+    """Moves replicas of leaders, each once.
 
     `thrift` weighs moved bytes against the gain; 0 ignores them.
     """
@@ -195,15 +200,6 @@ def _move_replicas(board: Board, thrift: float) -> dict[int, int]:
             # not worth copying a replica for evenness alone
             if not change(board, number[free], receiver[free], size[free] ** thrift, EVENNESS):
                 break
-    changed = np.flatnonzero(board.leader != first).tolist()
-    take_back(board, sorted(((place, int(first[place])) for place in changed), key=lambda m: _dearest(board, m)))
-    return {
-        place: board.brokers[int(first[place])].broker_id for place in changed if board.leader[place] != first[place]
-    }
-
-
-def _dearest(board: Board, move: tuple[int, int]) -> tuple[int, int]:
-    return (-board.partitions[move[0]].size_bytes, move[0])
 
 
 def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Places]:
@@ -216,14 +212,24 @@ def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Plac
         if not partition.load_bytes or not is_hot[board.leader[number]]:
             continue
         leader_id = board.brokers[int(board.leader[number])].broker_id
-        kept = [replica for replica in partition.replicas if replica != leader_id]
-        rack_count = len({racks.get(replica) for replica in partition.replicas})
         for broker_id in able:
             if broker_id in partition.replicas:
                 continue
-            if len({racks.get(replica) for replica in (*kept, broker_id)}) >= rack_count:
+            if _choose_gone(partition, leader_id, broker_id, racks) is not None:
                 candidates.append((number, board.place[broker_id]))
     return _columns(candidates)
+
+
+def _choose_gone(
+    partition: PlacedPartition, leader_id: int, receiver_id: int, racks: Mapping[int, str | None]
+) -> int | None:
+    """Chooses the replica that makes room for the receiver's and leaves as many racks, the leader's if it can be."""
+    rack_count = len({racks.get(replica) for replica in partition.replicas})
+    for gone in sorted(partition.replicas, key=lambda replica: replica != leader_id):
+        kept = {racks.get(replica) for replica in (*partition.replicas, receiver_id) if replica != gone}
+        if len(kept) >= rack_count:
+            return gone
+    return None
 
 
 def _led_by(replicas: tuple[int, ...], leader_id: int, gone: int | None = None) -> tuple[int, ...]:

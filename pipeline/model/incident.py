@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -50,6 +51,15 @@ class IncidentChange:
         return f"{self.incident_id}-{self.state}-{instant:%Y%m%dT%H%M%SZ}"
 
 
+def incident_of(key: str) -> str:
+    """Returns the incident that the key of a change names.
+
+    >>> incident_of("K-1-worse-20261121T090000Z"), incident_of("K-1-resolved")
+    ('K-1', 'K-1')
+    """
+    return re.sub(r"-(new|resolved|(worse|continuing)-\w+)$", "", key)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMessage:
     """A message to deliver; fields are columns of `gold.alert_outbox`, instants in UTC milliseconds.
@@ -72,6 +82,11 @@ class AlertMessage:
     last_error: str | None = None
     next_attempt_at_ms: int | None = None
     given_up_at_ms: int | None = None
+
+    @property
+    def incident_ids(self) -> set[str]:
+        """Incidents that it is about."""
+        return {incident_of(key) for key in self.tells.split(",")} if self.tells else {self.incident_id}
 
     @property
     def is_silenced(self) -> bool:

@@ -20,12 +20,13 @@ class PlacedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementBroker:
-    """A broker that may take partitions; nothing is moved to a fenced one."""
+    """A broker that may take partitions; nothing is moved to a fenced one, and no more than it has room for."""
 
     broker_id: int
     rack: str | None = None
     capacity: float = 1.0
     is_fenced: bool = False
+    free_bytes: int | None = None  # room for replicas on its disks; None where nobody says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

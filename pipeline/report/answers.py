@@ -12,9 +12,12 @@ from pipeline.config.storage import Folder
 from pipeline.model.number_text import format_cell
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report.queries import NEWEST
+from pipeline.storage.durability import has_table
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import query_rows
+from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
+from pipeline.tables.bronze import WINDOW_STATUS
 
 AnswerRow = dict[str, Any]
 LINES_TOGETHER = 5
@@ -77,6 +80,8 @@ class Asker:
 
     def find_newest(self) -> int | None:
         """Finds the start of the newest judged window before the period's end, epoch milliseconds; None without one."""
+        if not has_table(table_path(self.warehouse, WINDOW_STATUS)):
+            return None  # before the first run
         (row,) = self.ask("newest", NEWEST).rows
         return None if row["newest"] is None else milliseconds_of(row["newest"])
 

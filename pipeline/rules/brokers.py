@@ -36,7 +36,7 @@ def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
     fillings: dict[tuple[int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
     for row in given.rows(BROKERS, DISK_HISTORY_WINDOWS):
-        for disk, filling in _fillings(row, given.disk_bytes):
+        for disk, filling in disk_fillings(row, given.disk_bytes):
             fillings[row["broker_id"], disk][milliseconds_of(row["window_start"])] = filling
     soonest: dict[tuple[int, int], tuple[float, str]] = {}
     for (broker_id, disk), by_window in sorted(fillings.items()):
@@ -52,8 +52,8 @@ def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         yield measure_broker(rule, start_ms, broker_id, hours, said)
 
 
-def _fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Disks of a broker, with bytes used and bytes in all."""
+def disk_fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the disks of a broker in a row of `bronze.brokers`, with bytes used and bytes in all."""
     if row["broker_id"] in disk_bytes:
         used = sum(size for _, size in row["log_dir_bytes"] or ())
         if used:

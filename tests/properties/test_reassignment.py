@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -26,6 +28,7 @@ def clusters(draw):
             rack=draw(st.sampled_from([None, "a", "b", "c"])),
             capacity=draw(st.sampled_from([1.0, 1.0, 2.0])),
             is_fenced=draw(st.integers(0, 9)) == 0,
+            free_bytes=draw(st.none() | st.integers(0, 10**13)),
         )
         for broker_id in ids
     ]
@@ -79,15 +82,19 @@ TWO_STEPS = (
 """Two moves lower the sum of what is above the target; the one that is kept raises the peak."""
 
 
-@given(clusters())
-@example(TWO_STEPS)
-def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster):
+@given(clusters(), st.integers(0, 10**13), st.sampled_from([1.0, TARGET]))
+@example(TWO_STEPS, 0, TARGET)
+@example(TWO_STEPS, 10**13, TARGET)
+def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster, most_bytes, target):
+    """A partition keeps its replicas, their racks and an in-sync leader; disks have room, and no more is copied than allowed."""
     partitions, brokers = cluster
+    capped = partial(plan_replicas, max_moved_bytes=most_bytes)
+    rooms = {broker.broker_id: broker.free_bytes for broker in brokers}
     by_key = {(p.topic, p.partition): p for p in partitions}
     broker_of = {broker.broker_id: broker for broker in brokers}
     before = max(ratios_of(partitions, brokers, ()).values())
-    for make in PLANS:
-        plan = make(partitions, brokers, target_ratio=TARGET)
+    for make in (*PLANS, capped):
+        plan = make(partitions, brokers, target_ratio=target)
         for move in plan.moves:
             partition = by_key[move.topic, move.partition]
             new = set(move.new_replicas) - set(partition.replicas)
@@ -99,9 +106,16 @@ def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster):
             assert not new or plan.kind == "move_replicas"
             racks = [len({broker_of[r].rack for r in held}) for held in (partition.replicas, move.new_replicas)]
             assert racks[1] >= racks[0]
+        taken = Counter()
+        for move in plan.moves:
+            for broker_id in {*move.new_replicas} - {*move.replicas}:
+                taken[broker_id] += by_key[move.topic, move.partition].size_bytes
+        assert all(room is None or taken[one] <= room for one, room in rooms.items())
+        if make is capped:
+            assert taken.total() == plan.moved_bytes <= most_bytes
         assert plan.ratios == pytest.approx(ratios_of(partitions, brokers, plan.moves))
         if make is not plan_election:
-            assert plan.peak_ratio <= max(before, TARGET) * (1 + 1e-9)
+            assert plan.peak_ratio <= max(before, target) * (1 + 1e-9)
 
 
 @given(clusters(), st.sampled_from([1.0, 3.0]), st.data())

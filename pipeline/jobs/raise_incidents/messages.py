@@ -12,7 +12,7 @@ from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.jobs.raise_incidents.evidence import describe_change
-from pipeline.model.incident import AlertMessage, IncidentChange
+from pipeline.model.incident import AlertMessage, IncidentChange, incident_of
 from pipeline.model.verdict import Verdict
 from pipeline.runs import RunContext
 from pipeline.storage.outbox import reported_changes
@@ -64,8 +64,8 @@ def queue_messages(
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:
-    """Changes a channel has not reported; of a key such as `K-JKT62CWA-worse-…` the first two parts are the incident."""
-    known = {"-".join(key.split("-")[:2]) for key in reported}
+    """Changes a channel has not reported."""
+    known = {incident_of(key) for key in reported}
     news = []
     for change in changes:
         if change.is_open:

@@ -18,6 +18,7 @@ from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.rules.brokers import disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.values import row_of
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
@@ -80,6 +81,7 @@ def _recommend(
                 share_ratio=row["share_ratio"],
                 target_ratio=_gate_of(run, row).resolves_at,
                 load_follows=_follows(row),
+                max_moved_bytes=run.cluster.max_moved_bytes,
             ),
             partitions,
             brokers,
@@ -92,12 +94,18 @@ def _recommend(
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
     """Loads partitions and brokers of a window, input of the plans."""
     registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
+    rooms = {
+        broker_id: max(0, min(total - used for used, total in fillings.values()))  # a replica may come to any of them
+        for broker_id, row in registered.items()
+        if (fillings := dict(disk_fillings(row, run.cluster.disk_bytes)))
+    }
     brokers = [
         PlacementBroker(
             broker_id=row["broker_id"],
             rack=registered.get(row["broker_id"], {}).get("rack"),
             capacity=row["capacity"],
             is_fenced=bool(registered.get(row["broker_id"], {}).get("is_fenced")),
+            free_bytes=rooms.get(row["broker_id"]),
         )
         for row in sorted(run.rows(BROKER_SHARE, (window,)), key=lambda row: row["broker_id"])
     ]

@@ -10,9 +10,13 @@ import pytest
 from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, plan_even
 from pipeline.cli import main
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
+from pipeline.jobs.recommend import load_placement
 from pipeline.model.placement import PlacedPartition, PlacementBroker
-from pipeline.model.window import HOUR_MS, instant_of
+from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
+from pipeline.runs import plan_runs
+from pipeline.tables.bronze import BROKERS
 from tests.report_tables import T0_MS, write_config, write_rows, write_warehouse
 
 REPLICAS = ((0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1))
@@ -166,3 +170,42 @@ def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["moved_bytes"] == 1_000
     assert main(["what-if", "--config", str(config), "--lose-broker", "7"]) == 2
     assert "there is no broker 7" in capsys.readouterr().err
+
+
+def test_a_plan_copies_no_more_than_it_may(config, capsys, tmp_path):
+    """Copying a replica of 1,000 bytes to the new broker lowers the peak, two lower it further."""
+    own = tmp_path / "partition-health.yaml"
+    own.write_text(config.read_text().replace("    sources:", "    max_moved_bytes: 1KB\n    sources:"))
+    for source in ("warehouse", "outbox"):
+        (tmp_path / source).symlink_to(config.parent / source)
+    plans = {}
+    for name, asked in {"1KB": [], "0": ["--max-moved", "0"], "1MiB": ["--max-moved", "1 MiB"]}.items():
+        assert main(["what-if", "--config", str(own), "--add-broker", "3", "--json", *asked]) == 0
+        plans[name] = json.loads(capsys.readouterr().out)["plan"]
+    assert [plans[name]["moved_bytes"] for name in ("0", "1KB")] == [0, 1_000]
+    assert plans["1MiB"]["moved_bytes"] > 1_000
+    peaks = [plans[name]["peak_ratio"] for name in ("0", "1KB", "1MiB")]
+    assert peaks[0] > peaks[1] >= peaks[2]
+    with pytest.raises(SystemExit):
+        main(["what-if", "--config", str(own), "--max-moved", "much"])
+
+
+def test_brokers_have_the_room_of_their_fullest_disk(config):
+    """Or what `disk_bytes` leaves them; None where nobody says."""
+    document = config.read_text().replace("    sources:", "    disk_bytes: {1: 1000}\n    sources:")
+    own = config.with_name("disks.yaml")
+    own.write_text(document)
+    window = TimeWindow(T0_MS + 2 * HOUR_MS, T0_MS + 3 * HOUR_MS)
+    (run,) = plan_runs(load_config(own), window, run_id="r", now_ms=window.end_ms)
+    told = {"window_start": instant_of(window.start_ms), "state_source": "live_cluster", "log_directory_count": 2}
+    none = {"configs": {}, "log_dir_bytes": {}, "log_dir_total_bytes": {}, "log_dir_usable_bytes": {}}
+    disks = {"log_dir_total_bytes": {"/a": 900, "/b": 900}, "log_dir_usable_bytes": {"/a": 500, "/b": 80}}
+    rows = [{}, {"log_dir_bytes": {"/a": 400, "/b": 500}}, disks]
+    run.replace(BROKERS, [{**none, **told, **row, "broker_id": at} for at, row in enumerate(rows)], (window,))
+    assert [one.free_bytes for one in load_placement(run, window)[1]] == [None, 100, 80]
+
+
+def test_without_a_judged_window_the_command_says_so(capsys, tmp_path):
+    write_config(tmp_path)
+    assert main(["what-if", "--config", str(tmp_path / "partition-health.yaml")]) == 3
+    assert "no window of cluster demo was judged" in capsys.readouterr().err

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import threading
+import tracemalloc
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, render_alert
+from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, read_silences, render_alert
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError
 from pipeline.jobs import deliver_alerts
 from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.model.incident import incident_of
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -121,6 +126,47 @@ def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp
     )
     assert main(["outbox", "--retry", "all", "--json", "--config", str(tmp_path / "c.yaml")]) == 0
     assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["silenced", "waits"]
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers with the status in the path, and a JSON list or words without end."""
+
+    def do_GET(self):
+        status = int(self.path.split("/")[1])
+        self.send_response(status)
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the client has read enough
+            for _ in range(200):
+                self.wfile.write((b"[" if status == 200 else b"no") * 1_000_000)
+
+    def log_message(self, *_args):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(200, "its answer has more than 16,777,216 bytes"), (500, "answered 500: nonono")]
+)
+def test_an_endless_answer_is_read_to_a_bound(status, reason):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        tracemalloc.start()
+        try:
+            with pytest.raises(DeliveryError, match=reason):
+                read_silences(Alertmanager(url=f"http://127.0.0.1:{server.server_port}/{status}"))
+            assert tracemalloc.get_traced_memory()[1] < 60_000_000
+        finally:
+            tracemalloc.stop()
+            server.shutdown()
+            thread.join()
+
+
+def test_the_incidents_of_a_message_are_read_from_the_keys_of_its_changes():
+    """Also where an id has dashes of its own."""
+    changes = [
+        replace(change(1, state), incident_id="K-a-new-b") for state in ("new", "worse", "continuing", "resolved")
+    ]
+    assert {incident_of(one.key) for one in changes} == {"K-a-new-b"}
 
 
 def test_channels_have_names_of_their_own():
