@@ -184,11 +184,11 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
         warehouse, "silver.broker_metrics", brokers.with_columns(**{name: pl.lit(part) for name, part in idle.items()})
     )
     candidates = pl.DataFrame(
-        {"candidate": ["in-use", "client 4.1.1", "linger.ms=5"], "is_baseline": [True, False, False]}
+        {"candidate": ["in-use", "client 4.1.1", "twice the partitions"], "is_baseline": [True, False, False]}
     )
     ranges = {
-        f"{name}{end}": pl.lit(value)
-        for name in ("broker_peak_to_mean", "latency_p99_ms")
+        f"{name}{end}": pl.lit(unit * value)
+        for name, unit in (("broker_peak_to_mean", 1.0), ("latency_p99_ms", 110.0))
         for end, value in (("", 1.2), ("_low", 1.1), ("_high", 1.3))
     }
     write_rows(
