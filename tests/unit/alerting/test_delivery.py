@@ -251,6 +251,7 @@ def test_without_a_server_the_same_message_is_the_same_file(tmp_path):
     assert first == second
     assert [path.name for path in folder.iterdir()] == ["2026-11-21T09-06-00Z_K-JKT62CWA-new_demo.eml"]
     assert (folder / "2026-11-21T09-06-00Z_K-JKT62CWA-new_demo.eml").read_bytes() == MAIL.payload
+    assert [path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())] == [0, 0]  # its owner's
 
 
 def test_new_and_resolved_are_two_files_in_order(tmp_path):
