@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_shell(config, as_json=args.json)
     tables = _named_in(args.statement)
     row_count = sum(count_rows(config.warehouse, tables).values())
-    is_here = isinstance(config.warehouse, Path) and config.spark.master.startswith("local")  # others see no copies
+    is_here = config.spark.master.startswith("local")  # others see no copies
     is_copied = is_here and row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
     conf = (_FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
     with TemporaryDirectory() as folder, _session(config, conf) as spark:
