@@ -33,7 +33,10 @@ def check_suites():
     found["keys_gate"] = replace(run_suite("keys_gate", rows_of(table, [*paths, *paths]), parameters), table=table)
     topics = [traffic(2, topic=name, missing_offset_count=1) for name in HOSTILE]
     found["partition_traffic_gate"] = run_suite("partition_traffic_gate", rows_of("silver.partition_traffic", topics))
-    above = [{"rule": "broker_share", "subject": name, "is_above": True, "above_count": 3} for name in HOSTILE]
+    above = [
+        {"rule": "broker_share", "subject": name, "is_above": True, "above_count": 3, "verdict": "fail"}
+        for name in HOSTILE
+    ]
     verdicts = rows_of("gold.verdicts", above, counts=("k",)).append_column("severity", [["critical"] * len(above)])
     found["health_gate"] = run_suite("health_gate", verdicts)
     arrivals = replace(run_suite("keys_gate", rows_of(table, passing), parameters), table="silver.arrivals")
