@@ -36,6 +36,12 @@ from pipeline.runs import RunContext
 
 _TITLE = re.compile(r"<title>(PASS|WARN|FAIL) \S+ · (.*)</title>")
 _ICONS = {"PASS": "fa-check-circle text-success", "WARN": "fa-exclamation text-warning", "FAIL": "fa-times text-danger"}
+_MARKUP = (
+    (re.compile(r"(?:\.\./)+expectations/"), "suite."),  # one folder holds all our pages
+    (re.compile(r"<(/?)h5\b"), r"<\1h2"),  # headings by their order, as screen readers need them
+    (re.compile(r"<(/?)h6\b"), r"<\1h3"),
+    (re.compile(r'(<div id="[^"]*" class="[^"]*table-responsive[^"]*")'), r'\1 tabindex="0"'),  # scrolls by keys, too
+)
 _HEAD_BYTES = 1_000
 _log = logging.getLogger(__name__)
 
@@ -74,7 +80,9 @@ def _view() -> DefaultJinjaPageView:
 
 def _render(document: RenderedDocumentContent, title: str, question: str) -> str:
     html: str = _view().render(document, title=title, question=question, palette=palette)
-    return re.sub(r"(?:\.\./)+expectations/", "suite.", html)  # one folder holds all our pages
+    for found, ours in _MARKUP:
+        html = found.sub(ours, html)
+    return html
 
 
 def _render_result(run: RunContext, report: GateReport) -> str:

@@ -1,6 +1,6 @@
 """Great Expectations' Data Docs in a real browser: no name acts, nothing is fetched, every text is legible.
 
-Oracles: Chromium's layout, its console and its requests, WCAG's contrast.
+Oracles: Chromium's layout, its console and its requests, WCAG's contrast, axe-core.
 """
 
 from __future__ import annotations
@@ -46,6 +46,15 @@ def test_no_name_acts_nothing_is_fetched_and_all_can_be_read(width, look, browse
         assert faint == [], path.name
     assert asked == [path.as_uri() for path in pages]
     assert said == []
+    context.close()
+
+
+def test_axe_finds_no_violation(browser, folder, axe):
+    context = browser.new_context(viewport={"width": 380, "height": 900}, color_scheme="dark", bypass_csp=True)
+    page = context.new_page()
+    for path in sorted(folder.glob("*.html")):
+        page.goto(path.as_uri(), wait_until="load")
+        assert axe(page) == [], path.name
     context.close()
 
 
