@@ -371,7 +371,7 @@ def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
     assert "ok    guarded: live_cluster, connection: 1 brokers" in done.stdout
     assert f"wrote {tmp_path / 'made.yaml'}" in done.stdout
     assert "cluster guarded:" in done.stdout + done.stderr
-    (report,) = tmp_path.rglob("*.html")
+    (report,) = tmp_path.rglob("reports/*.html")
     assert f"{report}\n" in done.stdout
     (share,) = stored(tmp_path / "partition-health-data", "gold.broker_share")
     start_ms = milliseconds_of(share["window_start"])
