@@ -10,6 +10,7 @@ from pipeline.model.promise import Promise
 
 MOST_PROMISES = 8
 _EVEN = 0.005  # a range narrower than this is shown as one number
+_OTHER_POINTS = 1.0  # a prediction that today's traffic moves by more is said as it is on that traffic, too
 
 
 def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
@@ -24,8 +25,8 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
     rows = tuple(
         (
             one.title.replace("`", ""),
-            _format_range(one, one.predicted_ratio_low, one.predicted_ratio, one.predicted_ratio_high),
-            _format_range(one, one.corrected_ratio_low, one.corrected_ratio, one.corrected_ratio_high),
+            _predicted(one),
+            _corrected(one),
             _format_share(one, one.actual_ratio) if one.carried_out_ms is not None else "",
             one.outcome.replace("_", " "),
         )
@@ -64,17 +65,26 @@ def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
 
 
 def _describe(promise: Promise) -> str:
-    predicted = _format_range(
-        promise, promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
-    )
     said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
     if promise.actual_ratio is not None:
-        said += f" We said {predicted}; it is {_format_share(promise, promise.actual_ratio)}"
+        said += f" We said {_predicted(promise)}"
+        moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
+        if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
+            said += f", which is {_corrected(promise)} on the traffic as it is now"
+        said += f"; it is {_format_share(promise, promise.actual_ratio)}"
         said += (
             f", and would be {_format_share(promise, promise.without_ratio)} without." if promise.without_ratio else "."
         )
     outcome = promise.outcome.replace("_", " ")
     return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
+
+
+def _predicted(one: Promise) -> str:
+    return _format_range(one, one.predicted_ratio_low, one.predicted_ratio, one.predicted_ratio_high)
+
+
+def _corrected(one: Promise) -> str:
+    return _format_range(one, one.corrected_ratio_low, one.corrected_ratio, one.corrected_ratio_high)
 
 
 def _format_share(promise: Promise, ratio: float | None) -> str:

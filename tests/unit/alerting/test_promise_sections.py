@@ -31,6 +31,13 @@ def test_what_was_done_is_told_with_what_was_said_and_what_it_is():
     assert section.table.marked == {0}
 
 
+def test_a_prediction_that_the_traffic_moved_is_said_as_it_is_now():
+    """0.9 of a third is 30 %."""
+    moved = replace(KEPT, corrected_ratio=0.9, corrected_ratio_low=0.84, corrected_ratio_high=0.96)
+    (said,) = promises_section([moved], is_open=False).text
+    assert "We said 34.9 % [34.4, 35.6], which is 30.0 % [28.0, 32.0] on the traffic as it is now; it is 35.1 %" in said
+
+
 def test_a_promise_is_told_as_last_decided():
     """Later windows may abstain; those before it was decided did."""
     rows = [
