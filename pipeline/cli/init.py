@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.cli import PROGRAM, main
 from pipeline.cli.doctor import as_text, try_source
+from pipeline.config.storage import is_remote
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
 from pipeline.sources.source import Source, sources_of
@@ -46,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
     parser.add_argument("--prometheus", metavar="URL", help='Prometheus server that scrapes the cluster; "" for none')
     parser.add_argument("--name", default="kafka", help="the cluster's name in tables and mails (default: %(default)s)")
-    parser.add_argument("--warehouse", type=Path, metavar="FOLDER", help="folder of the tables (default: next to FILE)")
+    parser.add_argument("--warehouse", metavar="FOLDER", help="folder of the tables (default: next to FILE)")
     parser.add_argument(
         "--window", metavar="DURATION", default="PT1H", help="length of a window (default: %(default)s)"
     )
@@ -70,8 +71,12 @@ def run(args: argparse.Namespace) -> int:
     if url is None:
         url = _ask(ask, "Prometheus that scrapes them (URL, empty for none): ")
     client = {name: value for name in _CLIENT_OPTIONS if (value := getattr(args, name)) is not None}
-    warehouse = args.warehouse or Path(f"{PROGRAM}-data")
-    text = format_config(args.name, bootstrap, url, client, warehouse=warehouse, window=args.window)
+    folder = args.warehouse or f"{PROGRAM}-data"
+    if is_remote(folder):
+        raise ConfigError(
+            f"--warehouse {folder}: init starts on this machine; docs/SCALE.md says what to write for a bucket"
+        )
+    text = format_config(args.name, bootstrap, url, client, warehouse=Path(folder), window=args.window)
     if not _publish(text, path):
         print(f"{path} is not written: correct the address or the options, see {PROGRAM} init --help", file=sys.stderr)
         return _SICK_EXIT_CODE

@@ -65,6 +65,7 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path, capsys):
         (("--bootstrap-servers", "b:9092", "--prometheus", "prometheus:9090"), "made.yaml:"),
         (("--bootstrap-servers", "b:9092", "--sasl-username", "me"), "security.protocol is PLAINTEXT"),
         (("--bootstrap-servers", "b:9092", "--window", "soon"), "window"),
+        (("--bootstrap-servers", "b:9092", "--warehouse", "s3a://tables/prod"), "docs/SCALE.md says what to write"),
     ],
 )
 def test_wrong_arguments_write_nothing(tmp_path, capsys, arguments, said):
