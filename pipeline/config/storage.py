@@ -137,12 +137,18 @@ class RemoteFolder:
 Folder = Path | RemoteFolder
 
 
+_UNUSABLE = frozenset("|[]^\\")
+"""Characters in a table's path at which delta-rs 1.6 panics, or looks elsewhere."""
+
+
 def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, validation: ValidationInfo) -> Folder:
     if isinstance(given, RemoteFolder):
         return given
     if isinstance(given, str) and is_remote(given):
         return RemoteFolder(given, validation.data.get("storage", NO_STORAGE))
     folder: Path = read(given)
+    if unusable := sorted(_UNUSABLE & {*str(folder)}):
+        raise ValueError(f"Delta tables cannot be in {folder}: {' '.join(unusable)} in a path stops their library")
     return folder
 
 

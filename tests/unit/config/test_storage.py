@@ -85,3 +85,12 @@ def test_a_warehouse_that_is_no_path_is_refused(tmp_path, warehouse):
 
 def test_other_stores_are_reached_by_their_own_environment():
     assert RemoteFolder("gs://tables/prod").delta_options() == {}
+
+
+@pytest.mark.parametrize("name", ["a|b", "a[b", "a]b", "a^b", "a\\b"])
+def test_a_warehouse_that_delta_rs_cannot_open_is_refused(tmp_path, name):
+    (tmp_path / "c.yaml").write_text(
+        yaml.safe_dump({"warehouse": name, "outbox": "outbox", "clusters": {"demo": {"sources": []}}})
+    )
+    with pytest.raises(ConfigError, match="Delta tables cannot be in"):
+        load_config(tmp_path / "c.yaml")
