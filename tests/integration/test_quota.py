@@ -1,4 +1,4 @@
-"""A real broker throttles a real producer by its quota until records expire: tables and verdict name the cause.
+"""A real broker throttles a real producer by its quota until records expire: tables, verdict and mail name the cause.
 
 Oracle: the producer's own counters as it prints them at its end, and what the broker holds.
 """
@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.integration.command_line import run_command
+from tests.integration.command_line import read_mails, run_command
 from tests.lab.artifacts import class_path, client_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import start_cluster
@@ -86,6 +86,7 @@ def run(tmp_path_factory):
             "replay": {"arrivals": False},
             "clusters": {
                 "lab": {
+                    "rules": {"throttled": {"severity": "critical"}},
                     "sources": [
                         {"kind": "live_cluster", "bootstrap_servers": cluster.internal_bootstrap},
                         {"kind": "producer_metrics", "path": str(folder / "producers"), "interval": f"PT{SCRAPE_S}S"},
@@ -131,3 +132,12 @@ def test_the_cause_is_named_in_tables_and_verdict(run):
     said = ("client limited: quotas delay its produce requests by", "records were not delivered")
     for text in said:
         assert text in printed
+
+
+def test_a_mail_of_the_run_names_both(run):
+    """It is about the throttled client; records given up are among what happened in its window."""
+    _, folder, _ = run
+    mails = [" ".join(" ".join(parts).split()) for parts in read_mails(folder / "outbox").values()]
+    (text,) = [mail for mail in mails if "client limited" in mail.partition("Content-Type")[0]]
+    assert "quotas delay its produce requests by" in text
+    assert "records were not delivered" in text
