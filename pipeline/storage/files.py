@@ -118,9 +118,8 @@ class _WindowFile(NamedTuple):
     @classmethod
     def open(cls, warehouse: Folder, path: str, start_ms: int) -> _WindowFile:
         (fragment,) = ds.dataset(path, filesystem=_files_of(warehouse)).get_fragments()
-        stored_as = fragment.physical_schema.field(
-            "window_start"
-        ).type  # Spark's files name no time zone, delta-rs's do
+        # Spark's files name no time zone, delta-rs's do
+        stored_as = fragment.physical_schema.field("window_start").type
         start = pa.scalar(start_ms * 1_000, pa.timestamp("us", stored_as.tz)).cast(stored_as)
         is_of_window = ds.field("window_start") == start
         return cls(fragment.subset(is_of_window), is_of_window)

@@ -8,11 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 from pipeline.cli import main as run_command
 from pipeline.model.window import format_instant
-from tests.lab.browser import find_chromium
+from tests.lab.browser import find_chromium, running_chromium
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
 TOPICS, PARTITIONS_PER_TOPIC, BROKERS, WINDOWS = 200, 25, 30, 720
@@ -22,15 +20,12 @@ MOST_S, MOST_OPEN_S, MOST_MB = 30, 2, 5
 
 def open_seconds(path):
     """From navigation to the load event, all details closed, as a person finds it."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    with running_chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         started_s = time.perf_counter()
         page.goto(path.as_uri(), wait_until="load")
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        took_s = time.perf_counter() - started_s
-        browser.close()
-    return took_s
+        return time.perf_counter() - started_s
 
 
 def main():

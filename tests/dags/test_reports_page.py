@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from playwright.sync_api import sync_playwright
 
 from dags.reports_page import list_data_docs, list_reports
 from tests.dags.conftest import EMPTY
 from tests.dags.open_reports import DOCS, NAME, PATHS
-from tests.lab.browser import find_chromium
+from tests.lab.browser import find_chromium, running_chromium
 
 OTHER = "demo-2026-11-21T11-00Z.html"
 ACTS = "document.title='pwned'"
@@ -90,8 +89,7 @@ def test_no_script_acts_as_the_reader(answers):
     """Even where escaping and the pages' own policy failed."""
     origin = "https://airflow.example"
     shown = {"": answers["viewer"]["list"], NAME: answers["viewer"]["report"], DOCS: answers["viewer"]["docs"]}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    with running_chromium() as browser:
         context = browser.new_context()
         context.add_cookies([{"name": "_token", "value": "secret", "url": origin, "sameSite": "Lax"}])
         cookies = {}
@@ -112,7 +110,6 @@ def test_no_script_acts_as_the_reader(answers):
             if page.locator("#bait").count():
                 page.click("#bait")
             titles[path] = page.title()
-        browser.close()
     assert titles == {"": "Partition health: reports", NAME: "caged", DOCS: "Data Docs"}
     assert cookies == dict.fromkeys(shown, "_token=secret") | {"/api": None}
 

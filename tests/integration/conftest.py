@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.dags.conftest import capture_slice, described, ranged
+from tests.lab.browser import running_chromium
 from tests.spark.conftest import capture, manifest
 
-__all__ = ["axe", "capture", "capture_slice", "described", "manifest", "ranged"]
+__all__ = ["axe", "browser", "capture", "capture_slice", "described", "manifest", "ranged"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ Oracles: Chromium's layout, its console and its requests, WCAG's contrast, axe-c
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from tests.gates.data_docs import write_pages
 from tests.lab.browser import CONTRASTS, LEAST_CONTRAST, find_chromium
@@ -17,14 +16,6 @@ pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium her
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return write_pages(tmp_path_factory.mktemp("docs"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize(("width", "look"), [(1440, "light"), (380, "dark")])

@@ -6,7 +6,6 @@ The page holds names that would act if anything let them. Oracles: Chromium's la
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
 from pipeline.report.page import gather_report, render_report
@@ -51,14 +50,6 @@ def write_html(folder, brokers):
     (run,) = plan_runs(config, TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
     report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
     return render_report([report], now_ms=end_ms, command="partition-health sql")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

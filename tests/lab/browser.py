@@ -106,10 +106,18 @@ def html_with_pictures(payload, attachment=None):
 
 
 @contextlib.contextmanager
-def running_browser():
-    """Yields `show(payload, width, scheme, screenshot=None, attachment=None) -> Shown`. No page reaches the network."""
+def running_chromium():
+    """The system's Chromium, without a window."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def running_browser():
+    """Yields `show(payload, width, scheme, screenshot=None, attachment=None) -> Shown`. No page reaches the network."""
+    with running_chromium() as browser:
 
         def show(payload, width, scheme, screenshot=None, attachment=None):
             context = browser.new_context(
@@ -134,13 +142,11 @@ def running_browser():
                 context.close()
 
         yield show
-        browser.close()
 
 
 def write_report_screenshots(folder, path):
     """Writes `<report>-<width>-<scheme>.png` of what a person sees first."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    with running_chromium() as browser:
         for width, height, scheme in REPORT_SCREENS:
             look = {"media": "print"} if scheme == "print" else {"color_scheme": scheme}
             page = browser.new_page(viewport={"width": width, "height": height})
@@ -153,7 +159,6 @@ def write_report_screenshots(folder, path):
             box = page.locator(f"article[data-chart={chart}]").bounding_box()
             clip = box | {"height": min(box["height"], MOST_CHART_PX)}
             page.screenshot(path=folder / f"{path.stem}-{name}.png", clip=clip, full_page=True)
-        browser.close()
 
 
 def write_screenshots(folder, paths):

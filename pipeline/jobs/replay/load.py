@@ -169,9 +169,8 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
     )
     return Readers(
         partial(_read_sessions, run.warehouse, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
-        partial(
-            _read_sessions, run.warehouse, batches, BATCH_COLUMNS, every_epoch=True
-        ),  # arrivals pool transactional producers'
+        # every epoch: arrivals pool those of transactional producers
+        partial(_read_sessions, run.warehouse, batches, BATCH_COLUMNS, every_epoch=True),
         partial(_read_hashes, run.warehouse, hashes),
     )
 
