@@ -85,28 +85,35 @@ class Watched:
 
 
 @contextmanager
-def watch_producers(folder: Path, web_config: Mapping[str, object] | None = None) -> Iterator[Watched]:
+def watch_producers(
+    folder: Path, web_config: Mapping[str, object] | None = None, login: tuple[str, str] | None = None
+) -> Iterator[Watched]:
     """One window with quiet edges, sent to three brokers by two Java producers and one of librdkafka.
 
     Args:
         folder: an empty folder.
         web_config: of the Prometheus server.
+        login: user and password it asks for.
     """
     with ExitStack() as stack:
         cluster = stack.enter_context(
             start_cluster(folder / "kafka", 3, with_exporter=True, exported=EXPORTED, heap_mb=256)
         )
         topics = (*PERF_CLIENTS, RDKAFKA_TOPIC)
-        began = time.monotonic()
-        for topic in topics:
-            cluster.create_topic(topic, "0,1,2")
-        tool_ms = 1000 * (time.monotonic() - began) / len(topics)  # about what it takes a JVM to begin on this machine
         ports = dict(zip(PERF_CLIENTS, free_ports(len(PERF_CLIENTS)), strict=True))
         jobs = {
             "brokers": Job([broker.exporter_port for broker in cluster.brokers], BROKER_SCRAPE_S),
             "producers": Job([*ports.values()], SCRAPE_S),
         }
-        prometheus = stack.enter_context(start_prometheus(folder / "prometheus", jobs, web_config=web_config))
+        prometheus = stack.enter_context(
+            start_prometheus(folder / "prometheus", jobs, web_config=web_config, login=login)
+        )
+        began = time.monotonic()
+        for topic in topics:
+            cluster.create_topic(topic, "0,1,2")
+        tool_ms = 1000 * (time.monotonic() - began) / len(topics)  # about what it takes a JVM to begin on this machine
+        # A counter that nobody scraped before its first byte has no known increase: its window would miss those bytes.
+        prometheus.wait_until_scraped("brokers", len(cluster.brokers))
         now_ms = time.time_ns() // 1_000_000
         ready_ms = now_ms + LEAST_LEAD_MS + round(LEAD_TOOLS * tool_ms)
         start_ms = ready_ms + -ready_ms % WINDOW_MS

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
+import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import yaml
@@ -36,16 +39,37 @@ class Prometheus:
         url: Its base address.
     """
 
-    def __init__(self, port: int, process: Process) -> None:
+    def __init__(self, port: int, process: Process, login: tuple[str, str] | None = None) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.process = process
+        self._headers = {}
+        if login is not None:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"
+
+    def is_ready(self) -> bool:
+        """Whether it answers queries; its port is open before."""
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(f"{self.url}/-/ready", headers=self._headers), timeout=10
+            ):
+                return True
+        except urllib.error.HTTPError as refused:
+            if refused.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            return False
 
     def query(self, promql: str, *, at_s: float | None = None) -> list[dict[str, object]]:
         """The result of an instant query, now or at an instant."""
         asked = {"query": promql} if at_s is None else {"query": promql, "time": str(at_s)}
-        request = urllib.request.Request(f"{self.url}/api/v1/query", data=urllib.parse.urlencode(asked).encode())
+        body = urllib.parse.urlencode(asked).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1/query", data=body, headers=self._headers)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)["data"]["result"]
+
+    def wait_until_scraped(self, job: str, targets: int) -> None:
+        """Waits until the last scrape of so many targets of a job succeeded."""
+        query = f'up{{job="{job}"}} == 1'
+        wait_until(lambda: len(self.query(query)) == targets, f"scrape of {targets} {job}", self.process, timeout_s=120)
 
 
 def find_prometheus() -> str | None:
@@ -55,7 +79,11 @@ def find_prometheus() -> str | None:
 
 @contextmanager
 def start_prometheus(
-    root: Path, jobs: Mapping[str, Job], *, web_config: Mapping[str, object] | None = None
+    root: Path,
+    jobs: Mapping[str, Job],
+    *,
+    web_config: Mapping[str, object] | None = None,
+    login: tuple[str, str] | None = None,
 ) -> Iterator[Prometheus]:
     """A server for as long as the block lasts.
 
@@ -63,6 +91,7 @@ def start_prometheus(
         root: an empty folder for its data.
         jobs: what to scrape, by job name.
         web_config: its own web configuration (users, TLS), where it has one.
+        login: user and password that `query` sends.
 
     Raises:
         LabError: it is not installed, or did not start.
@@ -84,7 +113,9 @@ def start_prometheus(
     process = start_program(PROGRAM, command, root / "prometheus.log")
     try:
         wait_until(lambda: is_listening(port), "open port", process)
-        yield Prometheus(port, process)
+        server = Prometheus(port, process, login)
+        wait_until(server.is_ready, "readiness", process)
+        yield server
     finally:
         process.stop()
 

@@ -38,7 +38,7 @@ def watched(tmp_path_factory):
     if find_prometheus() is None:
         pytest.skip("no prometheus on this machine: install the package prometheus")
     users = {"basic_auth_users": {"pipeline": BCRYPT}}
-    with watch_producers(tmp_path_factory.mktemp("watched"), web_config=users) as found:
+    with watch_producers(tmp_path_factory.mktemp("watched"), users, ("pipeline", SECRET)) as found:
         yield found
 
 
