@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 
 import numpy as np
@@ -17,12 +18,12 @@ from tests.lab.fidelity.pairs.compare import (
     format_rows,
     measure_peak,
 )
-from tests.lab.fidelity.pairs.draw import open_draw
+from tests.lab.fidelity.pairs.draw import SIGHT, TALLY, open_part, sum_parts
 from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
 from tests.lab.fidelity.pairs.misses import BACK_TEST
-from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, decode_pair, draw_pairs, encode_pair
+from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, ENDING, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
-from tests.lab.fidelity.pairs.report import format_trust
+from tests.lab.fidelity.pairs.report import count_figures, format_tally
 from tests.lab.fidelity.pairs.tables import PairTable
 from tests.lab.fidelity.rows import HOLDS, MISSES
 from tests.lab.process import LabError
@@ -111,7 +112,10 @@ def test_trust_has_a_precision_and_a_recall():
     assert {
         row.verdict for table, row in told if table.title == "far but vague" and row.figure.startswith("bytes")
     } == {HOLDS}
-    assert format_trust(told) == (
+    tally = count_figures(told)
+    assert tally["near shares"] == [10, 12]  # the two brokers of the one that is far are not
+    assert tally["shares"] == [10, 12]  # the two that are a little off lie outside their narrow ranges
+    assert format_tally(tally)[-1] == (
         "trust: 1 of 2 trusted predictions are within their bars (goal 98 %), "
         "1 of 3 within their bars are trusted (goal 80 %)"
     )
@@ -209,18 +213,40 @@ def test_a_series_keeps_its_rate_length_and_mean_size(pattern, sizes):
     assert records["value_bytes"].mean() == pytest.approx(400, rel=0.15)
 
 
-def test_a_draw_goes_on_with_its_seed_and_stops_where_the_product_changed(tmp_path, monkeypatch):
+def test_a_draw_goes_on_with_its_seed_and_begins_another_part_once_the_product_changed(tmp_path, monkeypatch):
+    def commit(text):
+        (tmp_path / "pipeline/code.py").write_text(text)
+        for words in (["add", "pipeline"], [*identity, "commit", "-q", "-m", text]):
+            subprocess.run(["git", *words], check=True)
+
+    def facts(part):
+        return json.loads((part / "draw.json").read_text())
+
+    def judge(part, held):
+        (part / f"draw-00-0-before{ENDING}").touch()
+        (part / TALLY).write_text(json.dumps({"held": held}))
+        (part / SIGHT).write_text("seen")
+
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pipeline").mkdir()
-    (tmp_path / "pipeline/code.py").write_text("1\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "one"]):
-        subprocess.run(["git", *words], check=True)
-    begun = open_draw(tmp_path / "draw")
-    assert open_draw(tmp_path / "draw") == begun
-    assert open_draw(tmp_path / "other")["seed"] != begun["seed"]
-    (tmp_path / "pipeline/code.py").write_text("2\n")
-    with pytest.raises(LabError, match="not blind"):
-        open_draw(tmp_path / "draw")
-    with pytest.raises(LabError, match="not blind"):
-        open_draw(tmp_path / "third")
+    subprocess.run(["git", "init", "-q"], check=True)
+    commit("one")
+    draw = tmp_path / "draw"
+    first = open_part(draw)
+    assert open_part(draw) == first
+    judge(first, [3, 4])
+    second = open_part(draw)  # the product is the same, but what was judged stays as it is
+    assert facts(second)["commit"] == facts(first)["commit"]
+    assert facts(second)["seed"] != facts(first)["seed"]
+    (tmp_path / "pipeline/code.py").write_text("two")
+    with pytest.raises(LabError, match=r"not blind: not committed: pipeline/code\.py"):
+        open_part(draw)
+    commit("two")
+    third = open_part(draw)
+    assert [first.name, second.name, third.name] == ["00", "01", "02"]
+    assert facts(third)["commit"] != facts(first)["commit"]
+    judge(third, [1, 6])
+    told = sum_parts(draw)
+    assert told.count("| never judged |") == 1
+    assert [told.count(f"{held} figures hold") for held in ("3 of 4", "1 of 6", "4 of 10")] == [1, 1, 1]

@@ -1,8 +1,10 @@
 """``make draw``: records and judges pairs that no code has met, as many as fit into the time given.
 
-The seed is drawn at the first start, once everything of `pipeline/` is committed; the commit, the seed and the instant stand
-in ``draw.json`` of the folder. Started again, an interrupted draw goes on: rounds that are there are not recorded anew. What
-it says on first sight is written once, to ``first-sight.md``, and never again.
+A draw is made of parts, one folder each. A part is blind to the commit it was begun at, has a seed of its own, drawn once
+everything of `pipeline/` is committed, and is judged once, by that commit: ``first-sight.md`` is never written again. A part
+that was interrupted goes on while the product is the same. Once it is judged, or the product has changed, the next start
+begins another part, so many short sessions make one draw. ``all.md`` has a line for each part and the sum of them all; parts
+that were recorded and never judged stand in it, too.
 """
 
 from __future__ import annotations
@@ -31,14 +33,15 @@ from tests.lab.process import LabError
 from tests.lab.recording import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.lab.fidelity.pairs.pair import Pair
 
 FOLDER = Path("build/draw")
 PRODUCT = "pipeline"
 SIDE_S = 45  # what a side takes besides its traffic: clients start, warm up, and end
-JUDGED_PART = 0.3  # of the time: replaying what was recorded
+JUDGED_S = 60  # what replaying a pair takes
+FACTS, SIGHT, TALLY = "draw.json", "first-sight.md", "first-sight.json"
 
 
 def main() -> int:
@@ -49,39 +52,82 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each run")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args()
-    facts = open_draw(arguments.folder)
-    say(f"blind to all code up to {facts['commit'][:7]}, seed {facts['seed']}")
-    until = time.monotonic() + 60 * arguments.minutes * (1 - JUDGED_PART)
+    part = open_part(arguments.folder)
+    facts = json.loads((part / FACTS).read_text())
+    say(f"part {part.name}: blind to all code up to {facts['commit'][:7]}, seed {facts['seed']}")
     record_rounds(
-        arguments.folder,
+        part,
         partial(draw_round, facts["seed"], at_once=arguments.at_once, seconds=arguments.seconds),
-        until,
+        time.monotonic() + 60 * arguments.minutes,
     )
-    sight = arguments.folder / "first-sight.md"
-    found = pairs.report_pairs(arguments.folder, sides=(BEFORE,))
-    if not sight.exists():
-        title = f"Commit {facts['commit']}, seed {facts['seed']}, drawn {facts['drawn_at']}."
-        sight.write_text(f"{title}\n\n```text\n{found.text}\n```\n")
+    found = pairs.report_pairs(part, sides=(BEFORE,))
+    title = f"Commit {facts['commit']}, seed {facts['seed']}, drawn {facts['drawn_at']}."
+    (part / TALLY).write_text(json.dumps(found.tally, indent=1) + "\n")
+    (part / SIGHT).write_text(f"{title}\n\n```text\n{found.text}\n```\n")
+    text = sum_parts(arguments.folder)
+    (arguments.folder / "all.md").write_text(text)
+    print(f"\n{text}")
     return 0
 
 
-def open_draw(folder: Path) -> dict[str, str | int]:
-    """What a draw is blind to, and its seed: those of a draw that was begun, if the product is still the same.
+def open_part(folder: Path) -> Path:
+    """The part of a draw to go on with: the last one, if it is not judged and the product is the same; else a new one.
 
     Raises:
-        LabError: The product has changes since, or some that are not committed.
+        LabError: The product has changes that are not committed.
     """
-    file = folder / "draw.json"
-    begun = json.loads(file.read_text()) if file.exists() else None
-    base = begun["commit"] if begun else _ask_git("rev-parse", "HEAD")
-    if changed := _ask_git("diff", "--name-only", base, "--", PRODUCT):
-        raise LabError(f"not blind: changed since {base[:7]}: {changed}")
-    if begun:
-        return begun
-    folder.mkdir(parents=True)
-    facts = {"commit": base, "seed": secrets.randbelow(1 << 31), "drawn_at": datetime.now(UTC).isoformat()}
-    file.write_text(json.dumps(facts, indent=1) + "\n")
-    return facts
+    parts = sorted(file.parent for file in folder.glob(f"*/{FACTS}"))
+    if parts and not (parts[-1] / SIGHT).exists():
+        commit = json.loads((parts[-1] / FACTS).read_text())["commit"]
+        if not _list_changes(commit):
+            return parts[-1]
+        say(f"part {parts[-1].name} was recorded and never judged: {PRODUCT}/ has changed since {commit[:7]}")
+    if changed := _list_changes("HEAD"):
+        raise LabError(f"not blind: not committed: {changed}")
+    part = folder / f"{len(parts):02}"
+    part.mkdir(parents=True)
+    facts = {
+        "commit": _ask_git("rev-parse", "HEAD"),
+        "seed": secrets.randbelow(1 << 31),
+        "drawn_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    (part / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+    return part
+
+
+def sum_parts(folder: Path) -> str:
+    """A line for each part, and what they say together, as Markdown."""
+    lines = ["| part | drawn | blind to all code up to | seed | pairs | on first sight |", "|---|---|---|---|---|---|"]
+    tallies = []
+    for part in sorted(file.parent for file in folder.glob(f"*/{FACTS}")):
+        facts, is_judged = json.loads((part / FACTS).read_text()), (part / TALLY).exists()
+        count = len(list(part.glob(f"*-{BEFORE}{ENDING}")))
+        found = json.loads((part / TALLY).read_text()) if is_judged else {}
+        said = "; ".join(pairs.format_tally(found)) if is_judged else "never judged"
+        when = f"{facts['drawn_at']:.16}"
+        lines.append(f"| {part.name} | {when} | {facts['commit']:.7} | {facts['seed']} | {count} | {said} |")
+        tallies.append(found)
+    return "\n".join(
+        [*lines, "", "All parts:", "", *(f"* {line}" for line in pairs.format_tally(add_tallies(tallies))), ""]
+    )
+
+
+def add_tallies(tallies: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
+    """The sum of tallies, name by name.
+
+    >>> add_tallies([{"p50": [1, 2]}, {}, {"p50": [3, 3], "p99": [0, 1]}])
+    {'p50': [4, 5], 'p99': [0, 1]}
+    """
+    total: dict[str, list[int]] = {}
+    for tally in tallies:
+        for name, (right, count) in tally.items():
+            before = total.get(name, [0, 0])
+            total[name] = [before[0] + right, before[1] + count]
+    return total
+
+
+def _list_changes(commit: str) -> str:
+    return _ask_git("diff", "--name-only", commit, "--", PRODUCT)
 
 
 def _ask_git(*arguments: str) -> str:
@@ -89,7 +135,7 @@ def _ask_git(*arguments: str) -> str:
 
 
 def record_rounds(folder: Path, draw: Callable[[int], tuple[Pair, ...]], until: float) -> None:
-    """Records rounds in order while there is time for one more; `until` is of the monotonic clock."""
+    """Records rounds in order while there is time for one more and for judging all; `until` is of the monotonic clock."""
     root = Path(tempfile.mkdtemp(prefix="partition-health-draw-"))
     try:
         with start_bed(root, BROKERS, settings=SETTINGS) as bed:
@@ -98,7 +144,8 @@ def record_rounds(folder: Path, draw: Callable[[int], tuple[Pair, ...]], until: 
             for number in itertools.count():
                 drawn = draw(number)
                 sides = [side for side in SIDES if not (folder / f"{drawn[0].name}-{side}{ENDING}").exists()]
-                if time.monotonic() + len(sides) * (SIDE_S + drawn[0].seconds) > until:
+                wanted_s = len(sides) * (SIDE_S + drawn[0].seconds) + JUDGED_S * (number + 1) * len(drawn)
+                if time.monotonic() + wanted_s > until:
                     return
                 for side in sides:
                     record_side(stage, drawn, side)
