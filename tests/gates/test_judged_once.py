@@ -1,12 +1,19 @@
-"""A run over windows that another run judged from the same inputs repeats their verdict and writes no table."""
+"""A run over windows that another run judged from the same inputs repeats their verdict and writes no table; two runs
+never judge a cluster at one time."""
 
 from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
 
 from pipeline.cli.steps import judge_windows
 from pipeline.engine import InProcess
 from pipeline.storage.durability import find_version
+from pipeline.storage.locks import holding
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
+from pipeline.tables.gold import VERDICTS
 from tests.unit.jobs.one_cluster import write_config
 from tests.unit.jobs.test_pending_windows import FIRST, ingest_again, run_over, write_status
 
@@ -28,3 +35,26 @@ def test_a_window_is_judged_once_while_nothing_changes(tmp_path):
 
     anew = judge_windows(InProcess(), ingest_again(run))
     assert "gold.verdicts at version 2" in anew.written
+
+
+def is_waiting_for(lock):
+    """Whether this process waits for a lock, as the kernel lists it."""
+    listed = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    inode = str(lock.stat().st_ino)
+    return any(words[1] == "->" and words[5] == str(os.getpid()) and words[6].endswith(f":{inode}") for words in listed)
+
+
+def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path):
+    """Else neither sees the other's verdicts, and one incident becomes two."""
+    config = write_config(tmp_path)
+    write_status(config, (FIRST,))
+    verdicts = table_path(config.warehouse, VERDICTS)
+    run = threading.Thread(target=judge_windows, args=(InProcess(), run_over(config, FIRST)))
+    with holding(config.local_folder, "judging-lab", wait=True):
+        run.start()
+        while not is_waiting_for(config.local_folder / ".judging-lab"):
+            assert run.is_alive()
+            run.join(0.01)
+        assert find_version(verdicts) == 0
+    run.join()
+    assert find_version(verdicts) == 1
