@@ -25,7 +25,7 @@ CLUSTERS = ("one", "two", "three")
 def config(tmp_path):
     """Three clusters without a file to read."""
     sources = [{"kind": "log_directories", "paths": [str(tmp_path / "nowhere")]}]
-    clusters = dict.fromkeys(CLUSTERS, {"sources": sources})
+    clusters = {name: {"sources": sources} for name in CLUSTERS}
     path = tmp_path / "partition-health.yaml"
     path.write_text(yaml.safe_dump({"warehouse": "warehouse", "outbox": "outbox", "clusters": clusters}))
     return path
