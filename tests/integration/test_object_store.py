@@ -22,9 +22,8 @@ from pipeline.storage.frames import fit_rows
 from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.tables import Column, Table
-from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
 from tests.integration.object_store import ObjectStore
+from tests.loads_table import loads_table
 from tests.spark.capture_runs import compare, list_rows
 
 ROOT = Path(__file__).parents[2]
@@ -33,19 +32,7 @@ HOSTS = ("0", "1", "2")
 DAY_MS = 86_400_000
 MINUTE_MS = 60_000
 DONE = {0, 4}  # healthy or not
-LOADS = Table(
-    name="silver.loads",
-    grain="broker x window",
-    key=("cluster", "window_start", "broker_id"),
-    partitioned_by=("cluster", "window_date"),
-    columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        Column(name="broker_id", type="bigint", nullable=False, doc="Broker."),
-        RUN_ID,
-    ),
-)
+LOADS = loads_table()
 
 
 @pytest.fixture(scope="module")

@@ -17,23 +17,10 @@ from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES, Column, Table
-from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
+from tests.loads_table import loads_table
 
 MINUTE_MS = 60_000
-LOADS = Table(
-    name="silver.loads",
-    grain="broker x window",
-    key=("cluster", "window_start", "broker_id"),
-    partitioned_by=("cluster", "window_date"),
-    columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        Column(name="broker_id", type="bigint", nullable=False, doc="Broker."),
-        Column(name="size_bytes", type="bigint", nullable=False, unit="bytes", doc="Load."),
-        RUN_ID,
-    ),
-)
+LOADS = loads_table(Column(name="size_bytes", type="bigint", nullable=False, unit="bytes", doc="Load."))
 
 
 def windows(*minutes):

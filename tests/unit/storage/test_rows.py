@@ -14,24 +14,14 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import Column, Table
-from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
+from pipeline.tables.table import RUN_ID
+from tests.loads_table import loads_table
 
 START = dt.datetime(2026, 11, 20, 23, 58, tzinfo=dt.UTC)  # two minutes before a date ends
 MINUTE = dt.timedelta(minutes=1)
-LOADS = Table(
-    name="silver.loads",
-    grain="broker x window",
-    key=("cluster", "window_start", "broker_id"),
-    partitioned_by=("cluster", "window_date"),
-    columns=(
-        CLUSTER,
-        WINDOW_DATE,
-        WINDOW_START,
-        Column(name="broker_id", type="bigint", nullable=False, doc="Broker."),
-        Column(name="size_bytes", type="bigint", unit="bytes", doc="Load."),
-        Column(name="parts", type="map<string,bigint>", doc="Load by topic."),
-        RUN_ID,
-    ),
+LOADS = loads_table(
+    Column(name="size_bytes", type="bigint", unit="bytes", doc="Load."),
+    Column(name="parts", type="map<string,bigint>", doc="Load by topic."),
 )
 
 
