@@ -1,0 +1,141 @@
+"""Program: run `health` and `ingest`, then ask every route of Airflow's application as a Viewer; print the answers as JSON.
+
+Arguments: a window for `health`; what somebody gives as the parameter `window` of `ingest`, and as the note of its run.
+The variable `PLANTED` holds secrets as a JSON list: of a connection, of a variable, and others to look for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import sys
+import warnings
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from dags.airflow_home import DAGS_FOLDER
+from tests.dags.run_dags import run
+
+WRITING = ("POST", "PUT", "PATCH", "DELETE")
+OF_AIRFLOW = {"log", "revoked_token"}
+"""Tables that say who asked what."""
+EXECUTION = ("connections/team", "variables/team", "xcoms/health/{dag_run_id}/score_health/return_value")
+"""Routes for tasks; they are listed by version only."""
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    window, hostile, note = sys.argv[1:]
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # slow; not for those who import this module
+
+    plant()
+    bag = DagBag(str(DAGS_FOLDER))
+    ran = {"health": run(bag, "health", window), "ingest": run(bag, "ingest", hostile)}
+    from airflow.api_fastapi.app import create_app, get_auth_manager  # noqa: PLC0415
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser  # noqa: PLC0415
+    from fastapi.testclient import TestClient  # noqa: PLC0415
+
+    app = create_app()
+    with TestClient(app, raise_server_exceptions=False) as client:
+
+        def ask(verb, path, body=None, role="viewer"):
+            """Each time with a token of its own: one of the routes signs off."""
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="a", role=role))
+            return client.request(verb, path, json=body, headers={"Authorization": f"Bearer {token}"})
+
+        of_run = {dag_id: f"/api/v2/dags/{dag_id}/dagRuns/{quote(ran[dag_id]['run_id'])}" for dag_id in ran}
+        ask("PATCH", of_run["ingest"], {"note": note}, role="user")
+        dag = ask("GET", "/api/v2/dags/health").json()
+        run_id = ran["health"]["run_id"]
+        values = {"dag_id": "health", "dag_run_id": run_id, "run_id": run_id, "task_id": "score_health",
+                  "xcom_key": "return_value", "connection_id": "team", "variable_key": "team", "pool_name": "default_pool",
+                  "section": "api", "option": "secret_key", "map_index": "-1", "file_token": dag["file_token"]}  # fmt: skip
+        bodies = {
+            **{f"/api/v2/{name}": delete(key) for name, key in (("connections", "team"), ("variables", "team"), ("pools", "x"))},
+            "/api/v2/dags/{dag_id}/dagRuns": delete(run_id),
+            "/api/v2/dags/{dag_id}/clearDagRuns": {"dag_runs": [{"dag_run_id": run_id}], "dry_run": False},
+            "/api/v2/connections/enqueue-test": {"connection_id": "team", "conn_type": "smtp"},
+        }  # fmt: skip
+
+        def fill(path):
+            return re.sub(r"{(\w+)(?::\w+)?}", lambda found: quote(values.get(found[1], "1"), safe=""), path)
+
+        routes = sorted(set(list_routes(app)))
+        before = dump()
+        written = {
+            f"{verb} {path}": ask(verb, fill(path), bodies.get(path, {})) for verb, path in routes if verb in WRITING
+        }
+        changed = sorted(name for name, rows in dump().items() if rows != before[name])
+        read = {path: ask("GET", fill(path)) for verb, path in routes if verb == "GET"}
+        passwords = Path(os.environ["AIRFLOW_HOME"], "simple_auth_manager_passwords.json.generated")
+        secrets = [*json.loads(os.environ["PLANTED"]), *json.loads(passwords.read_text()).values()]
+        tasks = {
+            dag_id: ask("GET", f"{path}/taskInstances").json()["task_instances"] for dag_id, path in of_run.items()
+        }
+        found = {
+            "written": {name: answer.status_code for name, answer in written.items()},
+            "changed": changed,
+            "as_user": ask("POST", "/api/v2/dags/health/dagRuns", {}, role="user").status_code,
+            "as_task": [ask("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
+            "read": {path: answer.status_code for path, answer in read.items()},
+            "leaks": sorted(path for path, answer in read.items() if any(secret in answer.text for secret in secrets)),
+            "secrets": len(secrets),
+            "runs": {dag_id: ask("GET", path).json() for dag_id, path in of_run.items()},
+            "types": sorted({ask("GET", path).headers["content-type"] for path in of_run.values()}),
+            "rendered": {
+                f"{dag_id}.{task['task_id']}": task["rendered_fields"]
+                for dag_id, found in tasks.items()
+                for task in found
+            },
+            "owners": dag["owners"],
+            "results": ran["health"]["results"],
+        }
+    print("\n" + json.dumps(found))
+
+
+def delete(key):
+    """The body of a request about many."""
+    return {"actions": [{"action": "delete", "entities": [key]}]}
+
+
+def plant():
+    """Secrets of each kind that Airflow keeps, and a backfill to meddle with."""
+    from airflow.models.backfill import Backfill  # noqa: PLC0415
+    from airflow.models.connection import Connection  # noqa: PLC0415
+    from airflow.models.variable import Variable  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+
+    password, value, *_ = json.loads(os.environ["PLANTED"])
+    now = datetime.now(UTC)
+    with create_session() as session:
+        session.add(Connection(conn_id="team", conn_type="smtp", login="a", password=password))
+        session.add(Variable(key="team", val=value))
+        session.add(Backfill(dag_id="ingest", from_date=now, to_date=now))
+
+
+def list_routes(app, before=""):
+    """Method and path of every route, those of applications below included."""
+    for route in app.routes:
+        if hasattr(route, "methods"):
+            yield from ((verb, before + route.path) for verb in route.methods)
+        elif hasattr(getattr(route, "app", None), "routes"):
+            yield from list_routes(route.app, before + route.path)
+
+
+def dump():
+    """The rows of Airflow's tables."""
+    with closing(sqlite3.connect(Path(os.environ["AIRFLOW_HOME"]) / "airflow.db")) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {
+            name: sorted(map(repr, database.execute(f"SELECT * FROM {name}")))
+            for name in names
+            if name not in OF_AIRFLOW
+        }
+
+
+if __name__ == "__main__":
+    main()

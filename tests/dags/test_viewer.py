@@ -1,0 +1,86 @@
+"""What a Viewer of Airflow may not do, and names that are templates elsewhere. Oracle: Airflow's own application, whose every
+route is asked; its database."""
+
+from __future__ import annotations
+
+import json
+from email import message_from_bytes
+from email.policy import default
+
+import pytest
+import yaml
+
+from pipeline.config_file import load_config
+from pipeline.storage.tables_on_disk import ensure_tables
+from tests.dags.conftest import EMPTY
+
+HOSTILE = "<script>alert(1)</script>{{ 7*7 }}{% raw %}${x}\r\nBcc: a@evil.example\x1b[31m"
+PLANTED = [f"planted-{name}" for name in ("password", "value", "key-of-the-api", "webhook")] + ["planted-jwt-" * 6]
+HARMLESS = {
+    "POST /api/v2/dags/{dag_id}/dagRuns/list": 422,  # it reads
+    "POST /api/v2/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/list": 422,
+    "POST /api/v2/dags/{dag_id}/favorite": 204,  # one's own
+    "POST /api/v2/dags/{dag_id}/unfavorite": 204,
+    "POST /auth/token": 422,  # signs in
+    "POST /auth/token/cli": 422,
+    "POST /ui/auth/token": 200,
+}
+"""Routes that change nothing of others."""
+
+
+@pytest.fixture(scope="module")
+def answers(described, tmp_path_factory):
+    """What the routes answer after runs of `health` and `ingest`, and the configuration."""
+    folder = tmp_path_factory.mktemp("viewer")
+    path = folder / "partition-health.yaml"
+    hostile = {HOSTILE: EMPTY["clusters"]["main"] | {"owner": HOSTILE}}
+    mail = EMPTY["mail"] | {"webhooks": [{"name": "chat", "url_variable": "CHAT_WEBHOOK", "form": "slack"}]}
+    path.write_text(yaml.safe_dump(EMPTY | {"clusters": hostile, "mail": mail}))
+    config = load_config(path)
+    ensure_tables(config.warehouse)
+    home = described["home"].copy_to(
+        folder / "airflow",
+        path,
+        PLANTED=json.dumps(PLANTED),
+        AIRFLOW__API__SECRET_KEY=PLANTED[2],
+        CHAT_WEBHOOK=f"http://127.0.0.1:1/{PLANTED[3]}",
+        AIRFLOW__API_AUTH__JWT_SECRET=PLANTED[4],
+    )
+    return home.run_script("ask_as_viewer", "2026-11-21T09:00:00Z/PT1H", HOSTILE, HOSTILE), config
+
+
+def test_a_viewer_triggers_clears_and_changes_nothing(answers):
+    found, _ = answers
+    assert {name: status for name, status in found["written"].items() if status not in (403, 405)} == HARMLESS
+    assert len(found["written"]) > 50
+    assert found["changed"] == []
+    assert found["as_user"] == 422  # who may trigger is only told that the request lacks something
+    assert set(found["as_task"]) == {403}
+
+
+def test_a_viewer_reads_runs_and_finds_no_secret(answers):
+    found, _ = answers
+    read = found["read"]
+    assert found["secrets"] == len(PLANTED) + 1
+    assert found["leaks"] == []
+    assert {read[f"/api/v2/{path}"] for path in ("config", "connections", "variables")} == {403}
+    assert {read[f"/api/v2/{path}/{{dag_id}}"] for path in ("dags", "dagSources")} == {200}
+    assert sum(status == 200 for status in read.values()) > 60
+
+
+def test_a_name_or_parameter_is_never_a_template(answers):
+    found, config = answers
+    summary = f"cluster {HOSTILE}: no trusted window to judge"
+    assert found["results"]["health_verdict"] == summary
+    assert found["rendered"]["health.health_verdict"]["op_args"] == [{"failed": False, "summary": summary}]
+    assert found["runs"]["ingest"]["conf"] == {"window": HOSTILE}
+    assert found["runs"]["ingest"]["note"] == HOSTILE
+    assert found["owners"] == [HOSTILE]
+    assert found["types"] == ["application/json"]
+    (path,) = config.outbox.iterdir()
+    mail = message_from_bytes(path.read_bytes(), policy=default)
+    assert mail["Bcc"] is None
+    assert mail["Subject"].startswith(
+        "[partition health] task ingest.ingest failed: <script>alert(1)</script>{{ 7*7 }}"
+    )
+    assert mail.get_content_type() == "text/plain"
