@@ -100,6 +100,12 @@ def test_benjamini_hochberg_worked_example():
     assert significant([], 0.05).tolist() == []
 
 
+def test_benjamini_hochberg_takes_a_p_value_at_the_level_itself():
+    assert significant([0.5, 0.25], 0.5).tolist() == [True, True]
+    assert significant([0.75, 0.25], 0.5).tolist() == [False, True]
+    assert significant([0.75, 0.26], 0.5).tolist() == [False, False]
+
+
 def test_tiny_traffic_makes_no_units():
     assert effective_units(0, 0) is None
     assert effective_units(10, 0) is None
